@@ -1,4 +1,4 @@
-"""What the steps of a part may spend: a part is begun only if all of them can be paid, so that what is read is used."""
+"""Budget of the steps of a part: a part is started only if all its steps can be paid, so that no call is wasted."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from moot.nodes.texts.replies import Reply
 
 
 def least(speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0) -> Asked:
-    """The call of a step, as far as it is known before the part is begun.
+    """The first call of a step, as far as it is known before the part is started.
 
     Args:
-        speaker: who is asked.
+        speaker: the speaker that makes the call.
         prompt: the prompt's name.
-        values: what fills its placeholders.
-        reply: what is asked for.
-        quotes: tokens of quotes that it is shown, at most.
+        values: the values of its placeholders.
+        reply: the schema of the reply.
+        quotes: most tokens of quotes in the prompt.
     """
     schema = json.dumps(own_response_format(reply))
     size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)
@@ -31,11 +31,11 @@ def least(speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[
 
 
 async def begin_part(run: Run, part: int, kept: list[Asked]) -> Ceilings:
-    """The ceilings of a part, which keep back what its steps take; waits as long as other parts may leave some.
+    """Ceilings for a part, with the cost of its steps reserved; waits as long as running parts may release budget.
 
     Args:
         run: of its first step.
-        part: where it begins.
+        part: its first character.
         kept: the calls of its steps.
 
     Raises:
@@ -59,11 +59,11 @@ async def begin_part(run: Run, part: int, kept: list[Asked]) -> Ceilings:
 
 
 def end_part(run: Run, part: int) -> None:
-    """A part is over: what it did not take is free for others."""
+    """Ends a part: the budget that it reserved and did not use is free for other parts."""
     if own := run.session.parts.pop(part, None):
         own.end()
 
 
 def ceilings_of(run: Run, part: int) -> Ceilings:
-    """What the steps of a part may spend."""
+    """The ceilings for the steps of a part."""
     return run.session.parts.get(part, run.ceilings)

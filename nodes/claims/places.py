@@ -1,4 +1,4 @@
-"""Where claims stand in a text, whether they hold words that it does not have, and how much they are worth checking."""
+"""Places of claims in a text, words of claims that the text does not have, and scores of check-worthiness."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ WORD = re.compile(rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?:(?!{UNSPACED.pattern}
 GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 A_SENTENCE = 4
-"""Words that a sentence has at least."""
+"""Fewest words of a sentence."""
 SHORT = 3
 """Letters of words that may be grammar, in any language."""
 STEM = 4
-"""Letters that two forms of a word share at least."""
+"""Fewest letters that two forms of a word share."""
 SMALL_WORDS = """
 a about above according across after again against all along also although among an and are around as at be because been
 before behind being below between beyond both but by can could did do does during each either every first for from
@@ -35,18 +35,18 @@ MONTH_NAMES = "january february march april may june july august september octob
 MONTHS = MONTH_NAMES.split()
 LANGUAGE_CODES = "en de fr es it pt nl pl cs sv da nb fi ru uk tr el"
 LANGUAGES = LANGUAGE_CODES.split()
-"""Those whose months are known."""
+"""The languages whose names of months are known."""
 JOINTS = "and or to und oder bis et ou au y al e o a en tot och og of de di st nd rd th er"
 BETWEEN_DAYS = frozenset(JOINTS.split())
-"""What may stand between a day and its month, as in "10 and 11 May"."""
+"""Words allowed between a day and its month, as in "10 and 11 May"."""
 FURTHEST = 6
 """Words from a day to its month."""
 NEAR = 2
-"""Years from the text's date in which a time is taken for one reckoned from it."""
+"""Years from the text's date in which a time counts as computed from that date."""
 
 
 def score_of(ratings: Ratings) -> float:
-    """How much a claim is worth checking, from 0 to 1: 0 if no source could settle it or nobody else would care, else
+    """How much a claim is worth checking, from 0 to 1: 0 if no source could settle it or no reader would care, else
     the mean of the ratings, in which being checkable counts twice.
 
     Args:
@@ -63,11 +63,11 @@ def words_in(text: str) -> int:
 
 
 def parts_of(text: str, most: int) -> list[Span]:
-    """A text in parts of at most so many words, unless a single sentence has more. All of it is in one of them.
+    """Divides a text into parts of at most ``most`` words, unless a single sentence has more. Nothing is left out.
 
     Args:
         text: the text.
-        most: words of a part.
+        most: most words of a part.
     """
     units: list[tuple[int, int]] = []
     for found in PARAGRAPH.finditer(text):
@@ -86,7 +86,7 @@ def parts_of(text: str, most: int) -> list[Span]:
 
 
 def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
-    """Every sentence of a text in its place, but for headings and other short ones.
+    """Every sentence of a text with its position, without headings and other short sentences.
 
     Args:
         text: the text.
@@ -98,12 +98,12 @@ def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
 
 
 def place_in(text: str, part: Span, quote: str, sections: Sequence[Section]) -> Place | None:
-    """Where a quote stands in a part of a text, as it stands there; None if it does not.
+    """The position of a quote in a part of a text, with the words as the text has them; None if it is not there.
 
     Args:
         text: the whole text.
-        part: what the writer of the quote was shown.
-        quote: what is said to stand in it.
+        part: the part that the model was shown.
+        quote: the quote that the model returned.
         sections: of the text, in order.
     """
     found = find_quote(quote, text[part["start"] : part["end"]])
@@ -120,16 +120,16 @@ def _placed(text: str, start: int, end: int, sections: Sequence[Section]) -> Pla
 
 
 def vocabulary(texts: Iterable[str]) -> set[str]:
-    """The words of texts, as they are compared."""
+    """The words of texts, normalised for comparison."""
     return {_plain(found[0]) for text in texts for found in WORD.finditer(text)}
 
 
 def filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
-    """What a claim has that its quote does not.
+    """The words of a claim that its quote does not contain.
 
-    Figures and names have to be among the known words, but for times near the text's date; other words may be
-    inflected, and grammar is free. Such times count as reckoned even if the text has them elsewhere: it often has the
-    year, and a person is to look at them.
+    Figures and names must be among the known words, except times near the text's date; other words may be
+    inflected, and grammar is free. Such times count as computed even if the text has them elsewhere: it often has the
+    year, and a person should check them.
 
     Args:
         claim: the claim.
@@ -138,7 +138,7 @@ def filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tupl
         date: the text's: a year, a month or a day.
 
     Returns:
-        The words that were filled in, as they follow each other, and those of them that nothing bears out.
+        The words that were filled in, in their order, and the ones among them that the text does not support.
     """
     own = vocabulary([quote])
     found = list(WORD.finditer(claim))
@@ -168,7 +168,7 @@ def _is_grammar(word: str, plain: str) -> bool:
 
 
 def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
-    """Whether a word is of a time near the text's date: a year, a month, or a day beside a month."""
+    """Whether a word belongs to a time near the text's date: a year, a month, or a day next to a month."""
     word = words[at]
     if not date:
         return False
@@ -179,7 +179,7 @@ def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
 
 
 def _leads_to_month(words: Iterable[str]) -> bool:
-    """Whether words come to a month with nothing before it but days and what stands between them."""
+    """Whether the next month name is preceded only by days and the words allowed between a day and its month."""
     first = next((word for word in words if not _is_day(word) and word not in BETWEEN_DAYS), "")
     return first in months()
 
@@ -190,14 +190,14 @@ def _is_day(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def months() -> frozenset[str]:
-    """The names of months, as they are compared, without short forms: those are words of other languages ("set")."""
+    """The names of months, normalised, without short forms: some are words of other languages ("set")."""
     data = (import_module(f"dateparser.data.date_translation_data.{name}").info for name in LANGUAGES)
     names = ((month, _plain(name)) for language in data for month in MONTHS for name in language[month])
     return frozenset(name for month, name in names if month == "may" or len(name) > SHORT)
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
-    """Whether the text has a word. A name may have another ending, any other word but a figure be inflected."""
+    """Whether the text has a word. Names may differ in their ending; other words except figures may be inflected."""
     if plain in known:
         return True
     if word[0].isdigit() or UNSPACED.match(word):

@@ -1,4 +1,4 @@
-"""A file or a page of the web as the text whose claims are looked for, with its pages and headings."""
+"""Reads a file or a web page as the input of the graph `find_claims`, with its pages and headings."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from moot.retrievers.files import text_in
 
 PLAIN = (".txt", ".md", "")
 BETWEEN = "\n\n"
-"""Between paragraphs and pages."""
+"""The separator of paragraphs and pages."""
 
 
 def read_article(given: str) -> ClaimsInput:
-    """What a file or an address holds, as the input of the graph `find_claims`. Blocking.
+    """The content of a file or an address as the input of the graph `find_claims`. Blocking.
 
     Args:
         given: a file (PDF, HTML, .docx, .csv, .txt, .md), or an address that begins with http:// or https://.
@@ -36,7 +36,7 @@ def read_article(given: str) -> ClaimsInput:
 
 
 def article_in(file: Path, name: str) -> ClaimsInput:
-    """As `read_article`, of a file; ``name`` is what it is called."""
+    """The same as `read_article`, for the content of a file; ``name`` is its name."""
     try:
         kind = kind_of(file)
         if kind:
@@ -52,11 +52,11 @@ def article_in(file: Path, name: str) -> ClaimsInput:
 
 
 def article_of(found: Parsed, name: str) -> ClaimsInput:
-    """A document's text, and where its pages and headings begin.
+    """A document's text, with the positions at which its pages and headings begin.
 
     Args:
-        found: what was read.
-        name: what it is called.
+        found: the document.
+        name: its name.
     """
     text = ""
     sections: list[Section] = []

@@ -1,4 +1,4 @@
-"""What the finding of claims is asked with, hands from step to step, and comes to."""
+"""Settings, input, state and output of the graph that finds claims."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 FINDER, RATER, WRITER = "claim_finder", "claim_rater", "claim_writer"
-"""The roles: who extracts, who rates, and who rewrites and joins."""
+"""The roles: the extractor, the rater, and the one that rewrites and joins."""
 LONGEST_TEXT = 1_000_000
-"""Characters of a text."""
+"""Most characters of a text."""
 
 Step = Literal["extract", "rate", "rewrite"]
 Kind = Literal["fact", "forecast", "opinion", "other"]
 
 
 class ClaimSettings(Settings):
-    """Settings of the finding of claims."""
+    """Settings of the graph that finds claims."""
 
     without: ClassVar = frozenset({"calibration", "corpus", "embedder", "reader_summary", "verified_quotes"})
     why_without: ClassVar = "Finding claims looks for no evidence and gives no verdict"
@@ -30,20 +30,20 @@ class ClaimSettings(Settings):
         False, description="On: a quote that says several things becomes a claim for each that can be checked alone."
     )
     min_score: float = Field(
-        0.5, ge=0, le=1, description="Claims that are less worth checking are listed, but neither rewritten nor kept."
+        0.5, ge=0, le=1, description="Claims with a lower score are listed, but neither rewritten nor kept."
     )
     max_claims: int | None = Field(
-        None, ge=1, le=10_000, description="Most claims that are kept, those with the highest scores; null for all."
+        None, ge=1, le=10_000, description="Most claims to keep, those with the highest scores; null keeps all."
     )
     part_words: int = Field(1500, ge=50, le=20_000, description="Words of the text that one call reads.")
 
     def roles(self) -> set[str]:
-        """Who may have a model of its own."""
+        """The roles that may have a model of their own."""
         return {FINDER, RATER, WRITER}
 
 
 class Section(TypedDict):
-    """Where a page or a heading begins: up to the next one the text is of it. ``page`` is null without pages."""
+    """The start of a page or a heading; it extends to the start of the next one. ``page`` is null without pages."""
 
     start: int
     page: int | None
@@ -51,7 +51,7 @@ class Section(TypedDict):
 
 
 class ClaimsInput(TypedDict):
-    """A text whose claims are looked for."""
+    """A text to find claims in."""
 
     text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, description="The text.")]
     title: NotRequired[Annotated[str | None, Field(description="Its title.")]]
@@ -60,7 +60,7 @@ class ClaimsInput(TypedDict):
     date: NotRequired[
         Annotated[str | None, Field(description="When it was published: a year, a month or a day, as 2020-10-25.")]
     ]
-    sections: NotRequired[Annotated[list[Section] | None, Field(description="Where its pages and headings begin.")]]
+    sections: NotRequired[Annotated[list[Section] | None, Field(description="The starts of its pages and headings.")]]
 
 
 class Span(TypedDict):
@@ -71,7 +71,7 @@ class Span(TypedDict):
 
 
 class Place(Span):
-    """Words of the text, and where they stand."""
+    """A passage of the text and its position."""
 
     quote: str
     page: int | None
@@ -79,7 +79,7 @@ class Place(Span):
 
 
 class Filled(Span):
-    """Words of a claim that its quote does not have. ``computed``: a time that was reckoned from the text's date."""
+    """Words of a claim that its quote does not have. ``computed``: a time computed from the text's date."""
 
     computed: bool
 
@@ -93,7 +93,7 @@ class Ratings(TypedDict):
 
 
 class Rated(Place):
-    """A quote with how much it is worth checking (``score``, 0 to 1)."""
+    """A quote and its score of check-worthiness (``score``, 0 to 1)."""
 
     speaker: str | None
     score: float
@@ -103,7 +103,7 @@ class Rated(Place):
 
 
 class Claim(Rated):
-    """A claim that stands alone; ``also`` are other places of the text that say the same."""
+    """A claim that can be read alone; ``also`` lists other places of the text with the same claim."""
 
     id: str
     claim: str
@@ -113,7 +113,7 @@ class Claim(Rated):
 
 
 class Dropped(TypedDict):
-    """What a model returned and the text does not bear out; ``why`` in a sentence."""
+    """A reply of a model that the text does not support; ``why`` is a sentence."""
 
     step: Step
     quote: str
@@ -122,39 +122,39 @@ class Dropped(TypedDict):
 
 
 class Unread(Span):
-    """A part of the text of which a step gave nothing that could be used."""
+    """A part of the text for which a step returned no usable reply."""
 
     why: str
     kind: str
 
 
 class Came(TypedDict):
-    """What the parts come to."""
+    """The results of all parts."""
 
     claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
-    left_out: Annotated[list[Rated], Field(description="What is less worth checking than `min_score`."), joined]
-    dropped: Annotated[list[Dropped], Field(description="What models returned that is not in the text."), joined]
-    unread: Annotated[list[Unread], Field(description="Parts that no model gave a usable reply on."), joined]
+    left_out: Annotated[list[Rated], Field(description="Quotes with a score below `min_score`."), joined]
+    dropped: Annotated[list[Dropped], Field(description="Replies of models that are not in the text."), joined]
+    unread: Annotated[list[Unread], Field(description="Parts without a usable reply of a model."), joined]
     calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
-    warnings: Annotated[list[Warned], Field(description="What went wrong without ending the run."), merge_warnings]
-    depth: Annotated[int, Field(description="The longest chain of calls in which each waited for the last."), deepest]
-    error: Annotated[ErrorRecord | None, Field(title="Error", description="What ended the run."), first_error]
+    warnings: Annotated[list[Warned], Field(description="Problems that did not end the run."), merge_warnings]
+    depth: Annotated[int, Field(description="The longest chain of calls that depend on each other."), deepest]
+    error: Annotated[ErrorRecord | None, Field(title="Error", description="The error that ended the run."), first_error]
 
 
 class ClaimsOutput(ClaimsInput, Came):
-    """What a text comes to."""
+    """The output of the graph."""
 
     status: Literal["done", "failed"]
-    parts: Annotated[list[Span], Field(description="What one call reads.")]
+    parts: Annotated[list[Span], Field(description="The parts that single calls read.")]
     usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in all and by role.")]
 
 
 class ClaimsState(ClaimsOutput):
-    """What the nodes read and write."""
+    """The state of the graph."""
 
 
 class PartState(Came):
-    """What the steps of one part read: the text as `ClaimsInput` has it, and the part."""
+    """The input of the steps for one part: the text as in `ClaimsInput`, and the part."""
 
     asked: ClaimsInput
     part: Span

@@ -1,8 +1,8 @@
-"""Claims out of a text, step by step: each part is read, its claims rated and rewritten; then repeated ones joined.
+"""Finds the claims of a text: extracts, rates and rewrites the claims of each part, then joins repeated ones.
 
-The steps follow what the literature on check-worthiness asks for (Hassan et al., KDD 2017; Nakov et al., CheckThat!),
-and on decontextualisation with the least change (Choi et al., TACL 2021, arXiv:2102.05169). Whatever a model returns is
-looked for in the text; what is not there is dropped and counted.
+The steps follow the literature on check-worthiness (Hassan et al., KDD 2017; Nakov et al., CheckThat!),
+and on decontextualisation with minimal changes (Choi et al., TACL 2021, arXiv:2102.05169). Every quote that a
+model returns is looked up in the text; quotes that are not there are dropped and counted.
 """
 
 from __future__ import annotations
@@ -119,10 +119,10 @@ class SameReply(Reply):
 
 
 def checked_text(asked: Mapping[str, Any]) -> ClaimsInput:
-    """The input, checked.
+    """Checks the input.
 
     Raises:
-        UserError: no text, a long one, a date in another form, or sections that are none.
+        UserError: no text, a long one, a date in another form, or invalid sections.
     """
     text = asked.get("text")
     if not isinstance(text, str) or not text.strip():
@@ -165,7 +165,7 @@ def read_text_node() -> Node:
             parts = await asyncio.to_thread(parts_of, asked["text"], run.settings.part_words)
             await run.session.begin(GRAPH, cast(Mapping[str, Any], asked), run.settings)
             models = {choose_model(run.settings, role).model for role in run.settings.roles()}
-            await open_budget(run.settings, models, [], run.ceilings)
+            await open_budget(run.settings, models, [], run.ceilings, run.session.lost_by(run.ceilings))
         except MootError as error:
             return {**blank, "error": error.record(OPENING)}
         return {**blank, **asked, "parts": parts}
@@ -174,7 +174,7 @@ def read_text_node() -> Node:
 
 
 def each_part(state: ClaimsState) -> list[Send]:
-    """Every part goes to be read, all at the same time."""
+    """Starts all parts at the same time."""
     asked = {key: state.get(key) for key in ClaimsInput.__annotations__}
     return [Send("part", {"asked": asked, "part": part}) for part in state["parts"]]
 
@@ -183,15 +183,15 @@ def each_part(state: ClaimsState) -> list[Send]:
 
 
 def part_node(how: Any, role: str, prompt: str) -> Node:
-    """A step of a part; a part of which no usable reply comes is said to be unread.
+    """A node that runs one step for a part; a part without a usable reply is reported as unread.
 
-    Under a ceiling a part is begun only if all its steps can be paid.
+    Under a ceiling a part is started only if all its steps can be paid.
 
     Reads: asked, part, found.
 
     Args:
-        how: the step: of the state, the speaker and the run.
-        role: who is asked.
+        how: the step, a function of the state, the speaker and the run.
+        role: the role that makes the call.
         prompt: the prompt.
     """
 
@@ -216,7 +216,7 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
 
 
 async def _steps(state: PartState, run: Run) -> list[Asked]:
-    """The calls that a part takes at most: quotes are no longer than the reply that they came in."""
+    """The calls that a part needs at most: quotes cannot be longer than the reply that contains them."""
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
     values, first = _shown(state), least(finder, EXTRACT, _shown(state), FoundReply)
     more = values | {"how_many": SEVERAL, **_before(state)}
@@ -298,7 +298,7 @@ async def _rewrite(state: PartState, speaker: Speaker, run: Run) -> dict[str, An
 
 
 def _before(state: PartState) -> dict[str, str]:
-    """What a rewriter is shown of the text beside the part."""
+    """The text around the part that a rewriter is shown."""
     text, start = state["asked"]["text"], state["part"]["start"]
     before = text[max(0, start - BEGINNING // 2) : start].strip()
     return {
@@ -313,12 +313,12 @@ def extract_claims_node() -> Node:
 
 
 def rate_claims_node() -> Node:
-    """Says how much each is worth checking, and leaves out what is worth less. Reads: asked, part, found."""
+    """Rates how much each claim is worth checking, and drops claims below `min_score`. Reads: asked, part, found."""
     return part_node(_rate, RATER, RATE)
 
 
 def rewrite_claims_node() -> Node:
-    """Rewrites each so that it stands alone. Reads: asked, part, found."""
+    """Rewrites each claim so that it can be read alone. Reads: asked, part, found."""
     return part_node(_rewrite, WRITER, REWRITE)
 
 
@@ -343,7 +343,7 @@ def _quotes(found: Sequence[Mapping[str, Any]], *, speakers: bool = False) -> st
 
 
 def _with_weekday(known: str) -> str:
-    """A day with the name of its weekday, by which a model finds what "on Monday" is; less than a day as it is."""
+    """A date with its weekday, so that a model can resolve "on Monday"; returns anything less than a day unchanged."""
     return f"{date.fromisoformat(known):%A}, {known}" if len(known) == len("2000-01-01") else known
 
 
@@ -359,7 +359,7 @@ def _numberless(step: Step, number: int, said: str) -> Dropped:
 
 
 def join_duplicates_node() -> Node:
-    """Joins claims that say the same, numbers those that are left, and keeps so many. Reads: claims."""
+    """Joins claims with the same meaning, numbers the rest, and keeps at most `max_claims`. Reads: claims."""
 
     async def step(state: ClaimsState, run: Run) -> dict[str, Any]:
         claims = same_words(sorted(state["claims"], key=lambda one: (one["start"], one["end"])))
@@ -385,7 +385,7 @@ async def _same(claims: Sequence[Claim], speaker: Speaker) -> list[list[int]]:
 
 
 def same_words(claims: Sequence[Claim]) -> list[Claim]:
-    """Claims in order, those with the same words joined."""
+    """Claims in order; claims with the same words are joined."""
     groups: dict[str, list[int]] = {}
     for number, one in enumerate(claims, 1):
         groups.setdefault(fold(one["claim"]).casefold(), []).append(number)
@@ -393,13 +393,13 @@ def same_words(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim]:
-    """Claims in order, of each group the fullest: with the most figures, then words; the others are its other places.
+    """Joins the claims of each group into the fullest: the one with most figures, then words; others become its places.
 
-    A claim with a figure that the fullest lacks is not joined with it. A claim is joined once.
+    A claim with a figure that the fullest one does not contain is not joined. A claim is joined at most once.
 
     Args:
         claims: in order.
-        groups: their numbers, from 1; what is no number of a claim is passed over.
+        groups: their numbers, from 1; numbers that belong to no claim are ignored.
     """
     joined: dict[int, Claim] = {}
     taken: set[int] = set()
@@ -418,12 +418,12 @@ def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim
 
 
 def _said(claim: Claim) -> int:
-    """How many words a claim has but for small ones."""
+    """The number of words of a claim, without function words."""
     return len(vocabulary([claim["claim"]]) - GRAMMAR)
 
 
 def finish_node() -> Node:
-    """Says how it ended and what it took; if no part could be read, that is why it failed. Reads: parts, unread."""
+    """Records how the run ended and what it cost; if no part could be read, this is the error. Reads: parts, unread."""
 
     async def step(state: ClaimsState, run: Run) -> dict[str, Any]:
         error, unread = state.get("error"), state["unread"]
@@ -433,9 +433,8 @@ def finish_node() -> Node:
             error = WorldError(unread[0]["why"], kind=unread[0]["kind"]).record("part")
         run.session.finished = "failed" if error else "done"
         bounds = {name: getattr(run.settings, setting) for name, setting in SETTINGS.items()}
-        spent = spent_against(
-            bounds | {"prices": run.ceilings.prices}, state["calls"], round(run.ceilings.elapsed(), 3)
-        )
+        lost, seconds = run.session.lost_by(run.ceilings), round(run.ceilings.elapsed(), 3)
+        spent = spent_against(bounds | {"prices": run.ceilings.prices}, state["calls"], seconds, lost)
         took = usage(state["calls"]) | ({"ceilings": spent} if spent else {})
         warned = []
         if cut := sum(one["kind"] == BUDGET_EXHAUSTED for one in unread):

@@ -1,4 +1,4 @@
-"""CortexDebate's debating graph: who hears whom in a round, from the answers of the round before (S3, section 4.2)."""
+"""CortexDebate's debating graph: which agents hear which, from the answers of the last round (S3, section 4.2)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from moot.nodes.steps.score import average
 from typing_extensions import TypedDict
 
 FIRST_CONFIDENCE = 0.3
-"""Of an agent that has not yet given any."""
+"""The confidence of an agent that has not yet given one."""
 SILENT = 1.0
-"""Similarity to an agent that has not yet said anything: its intimacy is 0, as it has no other view to offer."""
+"""Similarity to an agent without any output: its intimacy is 0, because it offers no other view."""
 
 
 class History(TypedDict):
-    """What a round of debate hands to the next, as plain JSON: by agent its last H, R and P; by `pair` Sim."""
+    """The state that one round of debate passes to the next, as plain JSON: by agent last H, R and P; by `pair` Sim."""
 
     confidence: dict[str, float]
     reliability: dict[str, float]
@@ -41,7 +41,7 @@ class History(TypedDict):
 
 
 class Round(NamedTuple):
-    """A round's edges with their weights, those that were kept, and what the next round needs."""
+    """A round's edges with their weights, the kept edges, and the state for the next round."""
 
     weights: Weights
     kept: Opponents
@@ -49,17 +49,17 @@ class Round(NamedTuple):
 
 
 def first_history() -> History:
-    """What the first round of debate begins with."""
+    """The state for the first round of debate."""
     return {"confidence": {}, "reliability": {}, "kept": {}, "similarity": {}}
 
 
 def pair(one: str, other: str) -> str:
-    """The key of two agents, whichever comes first: ``agent-1|agent-2``."""
+    """The key of two agents in either order: ``agent-1|agent-2``."""
     return "|".join(sorted((one, other)))
 
 
 def peer_means(scores: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """By agent, the mean of the scores that the others gave its answer (S3, appendix E); None where none is known.
+    """By agent, the mean of the scores that others gave its answer (S3, appendix E); None if it has no scores.
 
     Args:
         scores: ``{scorer: {scored: score}}``, with every agent as a scorer.
@@ -103,18 +103,18 @@ def edge_weights(
     peer_scores: Mapping[str, float | None] | None = None,
     n: int | None = None,
 ) -> Weights:
-    """The weight of every edge i -> j in round d: MDM's W (S3, Eq. 9), or what stands in its place (S3, 5.3).
+    """The weight of every edge i -> j in round d: MDM's W (S3, Eq. 9), or the variant of an ablation (S3, 5.3).
 
-    ``mdm_without_i_and_s``: C R. ``self``: i's confidence. ``peer``: i's score; where it is unknown, the edge has no
+    ``mdm_without_i_and_s``: C R. ``self``: i's confidence. ``peer``: i's score; if it is unknown, the edge has no
     weight. ``none``: 1.
 
     Args:
-        known: as `remembered` gives it.
+        known: the history from `remembered`.
         d: the round of debate, from 1.
         credibilities: C by agent.
-        evaluation: what the weights are.
-        peer_scores: by agent, as `peer_means` gives them; for ``peer`` alone.
-        n: how many agents the debate began with, by default those that are left.
+        evaluation: the formula of the weights.
+        peer_scores: by agent, from `peer_means`; only for ``peer``.
+        n: the number of agents at the start of the debate, by default the number of those left.
     """
     agents = known["confidence"]
 
@@ -146,19 +146,19 @@ def next_round(
     seed: int = 0,
     n: int | None = None,
 ) -> Round:
-    """Who hears whom in round d, from the answers of round d - 1 (S3, section 4.2, steps 1 and 2).
+    """The edges of round d, from the answers of round d - 1 (S3, section 4.2, steps 1 and 2).
 
-    The history that comes back holds in ``confidence`` each agent's H of round d - 1 as it counted.
+    In the returned history, ``confidence`` is the H of round d - 1 that was used for each agent.
 
     Args:
-        history: what round d - 1 handed over; at d = 1 `first_history`.
+        history: the history after round d - 1; at d = 1 `first_history`.
         d: the round of debate, from 1.
-        confidences: every agent's raw confidence of round d - 1, in the order of the agents; None where it gave none.
-        similarities: by `pair`, the cosines of the outputs of round d - 1, as far as they could be compared.
+        confidences: every agent's raw confidence of round d - 1, in the order of the agents; None if it gave none.
+        similarities: by `pair`, the cosines of the outputs of round d - 1, for the pairs that could be compared.
         credibilities: C by agent.
-        pruning, graph, evaluation, seed: as `heard` takes them.
-        thresholds: as `recalibrated` takes them.
-        peer_scores, n: as `edge_weights` takes them.
+        pruning, graph, evaluation, seed: as in `heard`.
+        thresholds: as in `recalibrated`.
+        peer_scores, n: as in `edge_weights`.
 
     Raises:
         KeyError: an agent has no credibility, or no history though d > 1.

@@ -1,4 +1,4 @@
-"""Who heard whom in a CortexDebate, and where two views met: what its document's ``graphs`` and ``turns`` show."""
+"""Who heard whom in a CortexDebate, and which pairs disagreed: measures of its document's ``graphs`` and ``turns``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Document = Mapping[str, Any]
 
 
 class Edge(NamedTuple):
-    """In a round, one agent (``source``) whose last answer another one (``target``) read."""
+    """An edge of a round: the agent ``target`` read the last answer of the agent ``source``."""
 
     round: int
     source: str
@@ -19,7 +19,7 @@ class Edge(NamedTuple):
 
 
 def kept_edges(document: Document) -> list[Edge]:
-    """Every edge that was kept, by rounds; none where the debate came to no round of debate."""
+    """All kept edges, by round; empty if the debate ended before a round of debate."""
     return [
         Edge(graph["round"], source, target)
         for graph in document["graphs"]
@@ -29,14 +29,14 @@ def kept_edges(document: Document) -> list[Edge]:
 
 
 def debates(document: Document) -> dict[str, int]:
-    """By agent, its debates: how often it was kept as somebody's opponent, over all rounds (S3, Table 4)."""
+    """By agent, its debates: how often it was kept as an opponent, over all rounds (S3, Table 4)."""
     edges = kept_edges(document)
     agents = dict.fromkeys(agent for graph in document["graphs"] for agent in graph["kept"])
     return {agent: sum(edge.source == agent for edge in edges) for agent in agents}
 
 
 def collisions(document: Document) -> list[Edge]:
-    """The kept edges of a round d whose two answers of round d - 1 differ. With an answer that is null none does."""
+    """The kept edges of round d whose two answers of round d - 1 differ. An edge with a null answer does not count."""
     found = []
     for edge in kept_edges(document):
         groups = groups_in(document, edge.round - 1)
@@ -46,7 +46,7 @@ def collisions(document: Document) -> list[Edge]:
 
 
 def groups_in(document: Document, round: int) -> dict[str, int]:
-    """Whose answers of a round are the same: by their texts, or by the equivalence checks that were made of them.
+    """Groups of agents with the same answer in a round: by the texts, or by the equivalence checks that were made.
 
     Agents without an answer are in no group.
     """
@@ -68,6 +68,6 @@ def groups_in(document: Document, round: int) -> dict[str, int]:
 
 
 def answers_by_round(document: Document) -> dict[tuple[int, str], str | None]:
-    """Each agent's answer in each round, from 0; null where it gave none that could be read."""
+    """Each agent's answer in each round, from 0; null if it gave no readable answer."""
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]
     return {(turn["round"], turn["agent"]): turn.get("answer") for turn in given}

@@ -1,4 +1,4 @@
-"""How alike two agents' outputs are (CortexDebate; S3, Eq. 6; D.2, table 10): by cosine, cross-encoder or prompt."""
+"""Similarity of two agents' outputs (CortexDebate; S3, Eq. 6; D.2, table 10): by cosine, cross-encoder or prompt."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from moot.retrievers.cross_encoders import CrossScorer
 Similarity = Literal["embedder", "cross_encoder", "prompt"]
 PROMPT = "cortex_debate/similarity"
 ROLE = "similarity"
-"""Who says how alike texts are."""
+"""The role that rates how similar texts are."""
 
 
 def outputs_of(answers: Sequence[Turn]) -> dict[str, str]:
-    """What each agent with a valid answer put out: answer and explanation, without the confidence (S3, Eq. 6)."""
+    """The output of each agent with a valid answer: answer and explanation, without the confidence (S3, Eq. 6)."""
     given = [turn for turn in answers if turn.get("answer") is not None]
     return {turn["agent"]: f"{turn['answer']}\n{turn.get('rationale')}" for turn in given}
 
@@ -56,14 +56,14 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
 
 
 async def rated_similarities(answers: Sequence[Turn], encoder: CrossScorer) -> dict[str, float]:
-    """By `pair`, what a cross-encoder says of two outputs: the mean of both orders, as it may depend on that.
+    """By `pair`, a cross-encoder's rating of two outputs: the mean of both orders, because the rating may depend on it.
 
     Args:
         answers: as for `similarities`.
-        encoder: reads two texts together.
+        encoder: the cross-encoder.
 
     Raises:
-        UserError: it rates likeness on another scale than from -1 to 1.
+        UserError: it rates similarity on another scale than from -1 to 1.
         WorldError: it failed.
     """
     outputs, rated = outputs_of(answers), dict[tuple[str, str], float]()
@@ -73,7 +73,7 @@ async def rated_similarities(answers: Sequence[Turn], encoder: CrossScorer) -> d
         rated |= {(name, other): value for other, value in zip(others, values, strict=True)}
     if strange := [value for value in rated.values() if not -1 <= value <= 1]:
         raise UserError(
-            f"The cross-encoder {encoder.name} rates two texts {strange[0]:.3g}, and a similarity lies from -1 to 1. "
+            f"The cross-encoder {encoder.name} rates two texts {strange[0]:.3g}, but a similarity is between -1 and 1. "
             "Take one that was trained for text similarity.",
             kind="unknown_encoder",
         )
@@ -83,14 +83,14 @@ async def rated_similarities(answers: Sequence[Turn], encoder: CrossScorer) -> d
 async def say_similarity(
     claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel, *, prompt: str = PROMPT
 ) -> ScoreReply:
-    """How alike two outputs are, from 0 to 1, by a model (S3, D.2): one call.
+    """The similarity of two outputs, from 0 to 1, rated by a model (S3, D.2): one call.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
+        claim: the claim of the debate.
+        task: the form of an answer.
         first: one agent's output.
         second: the other's.
-        model: who compares.
+        model: the model that compares.
         prompt: the prompt's name.
 
     Raises:
@@ -102,11 +102,11 @@ async def say_similarity(
 
 
 async def said_similarities(claim: str, task: Task, answers: Sequence[Turn], run: Run) -> dict[str, float]:
-    """By `pair`, what a model says of two outputs: a call each, all at the same time; none of a call that failed.
+    """By `pair`, a model's rating of two outputs: one call per pair, all in parallel. Failed calls are left out.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
+        claim: the claim of the debate.
+        task: the form of an answer.
         answers: as for `similarities`.
         run: with the role `ROLE`.
 

@@ -1,4 +1,4 @@
-"""Who is worth hearing: CortexDebate's trust formula, and the debating graph that it prunes (S3, section 4.2).
+"""CortexDebate's trust formula, and the debating graph that it prunes (S3, section 4.2).
 
 Pure functions of plain values. An edge i -> j means that j reads i's last answer: i is its source, j its target.
 Weights are ``{target: {source: weight}}``, opponents ``{target: [sources]}``: every agent is a target, in the order of
@@ -22,20 +22,20 @@ Opponents = dict[str, list[str]]
 THRESHOLDS = (0.3, 0.6, 0.8)
 """S3, Eq. 2."""
 TOLERANCE = 1e-9
-"""Relative: values this close are equal, so that rounding tells no equals apart."""
+"""Relative: values this close count as equal, so that rounding does not separate equal values."""
 
 # --- the factors ----------------------------------------------------------------------------------------------------
 
 
 def recalibrated(h: float, thresholds: tuple[float, float, float] | None = THRESHOLDS) -> float:
-    """A confidence with its excess taken off (S3, Eq. 2): high from high up, middle from middle up, low at least.
+    """Recalibrated confidence (S3, Eq. 2): high if h >= high, middle if h >= middle, else h, but at least low.
 
     Args:
-        h: what an agent says of its answer, in [0, 1].
+        h: the confidence that an agent states, in [0, 1].
         thresholds: low, middle and high, ascending; None leaves h as it is.
 
     Raises:
-        ValueError: h is no number in [0, 1], or the thresholds do not ascend.
+        ValueError: h is not a number in [0, 1], or the thresholds do not ascend.
     """
     if not 0 <= h <= 1:
         raise ValueError(f"a confidence lies in [0, 1], not at {h}")
@@ -48,7 +48,7 @@ def recalibrated(h: float, thresholds: tuple[float, float, float] | None = THRES
 
 
 def loss(parameters: float, tokens: float) -> float:
-    """L = 406.4 / N^0.34 + 410.7 / M^0.28 + 1.69, the loss that a model's size lets expect (S3, Eq. 3).
+    """L = 406.4 / N^0.34 + 410.7 / M^0.28 + 1.69, the expected loss of a model of this size (S3, Eq. 3).
 
     Args:
         parameters: N, a plain count: 70e9, not 70.
@@ -63,14 +63,14 @@ def loss(parameters: float, tokens: float) -> float:
 
 
 def credibility(parameters: float, tokens: float) -> float:
-    """C = 1 / L(N, M), below 1 / 1.69 (S3, Eq. 4). Raises ValueError as `loss` does."""
+    """C = 1 / L(N, M), below 1 / 1.69 (S3, Eq. 4). Raises: ValueError as `loss`."""
     return 1 / loss(parameters, tokens)
 
 
 def credibilities(
     sizes: Mapping[str, tuple[float | None, float | None] | None],
 ) -> tuple[dict[str, float], list[str]]:
-    """Each agent's C, and the agents whose N or M is unknown; where there is one, C is 1 for all (ours).
+    """Each agent's C, and the agents whose N or M is unknown; if any is, C is 1 for all agents (our choice).
 
     Args:
         sizes: each agent's N and M.
@@ -91,7 +91,7 @@ def reliability(previous: float, d: int, confidence: float) -> float:
     """R_d = (R_{d-1} (d - 1) + H) / d: the mean of an agent's confidences in rounds 0 to d - 1 (S3, Eq. 5).
 
     Args:
-        previous: R_{d-1}; of no effect at d = 1.
+        previous: R_{d-1}; ignored at d = 1.
         d: the round of debate, from 1.
         confidence: H, recalibrated, of round d - 1.
 
@@ -104,9 +104,9 @@ def reliability(previous: float, d: int, confidence: float) -> float:
 
 
 def mean_similarity(previous: float, d: int, cosine: float) -> float:
-    """Sim_d = (Sim_{d-1} (d - 1) + cos) / d, in [-1, 1] (S3, Eq. 6); `cosine` is of two outputs of round d - 1.
+    """Sim_d = (Sim_{d-1} (d - 1) + cos) / d, in [-1, 1] (S3, Eq. 6); `cosine` compares two outputs of round d - 1.
 
-    Rounding may leave a cosine just outside [-1, 1]; the nearest end is taken.
+    Rounding may leave a cosine just outside [-1, 1]; it is clipped.
 
     Raises:
         ValueError: d is below 1, or the cosine is not a number.
@@ -117,20 +117,20 @@ def mean_similarity(previous: float, d: int, cosine: float) -> float:
 
 
 def intimacy(similarity: float) -> float:
-    """I = 1 - Sim (S3, Eq. 7), in [0, 2]: how far apart the views of two agents were on the mean."""
+    """I = 1 - Sim (S3, Eq. 7), in [0, 2]: how far apart the views of two agents are on average."""
     return 1 - similarity
 
 
 def self_orientation(d: int, n: int, kept_before: int) -> int:
-    """S_d = (d - 1)(n - 1) - P_d (S3, Eq. 8): in how many debates an agent of n was not heard, from 0.
+    """S_d = (d - 1)(n - 1) - P_d (S3, Eq. 8): the number of debates, out of n agents', in which an agent was not heard.
 
     Args:
         d: the round of debate, from 1.
         n: the number of agents.
-        kept_before: P_d, how often it was kept as somebody's opponent in the rounds before d.
+        kept_before: P_d, how often it was kept as an opponent in the rounds before d.
 
     Raises:
-        ValueError: P_d is more than d - 1 rounds allow, or below 0: it is of another debate.
+        ValueError: P_d is more than d - 1 rounds allow, or below 0: it belongs to another debate.
     """
     most = (d - 1) * (n - 1)
     if not 0 <= kept_before <= most:
@@ -139,7 +139,7 @@ def self_orientation(d: int, n: int, kept_before: int) -> int:
 
 
 def weight(c: float, r: float, i: float, s: float) -> float:
-    """W = C R I / (S + 1) (S3, Eq. 9). The + 1 is ours: S3 divides by S, which is 0 for all at d = 1."""
+    """W = C R I / (S + 1) (S3, Eq. 9). The + 1 is ours: S3 divides by S, and S is 0 for all agents at d = 1."""
     return c * r * i / (s + 1)
 
 
@@ -147,17 +147,17 @@ def weight(c: float, r: float, i: float, s: float) -> float:
 
 
 def at_least(weights: Mapping[str, float], threshold: float) -> list[str]:
-    """The sources whose weight is the threshold or more, within `TOLERANCE`."""
+    """The sources whose weight reaches the threshold, within `TOLERANCE`."""
     return [i for i, w in weights.items() if w >= threshold or math.isclose(w, threshold, rel_tol=TOLERANCE)]
 
 
 def by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list[str]:
-    """The sources, those of most weight first and those without one last; equal ones as they come."""
+    """The sources by falling weight, sources without a weight last; equal ones keep their order."""
     return sorted(sources, key=lambda i: weights.get(i, -math.inf), reverse=True)
 
 
 def highest(weights: Mapping[str, float], count: int) -> list[str]:
-    """The sources of most weight, in the order of the agents; of equal ones the earliest."""
+    """The sources of most weight, in the order of the agents; ties go to the earliest."""
     chosen = by_weight(weights, weights)[:count]
     return [i for i in weights if i in chosen]
 
@@ -168,10 +168,10 @@ PRUNED: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
     "top-3": lambda weights: highest(weights, 3),
     "bottom-3-removed": lambda weights: highest(weights, max(1, len(weights) - 3)),
 }
-"""Which edges into a target stay: those of at least the mean weight (AAT; S3, Eq. 10 and 11), or S3 D.1's other ways.
+"""The edges into a target that are kept: with at least the mean weight (AAT; S3, Eq. 10, 11), or a variant of S3 D.1.
 
-Top-3 are the three of most weight. Without the bottom three one of S3's four opponents is left; of three or fewer one
-stays too (ours), as there would be nobody.
+Top-3 keeps the three of most weight. Bottom-3-removed leaves one of S3's four opponents; of three or fewer, one is
+kept as well (our choice), because otherwise none would be left.
 """
 
 
@@ -184,16 +184,16 @@ def heard(
     d: int = 1,
     seed: int = 0,
 ) -> Opponents:
-    """Whose last answers each agent reads (S3, Eq. 12; 5.3 and appendix E).
+    """The agents whose last answers each agent reads (S3, Eq. 12; 5.3 and appendix E).
 
-    Full: all opponents `by_weight` (ours: S3 names no order). Sparse, in the order of the agents: with MDM what
-    `PRUNED` leaves; with self or peer whoever scores above the mean of all agents, which may be nobody; with none half
+    Full: all opponents `by_weight` (ours: S3 names no order). Sparse, in the order of the agents: with MDM as
+    `PRUNED` prunes; with self or peer the agents above the mean of all agents, possibly none; with none half
     of the opponents, rounded up, drawn from seed, round and agent (ours).
 
     Args:
-        weights: of all edges, as `edge_weights` gives them.
-        graph: whether all are heard.
-        evaluation: what the weights are.
+        weights: of all edges, from `edge_weights`.
+        graph: full or sparse.
+        evaluation: the formula of the weights.
         pruning: how MDM's edges are pruned.
         d: the round of debate.
         seed: of the draw.

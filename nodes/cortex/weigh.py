@@ -1,10 +1,11 @@
-"""CortexDebate's evaluation of a round: what everybody's answer is worth to everybody else, as a node."""
+"""CortexDebate's evaluation of a round as a node: the weight of each agent's answer for each other agent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
+from moot.core.errors import BudgetExhausted
 from moot.nodes.cortex.debating_graph import History, first_history, next_round, peer_means
 from moot.nodes.cortex.measures import collisions, debates
 from moot.nodes.cortex.similarity import (
@@ -18,6 +19,7 @@ from moot.nodes.cortex.similarity import (
 from moot.nodes.cortex.trust import THRESHOLDS, Evaluation, Graph, Pruning, credibilities
 from moot.nodes.models.sizes import size_of
 from moot.nodes.records.entries import Turn
+from moot.nodes.runtime.budget import in_time
 from moot.nodes.runtime.node import Node, Run, choose_model
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.state import DebateState
@@ -27,14 +29,14 @@ from pydantic import Field, field_validator
 
 
 class WeighingSettings(RoundsSettings):
-    """Settings of a debate in which an agent hears those whom it should trust."""
+    """Settings of a debate in which an agent hears the agents that it should trust."""
 
-    debating_graph: Graph = Field("sparse", description="full: everybody hears everybody; sparse: edges are pruned.")
+    debating_graph: Graph = Field("sparse", description="full: every agent hears all others; sparse: edges are pruned.")
     evaluation: Evaluation = Field(
         "mdm",
-        description="What an edge's weight is. mdm: credibility x reliability x intimacy / self-orientation; "
-        "mdm_without_i_and_s: the first two; self: the confidence; peer: the others' scores; none: nothing, so that a "
-        "sparse graph is drawn at random.",
+        description="The formula of an edge's weight. mdm: credibility x reliability x intimacy / self-orientation; "
+        "mdm_without_i_and_s: the first two; self: the confidence; peer: the others' scores; none: no weights; a "
+        "sparse graph is then drawn at random.",
     )
     pruning: Pruning = Field(
         "average",
@@ -44,7 +46,7 @@ class WeighingSettings(RoundsSettings):
     )
     similarity: Similarity = Field(
         "embedder",
-        description="What says how alike two outputs are, if evaluation is mdm. embedder: the cosine of `embedder`; "
+        description="How two outputs are compared, if evaluation is mdm. embedder: the cosine of `embedder`; "
         "cross_encoder: `cross_encoder`; prompt: a model, with the role similarity, one call for each two agents.",
     )
     cross_encoder: str = Field(
@@ -61,17 +63,17 @@ class WeighingSettings(RoundsSettings):
         None,
         ge=0,
         le=2**31 - 1,
-        description="Sampling seed, where the endpoint takes one: each call has its own, which follows from it. Also "
-        "that of a sparse graph that is drawn at random (evaluation none; null: 0).",
+        description="Sampling seed, if the endpoint accepts one; each call's own seed is derived from it. Also "
+        "the seed of a sparse graph drawn at random (evaluation none; null: 0).",
     )
 
     @property
     def compared_by(self) -> Similarity | None:
-        """What compares the outputs of agents; None if no weight depends on that."""
+        """The setting that names how outputs are compared; None if no weight depends on it."""
         return self.similarity if self.evaluation == "mdm" else None
 
     def roles(self) -> set[str]:
-        """Who may have a model of its own."""
+        """The roles that may have a model of their own."""
         return super().roles() | {ROLE}
 
     @field_validator("recalibration")
@@ -83,7 +85,7 @@ class WeighingSettings(RoundsSettings):
 
 
 def weighing_needs(settings: WeighingSettings) -> Needs:
-    """What a debate with these settings uses.
+    """The resources that a debate with these settings needs.
 
     Args:
         settings: the debate's.
@@ -94,21 +96,30 @@ def weighing_needs(settings: WeighingSettings) -> Needs:
 
 
 async def compared(state: DebateState, answers: Sequence[Turn], run: Run) -> dict[str, float]:
-    """By `pair`, how alike two agents' outputs are; {} if no weight depends on it.
+    """By `pair`, the similarity of two agents' outputs; {} if no weight depends on it.
 
     Raises:
         UserError, WorldError: an encoder failed or cannot be loaded, or a model cannot be asked.
     """
     settings: WeighingSettings = run.settings
     if settings.compared_by == "embedder":
-        return await similarities(answers, await run.encoder())
+        return await _unless_late(similarities(answers, await run.encoder()), "text encoder")
     if settings.compared_by == "cross_encoder":
-        return await rated_similarities(answers, await open_cross_encoder(settings.cross_encoder))
+        rated = rated_similarities(answers, await open_cross_encoder(settings.cross_encoder))
+        return await _unless_late(rated, "cross-encoder")
     return await said_similarities(state["claim"], state["task"], answers, run) if settings.compared_by else {}
 
 
+async def _unless_late(comparing: Awaitable[dict[str, float]], what: str) -> dict[str, float]:
+    """The similarities; {} if `max_seconds` is used up: no further round follows, and the debate's warning says so."""
+    try:
+        return await in_time(comparing, what)
+    except BudgetExhausted:
+        return {}
+
+
 def worth(settings: WeighingSettings, names: Sequence[str], run: Run) -> dict[str, float]:
-    """Every agent's credibility; with a warning where it counts and a model's size is not known."""
+    """Every agent's credibility; warns if credibility counts and a model's size is not known."""
     sizes: dict[str, tuple[float, float] | None] = {}
     for agent in settings.agents:
         known = size_of(choose_model(settings, agent.name, agent.model).model)
@@ -163,7 +174,7 @@ def weigh_node() -> Node:
 
 
 def history_of(graph: Mapping[str, Any] | None) -> History:
-    """What a round's graph hands to the next round's."""
+    """The history that a round's graph passes to the next round."""
     if graph is None:
         return first_history()
     return {
@@ -175,7 +186,7 @@ def history_of(graph: Mapping[str, Any] | None) -> History:
 
 
 def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """By scorer, the scores that it gave the last answers of others."""
+    """By scorer, the scores that it gave to the others' last answers."""
     given: dict[str, dict[str, float | None]] = {name: {} for name in names}
     for turn in state["turns"]:
         if turn["step"] == "score" and turn["round"] == state["rounds"] and turn["agent"] in given:

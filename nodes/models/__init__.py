@@ -1,1 +1,1 @@
-"""Chat models: how they are opened, what they cost, who speaks with them, how their replies are read."""
+"""Chat models: creating them, their prices, calls of them, and the parsing of their replies."""

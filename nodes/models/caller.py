@@ -1,4 +1,4 @@
-"""One call of a role: brought within its model's context and the debate's ceilings, seeded, retried and recorded."""
+"""One call of a role: fitted into the context and the ceilings, seeded, retried and recorded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from moot.core.lazy import imported
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.core.telemetry.switch import telemetry
-from moot.nodes.models.ceilings import REPLY, Asked, Ceilings, Spend
+from moot.nodes.models.ceilings import REPLY, Asked, Ceilings
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.contexts import count_prompt, learn_refusal
 from moot.nodes.models.fitting import fitted, most_tokens
@@ -28,6 +28,7 @@ from moot.nodes.models.ledger import Ledger, branch, tokens_of
 from moot.nodes.models.reply_parsing import repeating_no_key
 from moot.nodes.models.seeds import CallSeeds, with_seed
 from moot.nodes.models.session import Session
+from moot.nodes.models.spend import Spend
 from moot.nodes.records.entries import Call, LeftOut
 from moot.nodes.runtime.trace import speaking
 
@@ -37,21 +38,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Sending = Callable[[BaseChatModel], Awaitable[BaseMessage]]
-"""Sends something to a chat model."""
+"""Sends a request to a chat model."""
 SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
 """Sends messages to a chat model."""
 
 REFUSALS = 4
-"""How often a prompt is shortened that an endpoint finds too long."""
+"""How often a prompt is shortened if its endpoint refuses it as too long."""
 
 UNSEEN: AbstractContextManager[None] = nullcontext()
 chain: ContextVar[int] = ContextVar("chain", default=0)
-"""How many calls were made in which each waited for the last."""
+"""The length of the chain of calls that depend on each other."""
 
 
 @dataclass
 class Caller:
-    """A role with its model, and how it calls it: within its context and the debate's ceilings, retried, recorded.
+    """A role with its model, and how it makes a call: within the context and the ceilings, retried and recorded.
 
     Its fields are those of `moot.nodes.models.speaker.Speaker`.
     """
@@ -72,6 +73,8 @@ class Caller:
     seed: int | None = None
     datamarking: bool = False
     _seeds: CallSeeds | None = None
+    _sends: Callable[[Spend], Awaitable[None]] | None = None
+    """Records the most that a call may cost, before it is sent."""
 
     def __post_init__(self) -> None:
         if self.ceilings is None:
@@ -89,7 +92,7 @@ class Caller:
         seeds = CallSeeds(self.seed, asks, messages)
         asker = (seeds.first, branch.get()[1::2])
         repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
-        # With a ledger, those who ask the same in one step share a reply, and so they share the seed.
+        # With a ledger, equal calls of one step share a reply, and so they share the seed.
         run = run_metadata()
         shared = self.session.keeping is not None
         where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), at.agent, asker)
@@ -107,12 +110,12 @@ class Caller:
         prompt: str = "",
         more: Any = None,
     ) -> tuple[AIMessage, Call]:
-        """A call with as much of its messages as the model takes; one that it finds too long all the same is shortened.
+        """A call with as many of its messages as the model accepts; if the endpoint refuses them, they are cut again.
 
-        The prompt of whoever decides is brought within the debate's ceilings, too; ``more`` is sent beside it.
+        A deciding prompt is also shortened to the debate's ceilings; ``more`` is sent with it.
 
         Raises:
-            UserError: even the least that can be sent is too long.
+            UserError: the shortest prompt is too long.
             BudgetExhausted: a ceiling leaves too little for it.
         """
         beside = len(json.dumps(more)) if more and self.ceilings.bounded else 0
@@ -148,7 +151,7 @@ class Caller:
         return Asked(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY)
 
     def _room(self, prompt: str, beside: int) -> int | None:
-        """The bytes that the ceilings leave to the prompt of somebody who decides; None for anybody else."""
+        """The bytes that the ceilings leave for the prompt of a role that decides; None for other roles."""
         ceilings = self.ceilings
         most = ceilings.prompt_bytes(self._asked(prompt, 0)) if ceilings.decides(self.role, prompt) else None
         return None if most is None else most - beside
@@ -156,7 +159,7 @@ class Caller:
     async def _bounded(
         self, send: Sending, asked: Asked, messages: Sequence[BaseMessage] = ()
     ) -> tuple[AIMessage, Call]:
-        """One call within the debate's ceilings: reserved before it is made, settled after it.
+        """One call within the debate's ceilings: its cost is reserved before it and settled after it.
 
         Telemetry may show the messages, if they are known.
 
@@ -167,8 +170,10 @@ class Caller:
         if not ceilings.bounded:
             return await self._call(send, messages)
         held, started = await ceilings.reserve(asked), time.perf_counter()
-        spent = held.spend  # nobody knows what a call took that is broken off
+        spent = held.spend  # the cost of a call that is broken off is not known
         try:
+            if self._sends and ceilings.counted:
+                await self._sends(held.spend)
             async with asyncio.timeout_at(held.until):
                 message, call = await self._call(send, messages)
             spent = ceilings.came_to(held, call)
@@ -176,7 +181,7 @@ class Caller:
             spent = Spend(calls=1)
             raise
         except TimeoutError as error:
-            detail = "It took longer than `max_seconds` leaves time for."
+            detail = "It took longer than `max_seconds` allows."
             self.ledger.note({**self._record(None, started, 1), "outcome": "failed", "detail": detail})
             ceilings.left_out[self.role] += 1
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
@@ -189,7 +194,7 @@ class Caller:
             seen.replied(outcome, self.model.name)
 
     def _watched(self, messages: Sequence[BaseMessage]) -> AbstractContextManager[CallWatch | None]:
-        """What telemetry sees of a call; None if it is off."""
+        """The call as telemetry records it; None if telemetry is off."""
         if (seen := telemetry()) is None:
             return UNSEEN
         kind: type[CallWatch] = imported("moot.nodes.telemetry.observed").CallWatch
@@ -250,15 +255,15 @@ class Caller:
 
 
 def run_metadata() -> Mapping[str, Any]:
-    """What LangGraph says of the step that runs."""
+    """LangGraph's metadata of the running step."""
     return (var_child_runnable_config.get() or {}).get("metadata") or {}
 
 
 async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """What these give, run at the same time; the chain of dependent calls goes on from the longest of theirs.
+    """Runs these at the same time; the chain of dependent calls continues from the longest of theirs.
 
     Raises:
-        UserError, WorldError: what the first of them that fails raises.
+        UserError, WorldError: the error of the first that fails.
     """
 
     here = branch.get()
@@ -274,6 +279,6 @@ async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
 
 
 def start_chain() -> None:
-    """Begins a new chain of dependent calls; a node does so when it starts."""
+    """Starts a new chain of dependent calls; a node does so when it starts."""
     chain.set(0)
     branch.set((0,))

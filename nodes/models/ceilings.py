@@ -1,10 +1,10 @@
-"""Hard ceilings: what a debate, a batch of debates or an evaluation may spend, reserved before each call.
+"""Hard ceilings: the most that a debate, a batch of debates or an evaluation may spend, reserved before each call.
 
-Before a call its prompt (`weight_of` by `bytes_per_token`: 3 until the endpoint has counted some, and rather more
-carefully for calls that are made until then) and its longest reply are reserved; afterwards what it really took is
-written down. A call that does not fit waits for those in flight, which may take less than was reserved for them; one
-that never fits is not made (`BudgetExhausted`). For whoever decides a debate the least that a decision takes is kept
-back from the start. A debate within a debate has ceilings of its own within those of the other.
+Before a call its prompt (`weight_of` by `bytes_per_token`: 3 until the endpoint has counted some, and with some
+margin until then) and its longest reply are reserved; afterwards its real cost is recorded. A call that does not fit
+waits for the calls in flight, which may cost less than was reserved; one that never fits is not made
+(`BudgetExhausted`). For the roles that decide a debate, the least cost of a decision is reserved
+from the start. A debate within a debate has its own ceilings within those of the outer debate.
 """
 
 from __future__ import annotations
@@ -21,65 +21,29 @@ from typing import Any, ClassVar, NamedTuple
 
 from moot.core.errors import BudgetExhausted
 from moot.nodes.models.contexts import BYTES_PER_TOKEN, MARGIN, bytes_per_token
-from moot.nodes.models.ledger import tokens_of
-from moot.nodes.models.prices import Price, cost_of, costs_of, is_counted, price_of
+from moot.nodes.models.prices import Price, costs_of, is_counted, price_of
+from moot.nodes.models.spend import FREE, NOTHING, Spend, reservation, said, spent_by
 from moot.nodes.records.entries import Call
 
 REPLY = 512
 """Most tokens of a reply under a ceiling, if `max_tokens` is not set."""
 UNSURE = 0.8
-"""By this share tokens may have fewer bytes than `BYTES_PER_TOKEN`, as long as the endpoint has not counted any."""
+"""Tokens may have fewer bytes, by this share, than `BYTES_PER_TOKEN`, as long as the endpoint has not counted any."""
 SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
-"""By what is bounded, the setting that bounds it."""
-
-
-class Spend(NamedTuple):
-    """Tokens of prompts and replies, USD, and calls; infinite if there is no bound."""
-
-    tokens: float = 0
-    usd: float = 0
-    calls: float = 0
-
-    def plus(self, other: Spend, times: int = 1) -> Spend:
-        """The sum."""
-        return Spend(*(one + times * more for one, more in zip(self, other, strict=True)))
-
-    def minus(self, other: Spend) -> Spend:
-        """The difference."""
-        return self.plus(other, -1)
-
-    def fits(self, room: Spend) -> bool:
-        """Whether there is room for it."""
-        return all(one <= most + 1e-9 for one, most in zip(self, room, strict=True))
+"""The setting that bounds each quantity."""
 
 
 ALONE = nullcontext()
-NOTHING, FREE = Spend(), Spend(math.inf, math.inf, math.inf)
-
-
-def reservation(
-    prompt_bytes: int, reply_tokens: int, bytes_per_token: float = BYTES_PER_TOKEN, price: Price | None = None
-) -> Spend:
-    """What is reserved for one call: its prompt as estimated, and its longest reply.
-
-    Args:
-        prompt_bytes: UTF-8 bytes of what is sent (`weight_of`), with the schema of the reply.
-        reply_tokens: the most tokens of the reply.
-        bytes_per_token: of the model.
-        price: of the model, if cost is bounded.
-    """
-    tokens = math.ceil(prompt_bytes / bytes_per_token)
-    return Spend(tokens + reply_tokens, sum(costs_of(tokens, reply_tokens, price)) if price else 0, 1)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A call that is to be made.
+    """A call before it is made.
 
     Args:
-        role: who is asked.
+        role: the role that makes the call.
         prompt: the prompt's name; empty for a conversation.
-        model: as settings name it.
+        model: its name in the settings.
         bytes: of the prompt (`weight_of`), with the schema.
         reply: most tokens of the reply.
     """
@@ -91,12 +55,12 @@ class Asked:
     reply: int = REPLY
 
     def spend(self, prices: Mapping[str, Price], sure: float = 1.0, kept: int = 0) -> Spend:
-        """What is reserved for it.
+        """The cost that is reserved for the call.
 
         Args:
             prices: by model, if cost is bounded.
-            sure: the share of the bytes that a token is taken to have, as long as the endpoint has not counted any.
-            kept: bytes of which that is not so, as something was kept back for them.
+            sure: the share of `BYTES_PER_TOKEN` that a token is assumed to have until the endpoint has counted some.
+            kept: bytes without this margin, because they are covered by a reservation.
         """
         price = price_of(self.model, prices) if prices else None
         per, size = bytes_per_token(self.model), self.bytes
@@ -106,7 +70,7 @@ class Asked:
 
 
 class Held(NamedTuple):
-    """What is reserved for a call in flight, and the moment (of the event loop) until which it may take, if any."""
+    """The cost reserved for a call in flight, and the moment (of the event loop) at which it must end, if any."""
 
     spend: Spend
     until: float | None
@@ -114,7 +78,7 @@ class Held(NamedTuple):
 
 @dataclass(eq=False)
 class Ceilings:
-    """The bounds of a debate, or of several; those of a debate that is one of several hold beside theirs.
+    """The bounds of a debate or of several; a debate that belongs to a batch must respect both its own and the batch's.
 
     Args:
         most: the bounds.
@@ -129,10 +93,13 @@ class Ceilings:
     spent: Spend = NOTHING
     held: Spend = NOTHING
     left_out: Counter[str] = field(default_factory=Counter)
-    """Who was not asked, and how often."""
+    """Roles whose calls were refused, and how often."""
+
+    counts_kept: bool = True
+    """Whether costs of earlier runs are added when a debate is resumed; if not, ``spent`` has them already."""
 
     again: ClassVar[float] = math.inf
-    """Seconds after which somebody who waits for room looks again, if nobody has said that there is some."""
+    """Seconds after which a waiting call checks for budget again without having been notified."""
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
@@ -142,36 +109,39 @@ class Ceilings:
         self._longest = 0.0
         self._last: Asked | None = None
         self._least: Asked | None = None
+        self._lost = NOTHING
         self._outermost: Ceilings = self.parent._outermost if self.parent else self
         self.refused = False
-        """Whether a call was not made for want of room under these bounds."""
+        """Whether a call was refused because these bounds left too little."""
         self._look()
 
     def _look(self) -> None:
         levels = self._levels()
         self.bounded = any(level.most != FREE or level.seconds < math.inf for level in levels)
         self.metered = any(min(level.most.tokens, level.most.usd) < math.inf for level in levels)
-        """Whether tokens or cost are bounded, so that calls are bounded in length and have to be counted."""
+        """Whether tokens or cost are bounded, so that replies must have a limit and tokens must be counted."""
+        self.counted = any(level.most != FREE for level in levels)
+        """Whether anything but time is bounded."""
         self.costs_money = any(level.most.usd < math.inf for level in levels)
 
     def alone(self) -> AbstractContextManager[None]:
-        """Within it nobody else takes room; in one event loop, what does not wait is alone anyway."""
+        """A lock on the budget; in one event loop code without ``await`` needs none."""
         return ALONE
 
     def _alone(self) -> AbstractContextManager[None]:
         return self._outermost.alone()
 
     async def more(self, need: Spend, short: Spend) -> bool:
-        """Whether there is more room now, if somebody gives it out.
+        """Whether more budget is available now, from a shared pool.
 
         Args:
-            need: what a call may take.
-            short: what room is missing for it; below 0 if none is.
+            need: the most that a call may cost.
+            short: the amount that is missing; below 0 if nothing is.
         """
         return False
 
     def in_flight(self) -> Spend:
-        """What is reserved for calls in flight."""
+        """The cost reserved for calls in flight."""
         return self.held
 
     def _levels(self) -> list[Ceilings]:
@@ -179,17 +149,18 @@ class Ceilings:
 
     # --- a debate begins and ends ---------------------------------------------------------------------------------
 
-    async def begin(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
-        """A debate begins: what a decision takes at least is kept back.
+    async def begin(self, budget: Mapping[str, Any], lost: Spend = NOTHING) -> None:
+        """Starts a debate: reserves the least cost of a decision.
 
         Args:
-            budget: as `moot.nodes.runtime.budget.open_budget` makes it.
-            calls: that an earlier run of the debate paid.
+            budget: from `moot.nodes.runtime.budget.open_budget`.
+            lost: see `lose`.
 
         Raises:
             BudgetExhausted: the ceilings, or those of the batch, cannot pay even for that.
         """
-        self.take_up(budget, calls)
+        self.take_up(budget)
+        self.lose(lost)
         kept, self._kept = self._kept, {}
         need = Spend()
         for asked in kept.values():
@@ -198,10 +169,10 @@ class Ceilings:
         def keep(_: Spend) -> None:
             self._kept = kept
 
-        await self._room_for(lambda: need, NOTHING, math.inf, keep)
+        await self._room_for(lambda: need, lambda _: NOTHING, math.inf, keep)
 
     def take_up(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
-        """As `begin`, for a debate that goes on: nothing is checked, and those who have decided are not kept for."""
+        """The same as `begin` for a resumed debate: no checks, and no reservation for roles that have decided."""
         bounds = (budget.get(name) for name in ("tokens", "usd", "calls"))
         self.most = Spend(*(math.inf if most is None else most for most in bounds))
         self.seconds = budget.get("seconds") or math.inf
@@ -214,16 +185,21 @@ class Ceilings:
             self.parent._parts.add(self)
         self._look()
 
+    def lose(self, lost: Spend) -> None:
+        """Counts calls of earlier runs of the debate whose replies were lost: the run was killed or calls failed."""
+        self._lost = self._lost.plus(lost)
+        self._count_earlier(lost)
+
     def opened(self) -> None:
-        """What the debate needs is loaded: its seconds count from here, those of the batch from its own beginning."""
+        """The debate's resources are loaded: its seconds count from here, a batch's from the start of the batch."""
         self._started = time.monotonic()
 
     def hand_on(self) -> None:
-        """A debate within this one decides it: that one keeps back what its decision takes."""
+        """A debate within this one decides it and now holds the reservation for the decision."""
         self._kept = {}
 
     def end(self) -> None:
-        """The debate is over, or waits: nothing is kept back for it."""
+        """The debate has ended or waits: its reservation is released."""
         self._kept = {}
         for level in self._levels():
             level._parts.discard(self)
@@ -232,11 +208,11 @@ class Ceilings:
     # --- calls ------------------------------------------------------------------------------------------------------
 
     def decides(self, role: str, prompt: str) -> bool:
-        """Whether a call is one that something is kept back for."""
+        """Whether budget is reserved for this call."""
         return (role, prompt) in self._kept
 
     async def reserve(self, asked: Asked) -> Held:
-        """Room for a call; waits as long as those in flight may leave some.
+        """Reserves budget for a call; waits as long as calls in flight may release some.
 
         Raises:
             BudgetExhausted: there is not enough left for it.
@@ -255,7 +231,7 @@ class Ceilings:
         try:
             need = await self._room_for(
                 lambda: asked.spend(self.prices, UNSURE, careful),
-                own.spend(self.prices) if own else NOTHING,
+                lambda need: self._kept_for(own, need) if own else NOTHING,
                 until,
                 hold,
             )
@@ -265,56 +241,75 @@ class Ceilings:
         end = asyncio.get_running_loop().time() + until - time.monotonic()
         return Held(need, None if until == math.inf else end)
 
+    def _kept_for(self, own: Asked, need: Spend) -> Spend:
+        """The reservation available to a deciding call.
+
+        If it needs no more than that, the whole reservation of the debate: if calls were lost, it cannot pay for all
+        roles that decide, so the first ones are called.
+        """
+        least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
+        room = (one if min(most) < math.inf else math.inf for one, most in zip(least, bounds, strict=True))
+        return self._kept_in_all() if need.fits(Spend(*room)) else least
+
     def _was_made(self, asked: Asked) -> None:
         self._last = asked
         if self._least is None or asked.spend(self.prices).tokens < self._least.spend(self.prices).tokens:
             self._least = asked
 
     def settle(self, held: Held, spent: Spend, seconds: float) -> None:
-        """A call has ended.
+        """Settles the cost of a call that has ended.
 
         Args:
-            held: what was reserved for it.
-            spent: what it took.
-            seconds: how long it took.
+            held: its reservation.
+            spent: its real cost.
+            seconds: its duration.
         """
         with self._alone():
             for level in self._levels():
+                level.spent = level.spent.plus(spent)  # first: a process that is killed in between has spent it
                 level.held = level.held.minus(held.spend)
-                level.spent = level.spent.plus(spent)
                 level._longest = max(level._longest, seconds)
         for level in self._levels():
             level._wake()
 
     def paid(self, asked: Asked, calls: Sequence[Call], *, left_out: bool) -> None:
-        """Calls that an earlier run of the debate paid, and the ledger had: they count, and are not made.
+        """Counts calls paid by an earlier run of the debate, with replies in the ledger; they are not made again.
 
         Args:
-            asked: the first of them.
-            calls: as the ledger has them.
-            left_out: whether a call was not made then either.
+            asked: the first call.
+            calls: the calls from the ledger.
+            left_out: whether a call was refused in that run, too.
         """
         if not self.bounded:
             return
         self.left_out += Counter([asked.role] * left_out)
         if calls:
-            self._kept = {key: one for key, one in self._kept.items() if one.role != asked.role}
+            self._kept.pop((asked.role, asked.prompt), None)
             self._was_made(asked)
+        self._count_earlier(spent_by(calls, self.prices))
+
+    def _count_earlier(self, spent: Spend) -> None:
         with self._alone():
             for level in self._levels():
-                level.spent = level.spent.plus(spent_by(calls, self.prices))
+                if level.counts_kept:
+                    level.spent = level.spent.plus(spent)
 
     def came_to(self, held: Held, call: Call) -> Spend:
-        """What a call took; if the endpoint does not count, what was reserved."""
+        """The cost of a call; its reservation if the endpoint does not count tokens."""
         return spent_by([call], self.prices) if is_counted(call) else held.spend
 
     async def _room_for(
-        self, wanted: Callable[[], Spend], own: Spend, until: float, take: Callable[[Spend], None]
+        self,
+        wanted: Callable[[], Spend],
+        kept_for: Callable[[Spend], Spend],
+        until: float,
+        take: Callable[[Spend], None],
     ) -> Spend:
-        """What is wanted, taken once there is room for it; calls in flight may tell how many bytes a token has."""
+        """Takes an amount once it is available; calls in flight may correct the estimate of bytes per token."""
         while True:
             with self._alone():
                 need = wanted()
+                own = kept_for(need)
                 short = next((level for level in self._levels() if not need.fits(level._room().plus(own))), None)
                 late = time.monotonic() >= until
                 if short is None and not late:
@@ -341,8 +336,16 @@ class Ceilings:
         room = level._room().plus(own)
         name = next(n for n in Spend._fields if getattr(need, n) > getattr(room, n) + 1e-9)
         left, wanted = max(0, getattr(room, name)), getattr(need, name)
-        whose = f"`{SETTINGS[name]}`" if level is self else f"the ceiling that several debates share ({SETTINGS[name]})"
-        return BudgetExhausted(f"Not asked: it may take {said(name, wanted)}, and {whose} leaves {said(name, left)}.")
+        whose = f"`{SETTINGS[name]}`" if level is self else f"the ceiling shared by several debates ({SETTINGS[name]})"
+        detail = f"Not asked: it may take {said(name, wanted)}, and {whose} leaves {said(name, left)}."
+        if level is self and (lost := getattr(self._lost, name)):
+            least = getattr(self.most, name) - getattr(room, name) + wanted
+            enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
+            detail += (
+                f" Calls whose replies were lost when the debate was stopped may have taken {said(name, lost)}. With "
+                f"{whose} of {enough} or more the same command goes on with this debate."
+            )
+        return BudgetExhausted(detail)
 
     async def changed(self) -> None:
         """Waits until a call or a debate within these ceilings has ended."""
@@ -359,42 +362,53 @@ class Ceilings:
     # --- what is left -------------------------------------------------------------------------------------------------
 
     def kept(self) -> Spend:
-        """What is kept back for those who decide."""
+        """The reservation for roles that decide."""
+        total = self._kept_in_all()
+        for part in self._parts:
+            total = total.plus(part.kept())
+        return total
+
+    def _kept_in_all(self) -> Spend:
         total = NOTHING
         for asked in self._kept.values():
             total = total.plus(asked.spend(self.prices))
-        for part in self._parts:
-            total = total.plus(part.kept())
         return total
 
     def _room(self) -> Spend:
         return self.most.minus(self.spent).minus(self.held).minus(self.kept())
 
     def _outlook(self) -> Spend:
-        """The room that there is, or that may still be given out."""
+        """The budget that is available or may still be leased."""
         return self._room()
 
     def elapsed(self) -> float:
-        """Seconds since the debate began, or went on after a wait."""
+        """Seconds since the debate started or was resumed after a wait."""
         return time.monotonic() - self._started
 
     def _deadline(self, deciding: bool) -> float:
-        """The moment until which a call may take."""
+        """The moment at which a call must end."""
         if self.seconds == math.inf:
             return math.inf
         kept = min(self.seconds / 2, max(1.5 * self._longest, self.seconds / 10))
         return self._started + self.seconds - (0 if deciding else kept)
 
+    def deadline(self) -> float:
+        """The moment (`time.monotonic`) from which only roles that decide are called; infinite if there is none."""
+        return min(level._deadline(False) for level in self._levels())
+
     def is_spent(self) -> bool:
-        """Whether nobody but those who decide can be asked: somebody was not, or the least call so far would not be."""
+        """Whether only roles that decide can be called: a call was refused, or the cheapest call so far would be."""
         if not self.bounded or not (self.spent.calls or self.left_out):
-            return False  # a debate begins in any case
+            return False  # a debate starts in any case
         least = self._least.spend(self.prices) if self._least else Spend(1, 0, 1)
-        late = time.monotonic() >= min(level._deadline(False) for level in self._levels())
-        return late or bool(self.left_out) or not all(least.fits(level._outlook()) for level in self._levels())
+        return (
+            time.monotonic() >= self.deadline()
+            or bool(self.left_out)
+            or not all(least.fits(level._outlook()) for level in self._levels())
+        )
 
     def affords(self) -> int:
-        """How many calls like the last one there is room for, without those who decide."""
+        """How many calls like the last one the budget pays for, without the reservation for deciding roles."""
         need = self._last.spend(self.prices) if self._last else Spend(1, 0, 1)
         shares = (
             room / one
@@ -405,7 +419,7 @@ class Ceilings:
         return max(0, math.floor(min(shares, default=0)))
 
     def prompt_bytes(self, asked: Asked) -> int | None:
-        """The most bytes (`weight_of`) of a deciding prompt: what is kept for it, and its share of what is left.
+        """The most bytes (`weight_of`) of a deciding prompt: its reservation and its share of the rest.
 
         None if nothing bounds it.
         """
@@ -422,22 +436,6 @@ class Ceilings:
         return (kept.bytes if kept else 0) + math.floor(tokens * ratio * sure)
 
 
-def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
-    """What calls took, but for those that were sent as another's; USD are 0 if there are no prices."""
-    sent = [call for call in calls if not call.get("shared")]
-    return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
-
-
-def said(name: str, amount: float) -> str:
-    """An amount in words.
-
-    Args:
-        name: tokens, usd, calls or seconds.
-        amount: how much.
-    """
-    return f"${amount:.6f}" if name == "usd" else f"{amount:,.0f} {name}"
-
-
 _shared: ContextVar[Ceilings | None] = ContextVar("shared_ceilings", default=None)
 
 
@@ -449,12 +447,12 @@ def shared_ceilings(
     max_calls: int | None = None,
     max_seconds: float | None = None,
 ) -> Iterator[Ceilings]:
-    """Ceilings that all debates which begin within it share, beside those of their own settings.
+    """Ceilings that all debates started within it share, in addition to the ceilings of their own settings.
 
         with shared_ceilings(max_cost=2.0):
             documents = await asyncio.gather(*(graph.ainvoke({"claim": claim}) for claim in claims))
 
-    A debate that they cannot pay even a decision for fails before its first call (``budget_exhausted``). They hold in
+    If they cannot even pay for a decision, a debate fails before its first call (``budget_exhausted``). They hold in
     one event loop.
 
     Args:
@@ -470,7 +468,7 @@ def shared_ceilings(
 
 @contextmanager
 def within(ceilings: Ceilings) -> Iterator[Ceilings]:
-    """Debates that begin within share these ceilings."""
+    """Debates started within it share these ceilings."""
     token = _shared.set(ceilings)
     try:
         yield ceilings
@@ -479,10 +477,10 @@ def within(ceilings: Ceilings) -> Iterator[Ceilings]:
 
 
 def open_ceilings() -> Ceilings:
-    """The ceilings of a debate that begins: none of its own yet, within those that are shared."""
+    """The ceilings of a new debate: no bounds of its own yet, within the shared ones."""
     return Ceilings(parent=_shared.get())
 
 
 def recorded(asked: Asked) -> dict[str, Any]:
-    """A call that is kept back for, as plain JSON."""
+    """A call with a reservation, as plain JSON."""
     return asdict(asked)

@@ -1,8 +1,8 @@
-"""How many tokens a model reads at once, its context, and about how many a prompt has.
+"""A model's context (most tokens of a prompt and its reply), and estimates of a prompt's tokens.
 
 A model's context is a setting (``context_tokens``), else the column ``context`` of the tables of open models
 (``model_sizes.jsonl``) and of prices (``prices.jsonl``), else unknown. An endpoint that refuses a prompt for its length
-says how much it reads, which holds for the rest of the process wherever it is less.
+often names its context; the smaller value then applies for the rest of the process.
 
 Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, by `BYTES_PER_TOKEN`, until the
 endpoint's own counts of this model's prompts say more.
@@ -20,33 +20,33 @@ from moot.nodes.models.prices import DATED
 from moot.nodes.models.sizes import entry_of
 
 BYTES_PER_TOKEN = 3.0
-"""Of a model whose endpoint has counted nothing yet: fewer than English text has (above 4), so that prompts fit."""
+"""For a model whose endpoint has counted nothing yet: less than in English text (above 4), so that prompts fit."""
 FEWEST, MOST = 0.5, 8.0
-"""Bytes that a token may have: whatever an endpoint says, texts are neither counted as nothing nor as endless."""
+"""Bounds of the bytes per token, against absurd counts of an endpoint."""
 COUNTED = 500
-"""Bytes from which on a prompt's count is heeded: an endpoint counts its own few tokens around short ones, too."""
+"""Least bytes of a prompt whose count is used: in short prompts the endpoint's own few tokens distort it."""
 DIGIT, OTHER_SCRIPT = 4, 2
-"""What a digit, and a byte of another script than ASCII, count in estimates, in bytes of English text. Many models
-take each digit as a token, and other scripts by one or two bytes: SmolLM2's tokens have 1.0 byte in a table of
+"""Weight of a digit, and of a byte outside ASCII, in estimates, in bytes of English text. Many models
+take each digit as a token, and one or two bytes of other scripts: SmolLM2's tokens have 1.0 byte in a table of
 numbers, 1.5 in Thai, 1.7 in Chinese, 2.4 in Russian, and 3.8 in English."""
 _DIGITS, _ASCII = b"0123456789", bytes(range(128))
 SLOWLY = 0.1
-"""The share of the difference by which a higher figure is taken on; a lower one, which is safer, is taken at once."""
+"""The share of the difference by which an estimate rises; a lower count, which is safer, is used at once."""
 RESERVE = 512
-"""Tokens that are kept free for a reply whose length is not bounded by ``max_tokens``: a quarter of less context."""
+"""Tokens reserved for a reply without ``max_tokens``; a quarter of a small context."""
 MARGIN = 0.97
-"""The share of the room that prompts fill, as their tokens are estimates and endpoints add a few to each message."""
+"""The share of the context that prompts may fill, because tokens are estimated and endpoints add some per message."""
 
 _PRICED = (resources.files("moot.nodes.models") / "prices.jsonl").read_text(encoding="utf-8").splitlines()
 _HOSTED: dict[str, int] = {e["model"]: e["context"] for e in map(json.loads, filter(None, _PRICED)) if "context" in e}
-"""Read at import: debates need it in the event loop, which must not wait for a disk."""
+"""Read at import, because the event loop must not wait for a disk."""
 
 _bytes_per_token: dict[str, float] = {}
 _refused: dict[tuple[str, str], int] = {}
 
 
 def forget_contexts() -> None:
-    """Forgets what endpoints said of contexts and tokens; for tests."""
+    """Forgets contexts and token counts learnt from endpoints; for tests."""
     _bytes_per_token.clear()
     _refused.clear()
 
@@ -60,7 +60,7 @@ def bytes_of(text: str) -> int:
 
 
 def weight_of(text: str) -> int:
-    """The bytes of a text in UTF-8 for estimates of tokens: those that many tokens are made of count as several."""
+    """The bytes of a text in UTF-8, weighted for estimates: characters that take many tokens count as several bytes."""
     found = text.encode(errors="replace")
     digits = len(found) - len(found.translate(None, _DIGITS))
     others = 0 if text.isascii() else len(found.translate(None, _ASCII))
@@ -68,21 +68,21 @@ def weight_of(text: str) -> int:
 
 
 def bytes_per_token(model: str) -> float:
-    """About how many bytes of a prompt, as `weight_of` counts them, are a token to a model.
+    """Estimated bytes per token of a model, as `weight_of` counts bytes.
 
     Args:
-        model: as settings name it, provider:name.
+        model: its name in the settings, provider:name.
     """
     return _bytes_per_token.get(model, BYTES_PER_TOKEN)
 
 
 def count_prompt(model: str, sent: int, tokens: int | None) -> None:
-    """Takes account of what an endpoint counted.
+    """Corrects the estimate by an endpoint's count.
 
     Args:
-        model: as settings name it, provider:name.
+        model: its name in the settings, provider:name.
         sent: bytes of a prompt's texts, as `weight_of` counts them.
-        tokens: that the endpoint counted in it; None where it did not say.
+        tokens: the endpoint's count; None if it returned none.
     """
     if not tokens or sent < COUNTED:
         return
@@ -94,12 +94,12 @@ def count_prompt(model: str, sent: int, tokens: int | None) -> None:
 
 
 def context_of(model: str, address: str = "", setting: int | None = None) -> int | None:
-    """The most tokens that a model takes in a prompt and its reply together; None where that is not known.
+    """The most tokens of a prompt and its reply together; None if not known.
 
     Args:
-        model: as settings name it, provider:name.
-        address: of the endpoint, for what that refused.
-        setting: what the user says; the tables are not asked then.
+        model: its name in the settings, provider:name.
+        address: of the endpoint, to apply what its refusals taught.
+        setting: the user's value, which overrides the tables.
     """
     known = setting or listed_context(model)
     refused = _refused.get((address, model)) if _refused else None
@@ -108,7 +108,7 @@ def context_of(model: str, address: str = "", setting: int | None = None) -> int
 
 @lru_cache(maxsize=256)
 def listed_context(model: str) -> int | None:
-    """A model's context by the tables, a dated snapshot's by default that of its model; None if they do not know it."""
+    """A model's context in the tables, by default that of the model without the snapshot's date; None if not listed."""
     provider, _, _ = model.partition(":")
     if provider == "fake":
         return None
@@ -124,7 +124,7 @@ def listed_context(model: str) -> int | None:
 
 
 def reply_room(context: int, max_tokens: int | None = None) -> int:
-    """The tokens of a context that are kept free for a reply.
+    """The tokens of a context that are reserved for a reply.
 
     Args:
         context: of the model.
@@ -142,23 +142,23 @@ _CONTEXT = re.compile(
     rf"|tokens > {_NUMBER} maximum",
     re.IGNORECASE,
 )
-"""What OpenAI, vLLM, llama.cpp, LM Studio and others call their context, with its tokens."""
+"""How OpenAI, vLLM, llama.cpp, LM Studio and others name their context in errors."""
 _SENT = re.compile(
     rf"{_NUMBER} (?:tokens )?in (?:the messages|your prompt)|messages resulted in {_NUMBER} tokens"
     rf"|(?:has|passed) {_NUMBER} input tokens|request \({_NUMBER} tokens|prompt \((?:total )?length {_NUMBER}"
     rf"|n_prompt_tokens\D{{1,4}}{_NUMBER}|too long: {_NUMBER} tokens|first {_NUMBER} tokens",
     re.IGNORECASE,
 )
-"""What they say of the prompt that was refused."""
+"""How they name the tokens of the refused prompt."""
 _OVER = re.compile(rf"max(?:imum)? context length by {_NUMBER}", re.IGNORECASE)
-"""Ollama says by how many tokens a prompt was too long."""
+"""Ollama names the number of excess tokens."""
 
 
 def refused_at(said: str) -> tuple[int | None, int | None, int | None]:
-    """What an endpoint says of a prompt that it found too long: its context, the prompt's tokens, and those too many.
+    """Parses an endpoint's refusal of a long prompt: its context, the prompt's tokens, and the excess tokens.
 
     Args:
-        said: the error's text; each is None where it does not say it.
+        said: the error's text; each value is None if the text does not contain it.
     """
     return _figure(_CONTEXT, said), _figure(_SENT, said), _figure(_OVER, said)
 
@@ -170,12 +170,12 @@ def _figure(pattern: re.Pattern[str], said: str) -> int | None:
 
 
 def learn_refusal(model: str, address: str, said: str, sent: int, max_tokens: int | None = None) -> None:
-    """Takes account of an endpoint's refusal of a prompt, so that the next one is shorter.
+    """Learns from an endpoint's refusal of a prompt, so that the next prompt is shorter.
 
-    Where the endpoint names no context, half of the prompt's tokens are taken for the room that there is.
+    If the endpoint names no context, half of the prompt's tokens are assumed.
 
     Args:
-        model: as settings name it, provider:name.
+        model: its name in the settings, provider:name.
         address: of the endpoint.
         said: the error's text.
         sent: bytes of the prompt's texts, as `weight_of` counts them.
@@ -184,7 +184,7 @@ def learn_refusal(model: str, address: str, said: str, sent: int, max_tokens: in
     context, tokens, over = refused_at(said)
     known = context_of(model, address)
     if context and max_tokens and context <= max_tokens:
-        context += max_tokens  # some releases of vLLM name what is left beside max_tokens
+        context += max_tokens  # some releases of vLLM name the rest beside max_tokens
     tokens = tokens or (context + over if context and over else None)
     estimate = math.ceil(sent / bytes_per_token(model))
     if context is None:
@@ -194,5 +194,5 @@ def learn_refusal(model: str, address: str, said: str, sent: int, max_tokens: in
     context = max(1, min(context, known) if known else context)
     _refused[address, model] = context
     if tokens is None and estimate <= context - reply_room(context, max_tokens):
-        tokens = context + context // 8  # by our estimate it would fit, so that was too low
+        tokens = context + context // 8  # it would fit by our estimate, so the estimate was too low
     count_prompt(model, max(sent, COUNTED), tokens)

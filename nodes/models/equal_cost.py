@@ -1,4 +1,4 @@
-"""What a debate took, and what another system may take to be its equal: in tokens, in USD, or in calls."""
+"""The cost of a debate, and settings that give another system the same budget: in tokens, in USD, or in calls."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import Equal
 
 SAID: Mapping[Equal, str] = {"tokens": "tokens", "usd": "USD", "calls": "calls"}
-"""In what a control is its debate's equal, in words."""
+"""The budgets that a control can share with its debate, in words."""
 SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_evidence_tokens"}
-"""Settings of a debate that its controls have too."""
+"""Settings that controls take from their debate."""
 
 
 class Taken(NamedTuple):
-    """What a debate took, whoever paid for it; None for what is not known."""
+    """The cost of a debate, whoever paid for it; None for unknown values."""
 
     tokens: int | None
     usd: float | None
@@ -28,12 +28,12 @@ class Taken(NamedTuple):
 
 
 def taken(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> Taken:
-    """What calls took, also if their replies came from the ledger; those that were sent as another's count once.
+    """The cost of calls, with replies from the ledger included; a call sent for several counts once.
 
     Args:
         calls: of a debate.
-        seconds: that it took; not known of one of whose calls an earlier run waited for.
-        prices: as `read_prices` gives them.
+        seconds: its duration; unknown if an earlier run made some of its calls.
+        prices: from `read_prices`.
     """
     calls = list(calls)
     seconds = None if any(call.get("from_ledger") for call in calls) else seconds
@@ -43,23 +43,23 @@ def taken(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Pri
 
 
 def ceiling_of(debate: Taken, equal: Equal) -> dict[str, Any]:
-    """The settings with which self-consistency takes as much as a debate: as many samples as that buys.
+    """Settings with which self-consistency costs as much as a debate: it takes as many samples as that budget pays for.
 
         ceiling_of(Taken(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
         ceiling_of(Taken(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
 
     Args:
-        debate: what it took.
-        equal: in what they are to be equal.
+        debate: its cost.
+        equal: the quantity to equalise.
 
     Raises:
-        UserError: that is not known of the debate, or is nothing.
+        UserError: the debate's value is unknown or zero.
     """
     amount = getattr(debate, equal)
     if not amount:
         why = {
             "tokens": "the endpoint did not count the tokens of the debate",
-            "usd": "its cost is not known or nothing, as a model has no price (MOOT_PRICES names a file of prices), or "
+            "usd": "its cost is unknown or zero, because a model has no price (MOOT_PRICES names a file of prices), or "
             "the endpoint did not count its tokens",
             "calls": "the debate made no call",
         }[equal]
@@ -70,7 +70,7 @@ def ceiling_of(debate: Taken, equal: Equal) -> dict[str, Any]:
 
 
 def ratios(control: Taken, debate: Taken) -> dict[str, float | None]:
-    """What a control took as a multiple of what its debate took, by what; None if one is not known, or is nothing.
+    """The cost of a control as a multiple of its debate's, by quantity; None if one is unknown or zero.
 
     ratios(Taken(900, 0.0051, 6, 1.0), Taken(1200, 0.0034, 8, 2.5)) ==
         {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}
@@ -80,7 +80,7 @@ def ratios(control: Taken, debate: Taken) -> dict[str, float | None]:
 
 
 def shared_settings(kind: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a control takes over of a debate's settings.
+    """The settings that a control takes from a debate.
 
     Args:
         kind: the settings of the control's graph.

@@ -1,4 +1,4 @@
-"""A chat model without a model: it fills the JSON schema that it is given, the same way for the same prompt.
+"""A chat model without a model: it fills the JSON schema of a call, always the same way for the same prompt.
 
 It is a provider like any other (``fake:SEED``), so that tests and trials of a graph take the real path.
 """
@@ -19,18 +19,18 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 FOUND = "Nothing more has to be searched for."
-"""What is said after a tool was called."""
+"""The reply after a tool was called."""
 
 
 class FakeChatModel(BaseChatModel):
-    """Replies to a request for structure with values drawn by a seed; to others with an empty object.
+    """Replies to calls with a schema with values drawn by a seed; to other calls with an empty object.
 
-    Where tools are offered, it calls the first of them once, with drawn arguments.
+    If tools are offered, it calls the first one once, with drawn arguments.
     """
 
     seed: str = "0"
     call_seed: int | None = None
-    """As an endpoint's sampling seed: other ones draw other values."""
+    """The sampling seed: another seed draws other values."""
 
     @property
     def _llm_type(self) -> str:
@@ -69,7 +69,7 @@ def _call(tool: dict[str, Any], rng: random.Random) -> ToolCall:
 
 
 def draw(schema: dict[str, Any], rng: random.Random, parts: dict[str, Any], index: int = 0) -> Any:
-    """A value that a schema of ours allows; ``index`` is the place in the list that the value belongs to."""
+    """Draws a value that one of our schemas allows; ``index`` is the value's place in its list."""
     if "$ref" in schema:
         return draw(parts[schema["$ref"].rsplit("/", 1)[-1]], rng, parts, index)
     if "enum" in schema:

@@ -1,4 +1,4 @@
-"""Messages brought within a model's context before they are sent."""
+"""Shortens messages to a model's context before they are sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moot.nodes.texts.shorten import bared, shorten
 
 
 class Fitted(NamedTuple):
-    """Messages that fit, their bytes (`weight_of`), and what was left out of them, if anything was."""
+    """Messages that fit, their bytes (`weight_of`), and a record of anything left out."""
 
     messages: Sequence[BaseMessage]
     size: int
@@ -24,7 +24,7 @@ class Fitted(NamedTuple):
 
 
 def most_tokens(model: ChatModel) -> int | None:
-    """The most tokens of a reply of a model; None if that is not set."""
+    """The most tokens of a model's reply; None if not set."""
     return getattr(model.chat, "max_tokens", None) or getattr(model.chat, "max_output_tokens", None)
 
 
@@ -36,19 +36,19 @@ def fitted(
     ranks: Mapping[str, int] | None = None,
     room: int | None = None,
 ) -> Fitted:
-    """As much of the messages as a model takes (`shorten`): of the data alone, never of instructions.
+    """As much of the messages as fits a model (`shorten`): only data is left out, never instructions.
 
     Args:
         messages: a prompt or a conversation.
-        model: whom they are for.
-        role: who speaks.
+        model: the model that receives them.
+        role: the role that makes the call.
         context_tokens: as for `context_of`, the setting.
         ranks: as for `shorten`.
-        room: bytes (`weight_of`) that ceilings leave to them, if they bound them; then all but the claim may be left
+        room: bytes (`weight_of`) that the ceilings allow, if any; then all but the claim may be left
             out.
 
     Raises:
-        UserError: even the least that can be sent is too long.
+        UserError: the shortest prompt is too long.
     """
     weight = weight_of_all(messages)
     context = context_of(model.name, model.endpoint.base_url, context_tokens)
@@ -74,12 +74,12 @@ def fitted(
         least = weight_of_all(cut)
         if fixed + made.size > aim:
             break  # nothing more can be left out
-        aim = int(aim * most / least) - 1  # what remains may have more digits than what is left out
+        aim = int(aim * most / least) - 1  # the shortened text may have more digits than the parts left out
     if least > most and not by_ceiling:
         raise UserError(
-            f"The prompt for {model.name} as {role} does not fit: the model takes {context:,} tokens, of which "
-            f"{reply:,} are kept for the reply, and with all evidence and all rounds but the last left out the prompt "
-            f"still has about {math.ceil(least / per):,}. Use a model that takes more, fewer agents, a shorter claim, "
+            f"The prompt for {model.name} as {role} does not fit: the model accepts {context:,} tokens, of which "
+            f"{reply:,} are for the reply, and with all evidence and all rounds but the last left out the prompt "
+            f"still has about {math.ceil(least / per):,}. Use a larger context, fewer agents, a shorter claim, "
             "or, if the model takes more than that, set `context_tokens`.",
             kind="too_long",
         )

@@ -1,7 +1,8 @@
-"""Ceilings that several processes of a machine share: what each has spent, holds and keeps back, in a file of memory.
+"""Ceilings shared by several processes of a machine: each one's spending and reservations, in a memory-mapped file.
 
-Each process has a place of its own in the file and reads those of all. A call's room is looked for and taken under a
-lock on the file, which the system drops if a process is killed.
+Each process has its own place in the file and reads all places. A call's budget is checked and taken under a
+lock on the file, which the system releases if a process is killed. The file outlives the processes, so that ceilings
+can span several runs of a command (`lasting_ceilings`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from moot.nodes.models.ceilings import NOTHING, Ceilings, Spend
+from moot.core.files import not_written
+from moot.nodes.models.ceilings import Ceilings, within
+from moot.nodes.models.spend import NOTHING, Spend
 
 try:
     import fcntl
@@ -22,29 +25,31 @@ except ImportError:  # not on Windows
 
 SPENT, HELD, KEPT = range(3)
 IS_POSSIBLE = fcntl is not None
-"""Whether this system has the locks that it takes."""
+"""Whether this system supports the locks that this needs."""
 FIELDS = struct.Struct("3d")
 PLACE = 3 * FIELDS.size
-"""Bytes of a process: tokens, USD and calls that it has spent, that it holds, and that it keeps back."""
+"""Bytes of a process: tokens, USD and calls spent, in flight, and reserved."""
 AGAIN = 0.2
-"""Seconds after which somebody who waits for room looks whether another process has left some."""
+"""Seconds after which a waiting call checks whether another process has released budget."""
 
 
 class JointFile:
     """The file.
 
     Args:
-        path: where it is.
-        places: of how many processes; 0 to open one that is there.
+        path: its path.
+        places: the number of processes; 0 to open an existing file.
+        lasting: whether an existing file keeps its content.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the file cannot be created.
     """
 
-    def __init__(self, path: Path, places: int = 0) -> None:
-        self._handle = os.open(path, os.O_RDWR | (os.O_CREAT | os.O_TRUNC if places else 0), 0o600)
-        if places:
-            os.ftruncate(self._handle, places * PLACE)
+    def __init__(self, path: Path, places: int = 0, *, lasting: bool = False) -> None:
+        self._handle = os.open(path, os.O_RDWR | (os.O_CREAT if places else 0), 0o600)
+        if places and not (lasting and os.fstat(self._handle).st_size == places * PLACE):
+            os.ftruncate(self._handle, 0)
+            os.write(self._handle, bytes(places * PLACE))  # mapping a file with holes fails if the disk is full
         self._memory = mmap.mmap(self._handle, 0)
         self.places = range(len(self._memory) // PLACE)
 
@@ -55,7 +60,10 @@ class JointFile:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Within it no other process is within it."""
+        """A lock between processes; without such locks (`IS_POSSIBLE`) there is only one process."""
+        if not IS_POSSIBLE:
+            yield
+            return
         fcntl.lockf(self._handle, fcntl.LOCK_EX)
         try:
             yield
@@ -63,22 +71,22 @@ class JointFile:
             fcntl.lockf(self._handle, fcntl.LOCK_UN)
 
     def read(self, place: int, what: int) -> Spend:
-        """What a process has there."""
+        """Reads the values of a process."""
         return Spend(*FIELDS.unpack_from(self._memory, place * PLACE + what * FIELDS.size))
 
     def write(self, place: int, what: int, spend: Spend) -> None:
-        """Puts what a process has there."""
+        """Writes the values of a process."""
         FIELDS.pack_into(self._memory, place * PLACE + what * FIELDS.size, *spend)
 
     def total(self, what: int, but: int | None = None) -> Spend:
-        """What all have, but for one."""
+        """The sum over all processes but one."""
         total = NOTHING
         for place in self.places:
             total = total if place == but else total.plus(self.read(place, what))
         return total
 
     def left_by_dead(self, place: int) -> None:
-        """A process was killed: what it held may have been spent, and nothing is kept back for it any more."""
+        """A process was killed: its calls in flight count as spent, and its reservation is released."""
         with self.alone():
             self.write(place, SPENT, self.read(place, SPENT).plus(self.read(place, HELD)))
             self.write(place, HELD, NOTHING)
@@ -86,7 +94,7 @@ class JointFile:
 
 
 class JointCeilings(Ceilings):
-    """The ceilings as one of the processes has them.
+    """The ceilings as seen by one of the processes.
 
     Args:
         file: the file.
@@ -100,13 +108,11 @@ class JointCeilings(Ceilings):
     def __init__(self, file: JointFile, place: int, most: Spend, seconds: float) -> None:
         self._file = file
         self._place = place
-        earlier = file.read(place, SPENT)
-        super().__init__(most, seconds)
-        self.spent = earlier
+        super().__init__(most, seconds, spent=file.read(place, SPENT), counts_kept=False)
 
     @property
     def spent(self) -> Spend:
-        """What this process has spent."""
+        """The amount that this process has spent."""
         return self._file.read(self._place, SPENT)
 
     @spent.setter
@@ -115,7 +121,7 @@ class JointCeilings(Ceilings):
 
     @property
     def held(self) -> Spend:
-        """What is reserved for its calls in flight."""
+        """The reservations for this process's calls in flight."""
         return self._file.read(self._place, HELD)
 
     @held.setter
@@ -124,18 +130,44 @@ class JointCeilings(Ceilings):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """As of `JointFile`; what is kept back is told to the others."""
+        """The lock of `JointFile`; on release this process's reservation is written for the others."""
         with self._file.alone():
             yield
             self._file.write(self._place, KEPT, super().kept())
 
     def in_flight(self) -> Spend:
-        """What is reserved for the calls of all processes."""
+        """The reservations for the calls in flight of all processes."""
         return self._file.total(HELD)
 
     def kept(self) -> Spend:
-        """What is kept back in all processes."""
+        """The reservations of all processes."""
         return super().kept().plus(self._file.total(KEPT, but=self._place))
 
     def _room(self) -> Spend:
         return self.most.minus(self._file.total(SPENT)).minus(self._file.total(HELD)).minus(self.kept())
+
+
+@contextmanager
+def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilings]:
+    """Ceilings shared by all debates started within it, which include the spending of earlier runs in the file.
+
+    Calls in flight of a killed run count as spent. One process at a time may use the file.
+
+    Args:
+        path: the file, which is created if it does not exist.
+        most: the bounds of all runs together.
+        seconds: most seconds of this run.
+
+    Raises:
+        UserError: the file cannot be created.
+    """
+    try:
+        file = JointFile(path, 1, lasting=True)
+    except OSError as error:
+        raise not_written(path, error) from error
+    try:
+        file.left_by_dead(0)
+        with within(JointCeilings(file, 0, most, seconds)) as ceilings:
+            yield ceilings
+    finally:
+        file.close()

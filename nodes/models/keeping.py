@@ -1,4 +1,4 @@
-"""How the calls of one debate use the ledger: which are looked up, kept, and sent once for several who ask the same."""
+"""How a debate's calls use the ledger: which are looked up, which are kept, and which are shared by equal calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 from langchain_core.messages import BaseMessage
 from moot.core.errors import MootError, UserError, copied, error_of
 from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
-from moot.core.ledger.records import FAILED
+from moot.core.ledger.records import FAILED, SENT
 from moot.nodes.models.kept import key_messages
+from moot.nodes.models.spend import NOTHING, Spend
 
 T = TypeVar("T")
 
@@ -24,19 +25,19 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 @dataclass(frozen=True)
 class LedgerUse:
-    """How the debates that are begun within `ledger_use` use the ledger.
+    """How debates started within `ledger_use` use the ledger.
 
     Args:
-        mode: ``record`` keeps what calls give, and uses it only to finish a debate that was interrupted or failed;
-            ``reuse`` uses what any debate has kept, too; ``replay`` makes no call; ``off`` keeps nothing.
-        adopt: whether a debate of the same input and settings that did not end is gone on with.
-        id: the debate's id in the ledger: one that goes on, or that of a new one; in ``replay``, the debate whose
-            entries are taken first.
-        idempotency_key: what makes two equal requests one debate.
-        ends: whether a debate that came to its end is over in the ledger, too. Else that is for whoever began it to say
-            (`CallLedger.end`) once they have its document; if they are killed before, it is gone on with at no cost.
-        person: whose the debate is, on a server with users.
-        run: as which run of a server it is begun.
+        mode: ``record`` keeps replies, and uses them only to finish a debate that was interrupted or failed;
+            ``reuse`` also uses the replies of other debates; ``replay`` makes no calls; ``off`` keeps nothing.
+        adopt: whether to resume an unfinished debate with the same input and settings.
+        id: the debate's id in the ledger, for a resumed or a new debate; in ``replay``, the debate whose
+            entries are read first.
+        idempotency_key: a key; two equal requests with the same key are one debate.
+        ends: whether a finished debate is marked as ended in the ledger. If not, its caller marks it
+            (`CallLedger.end`) once it has the document; if it is killed before, the debate is resumed at no cost.
+        person: the debate's owner, on a server with users.
+        run: the id of the server's run that starts it.
     """
 
     mode: Mode = "off"
@@ -53,10 +54,10 @@ _use: ContextVar[LedgerUse | None] = ContextVar("ledger use", default=None)
 
 @contextmanager
 def ledger_use(use: LedgerUse) -> Iterator[None]:
-    """Debates that begin within use the ledger so.
+    """Debates started within it use the ledger as ``use`` says.
 
     Args:
-        use: how.
+        use: the mode and its options.
     """
     token = _use.set(use)
     try:
@@ -66,10 +67,10 @@ def ledger_use(use: LedgerUse) -> Iterator[None]:
 
 
 def current_use(default: Mode = "off") -> LedgerUse:
-    """How a debate that begins now uses the ledger: as `ledger_use` says, else by ``MOOT_LEDGER``, else as ``default``.
+    """The mode for a new debate: that of `ledger_use`, else of ``MOOT_LEDGER``, else ``default``.
 
     Raises:
-        UserError: ``MOOT_LEDGER`` is no mode.
+        UserError: ``MOOT_LEDGER`` is not a mode.
     """
     if (use := _use.get()) is not None:
         return use
@@ -81,7 +82,7 @@ def current_use(default: Mode = "off") -> LedgerUse:
 
 
 class Flight(Generic[T]):
-    """A call that several may wait for: ``over`` once it gave something, failed or was given up."""
+    """A call that several may wait for: ``over`` is set once it returned, failed or was cancelled."""
 
     def __init__(self) -> None:
         self.over = asyncio.Event()
@@ -91,12 +92,12 @@ class Flight(Generic[T]):
 
 @dataclass
 class Keeping:
-    """The ledger as the calls of one debate use it.
+    """The ledger for the calls of one debate.
 
     Args:
         mode: see `LedgerUse`.
         ledger: the ledger.
-        id: the debate whose entries are written, or in ``replay`` read first.
+        id: the debate whose entries are written, or read first in ``replay``.
         replies: how often a person had replied before this run of the debate.
     """
 
@@ -105,27 +106,27 @@ class Keeping:
     id: str
     replies: int = 0
     fault: str = ""
-    """Why something could not be kept; nothing if all was."""
+    """Why an entry could not be kept; empty if all were."""
     _flights: dict[str, Flight[Any]] = field(default_factory=dict)
     _asked: dict[Any, dict[Any, int]] = field(default_factory=dict)
     _embedded: set[str] = field(default_factory=set)
     opened: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
-    """What is kept of sources that search a corpus; see `open_kept_corpus`."""
+    """The kept properties of sources that search a corpus; see `open_kept_corpus`."""
 
     def ordinal(self, asked: Any, place: Any) -> int | list[int]:
-        """How many earlier places of the debate have asked the same; after replies of a person, with their number.
+        """How many earlier places of the debate made this call; includes the number of a person's replies, if any.
 
-        A place is a step of the debate; those who ask the same at one place share a reply, whoever of them is first.
+        A place is a step of the debate; equal calls at one place share a reply, in whatever order they come.
         """
         places = self._asked.setdefault(asked, {})
         earlier = places.setdefault(place, len(places))
         return [self.replies, earlier] if self.replies else earlier
 
     async def find(self, key: Key, what: str) -> Kept | None:
-        """What the ledger has for a key; None if it is to be asked. That a call failed is for replays alone.
+        """The ledger's entry for a key; None if the call must be made. Recorded failures are only used in replays.
 
         Raises:
-            UserError: nothing is kept, and nothing may be asked.
+            UserError: there is no entry, and no call may be made.
         """
         if self.mode == "record":
             found = self.ledger.kept(self.id, key)
@@ -135,18 +136,18 @@ class Keeping:
         return await self.ledger.find(key, self.id, failed=False)
 
     async def replayed(self, key: Key, what: str) -> Kept:
-        """What the ledger has for a key in a replay.
+        """The ledger's entry for a key in a replay.
 
         Raises:
-            UserError: nothing.
+            UserError: there is no entry.
         """
         found = await self.ledger.find(key, self.id)
-        if found is None:
+        if found is None or found.value is None:  # it was sent, but the debate was killed
             raise await self.ledger.miss(key, what, self.id or None)
         return found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Keeps what a call gave, unless nothing is written. A debate goes on if that fails: it has paid."""
+        """Keeps a reply, unless nothing is written. The debate goes on if that fails, because the reply is paid."""
         if self.mode != "replay":
             try:
                 await self.ledger.keep(self.id, key, value, about)
@@ -154,17 +155,34 @@ class Keeping:
                 self.fault = error.detail
 
     async def keep_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Keeps that a call failed, so that a replay fails there, too; nothing else uses it."""
+        """Keeps the failure of a call, so that a replay fails there, too; no other mode uses it."""
         await self.keep(key, value, {**about, FAILED: 1})
 
-    async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """What a call gives that is made once for all who ask for it, and whether somebody else made it.
+    def lost(self, key: Key | None = None) -> Spend:
+        """The cost of calls of earlier runs whose replies were lost: for one key, or in all."""
+        held, total = self.ledger.held(self.id), NOTHING
+        for entry in held.values() if key is None else filter(None, [held.get(key.hash)]):
+            total = total.plus(Spend(*entry.about.get(SENT, NOTHING)))
+        return total
 
-        The first who asks makes it. If that one is cancelled, another of those who wait does.
+    async def sends(self, key: Key, sent: Spend, about: Mapping[str, Any]) -> None:
+        """Records that a call is sent, so that it counts even if the process is killed before the reply is kept.
+
+        Args:
+            key: the call's.
+            sent: the most that it may cost, with earlier sends of this key.
+            about: as in `keep`.
+        """
+        await self.keep_failure(key, None, {**about, SENT: [*sent]})
+
+    async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+        """Makes a call once for all who request it at the same time; returns its result and whether another made it.
+
+        The first one makes the call. If it is cancelled, one of those waiting does.
 
         Args:
             hash: the call's key.
-            make: makes the call; what it raises, all get who wait for it, and nobody later.
+            make: makes the call; its error is raised for all who wait for it, but not for later ones.
         """
         while (flight := self._flights.get(hash)) is not None:
             await flight.over.wait()
@@ -207,29 +225,29 @@ class Keeping:
             return found
 
         found, _ = await self.once(key.hash, embed)
-        self.forget(key.hash)  # those who ask later have what the encoder remembers
+        self.forget(key.hash)  # later calls use the encoder's own cache
         return found
 
     def forget(self, hash: str) -> None:
-        """A call that failed may be made again."""
+        """Allows a failed call to be made again."""
         self._flights.pop(hash, None)
 
 
 async def begin_keeping(
     use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str, replies: int = 0
 ) -> Keeping | None:
-    """The ledger for a debate that begins, or goes on; None if it is not used.
+    """The ledger for a debate that starts or is resumed; None if the ledger is off.
 
     Args:
         use: how it is used.
         graph: the system.
-        given: the debate's input; what is None is left out.
-        settings: the debate's, as a document records them.
+        given: the debate's input; values that are None are left out.
+        settings: the debate's settings, as in the document.
         id: the debate's id, if it has one; else it gets one.
-        replies: how often a person has replied in it.
+        replies: the number of a person's replies in it.
 
     Raises:
-        UserError: the ledger cannot be used, or the debate is somebody else's.
+        UserError: the ledger cannot be used, or the debate belongs to another user.
         WorldError: the disk is full or fails.
     """
     if use.mode == "off":
@@ -256,12 +274,12 @@ async def begin_keeping(
 
 
 def asked_with(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's input as the ledger has it: plain values, without what was not given."""
+    """A debate's input as the ledger keeps it: plain values, without None."""
     return {name: _plain(value) for name, value in given.items() if value is not None and value != []}
 
 
 def _plain(value: Any) -> Any:
-    """A value of the input as JSON: of messages, what they say."""
+    """An input value as JSON; messages become their texts."""
     if isinstance(value, BaseMessage):
         return key_messages([value])[0]
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

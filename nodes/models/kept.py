@@ -1,4 +1,4 @@
-"""Replies that the ledger has kept: as plain values, and as a chat model that gives one of them."""
+"""Replies from the ledger: as plain values, and as a chat model that returns one of them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 FIELDS = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata", "additional_kwargs")
-"""What is kept of a message; its id belongs to the run that made it."""
+"""The fields of a message that are kept; its id belongs to the run that made it."""
 FROM_LEDGER = "from_ledger"
-"""Metadata of a kept reply's run: that it cost nothing."""
+"""Metadata of the run of a kept reply, which cost nothing."""
 PARAMETERS = ("temperature", "max_tokens", "seed")
-"""What of a chat model its replies depend on, beside its name and its endpoint."""
+"""Parameters of a chat model that its replies depend on, besides its name and endpoint."""
 
 
 class KeptChatModel(BaseChatModel):
-    """A chat model that gives one message, however it is asked; to callbacks it is the model that gave it first.
+    """A chat model that returns one message for any prompt; to callbacks it looks like the model that wrote it.
 
     Args:
-        message: what it gives.
-        first: the model that gave it.
+        message: the message to return.
+        first: the model that wrote it.
     """
 
     message: AIMessage
@@ -49,7 +49,7 @@ class KeptChatModel(BaseChatModel):
         return self.first._get_ls_params(stop, **kwargs)
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
-        """The model with tools, as its callbacks show them."""
+        """The model with tools, as its callbacks see them."""
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools])
 
     def _generate(
@@ -87,7 +87,7 @@ class KeptChatModel(BaseChatModel):
 
 
 def kept_model(message: AIMessage, first: BaseChatModel) -> KeptChatModel:
-    """The model that gives a message which another one gave first."""
+    """A chat model that returns a message which another model wrote."""
     return KeptChatModel(
         message=message, first=first, tags=first.tags, metadata={**(first.metadata or {}), FROM_LEDGER: True}
     )
@@ -98,11 +98,11 @@ def _written(arguments: Any) -> str | None:
 
 
 def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
-    """A message as JSON values; what is empty is left out.
+    """A message as JSON values; empty values are left out.
 
     Args:
         message: the message.
-        whole: whether it is kept; else only how it ended.
+        whole: whether to keep all of it; otherwise only how it ended.
     """
     fields = {field: held for field in FIELDS if (held := getattr(message, field))}
     if not whole:
@@ -112,22 +112,22 @@ def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
 
 
 def message_of(value: Any) -> AIMessage:
-    """The message that `value_of` gave.
+    """The message from a value of `value_of`.
 
     Raises:
-        UserError: it is none.
+        UserError: it is not a message.
     """
     try:
         return AIMessage(**{"content": "", **{field: value[field] for field in FIELDS if field in value}})
     except (TypeError, ValidationError) as error:
         raise UserError(
-            "The ledger holds a reply that is no message. Remove its debate (`moot ledger`), or say `--ledger off`.",
+            "A reply in the ledger is not a message. Remove its debate (`moot ledger`), or use `--ledger off`.",
             kind="damaged_ledger",
         ) from error
 
 
 def key_messages(messages: Sequence[BaseMessage]) -> list[Any]:
-    """Messages as a key holds them: what a model is sent of them, without ids of runs."""
+    """Messages as part of a key: the fields that are sent to a model, without ids of runs."""
     return [_sent(message) for message in messages]
 
 
@@ -141,8 +141,9 @@ def _sent(message: BaseMessage) -> Any:
 
 
 def model_hashes(model: ChatModel) -> dict[str, str]:
-    """Parts of a key: the model, its endpoint, and what of its parameters replies depend on."""
-    parameters = [getattr(model.chat, name, None) for name in PARAMETERS]
+    """Parts of a key: the model, its endpoint, and the parameters that its replies depend on."""
+    left_out = ("max_tokens",) if model.is_capped else ()
+    parameters = [None if name in left_out else getattr(model.chat, name, None) for name in PARAMETERS]
     return _model_hashes(model.name, model.endpoint.base_url, *parameters)
 
 

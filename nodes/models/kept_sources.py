@@ -1,4 +1,4 @@
-"""Sources whose findings the ledger keeps, so that a replay needs neither the web nor a corpus."""
+"""Sources whose results are kept in the ledger, so that a replay needs neither the web nor a corpus."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from moot.retrievers import Evidence, Retriever
 
 
 class KeptSource:
-    """A source whose findings are kept: one that is asked the same again in a debate gives the same.
+    """A source whose results are kept: the same query in the same debate returns the same results.
 
     Args:
         source: the source.
         keeping: the debate's ledger.
-        parts: what its findings depend on beside the query.
+        parts: the other values that its results depend on.
     """
 
     def __init__(self, source: Retriever, keeping: Keeping, parts: Mapping[str, Any]) -> None:
@@ -51,16 +51,16 @@ class KeptSource:
 
 
 class KeptCorpus:
-    """A source that searches a corpus, whose findings are kept for replays.
+    """A source that searches a corpus and whose results are kept for replays.
 
-    Only a replay takes them from the ledger. Any other debate searches the corpus again, as that costs nothing, and as
-    encoders remember the vectors of what is found.
+    Only a replay reads them from the ledger. Other debates search the corpus again, because this costs nothing and
+    encoders cache the vectors of the results.
 
     Args:
         source: the source; None in a replay.
         keeping: the debate's ledger.
-        parts: what the source was opened with.
-        opened: its name, how many passages it searches, and with which encoder.
+        parts: the arguments that the source was opened with.
+        opened: its name, its number of passages, and its encoder.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class KeptCorpus:
 async def open_kept_corpus(
     open_source: Callable[[], Awaitable[Retriever]], keeping: Keeping, parts: Mapping[str, Any]
 ) -> KeptCorpus:
-    """A source that searches a corpus; in a replay it is not opened, and the ledger says what it was.
+    """Opens a source that searches a corpus; in a replay the ledger has its properties, and it is not opened.
 
     Args:
         open_source: opens it.
         keeping: the debate's ledger.
-        parts: what it is opened with.
+        parts: the arguments that it is opened with.
 
     Raises:
         UserError, WorldError: it cannot be opened, or, in a replay, could not be.
@@ -123,15 +123,15 @@ async def open_kept_corpus(
 
 
 def searching(name: str, query: str) -> str:
-    """A search in words."""
+    """A search, described in words."""
     return f"the search of {name} for {query[:200]!r}"
 
 
 def value_of(kept: Kept) -> Any:
-    """What a source gave.
+    """The results of a source.
 
     Raises:
-        UserError, WorldError: that it failed.
+        UserError, WorldError: the source failed.
     """
     if kept.about.get(FAILED):
         raise error_of(kept.value)

@@ -1,4 +1,4 @@
-"""The record of what happened while a node ran: calls to models, and what went wrong."""
+"""The record of a node's run: its calls to models, and its warnings."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from moot.nodes.records.entries import Call, Turn, Warned
 T = TypeVar("T")
 
 branch: ContextVar[tuple[int, ...]] = ContextVar("branch", default=(0,))
-"""Where in its node a coroutine is: how many groups of calls at once came before, then which of a group it is, and so
-on inward. What is written down stands in this order, whichever call ends first."""
+"""A coroutine's position in its node: the number of earlier groups of parallel calls, its index in its group, and so
+on inward. Entries are in this order, whichever call ends first."""
 
 
 @dataclass
 class Ledger:
-    """What happened while a node ran. ``depth`` is the longest chain of calls in which each waited for the last.
+    """The record of a node's run. ``depth`` is the longest chain of calls that depend on each other.
 
-    Calls and warnings stand in the order in which their branches were begun.
+    Calls and warnings are in the order in which their branches were started.
     """
 
     node: str = ""
@@ -34,11 +34,11 @@ class Ledger:
     warnings: list[Warned] = field(default_factory=list)
     depth: int = 0
     asked: Counter[Any] = field(default_factory=Counter, repr=False)
-    """How often each branch has asked the same."""
+    """How often each branch has made the same call."""
     _places: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=lambda: ([], []), repr=False)
 
     def note(self, call: Call) -> None:
-        """Writes a call down."""
+        """Records a call."""
         _insert(self.calls, self._places[0], call)
 
     def part(self) -> Ledger:
@@ -46,17 +46,17 @@ class Ledger:
         return Ledger(self.node, self.phase, self.round, self.agent, self.number)
 
     def warn(self, kind: str, detail: str, where: str | None = None) -> None:
-        """Notes something that went wrong without ending the debate."""
+        """Records a problem that does not end the debate."""
         warned: Warned = {"kind": kind, "where": where or self.place(), "detail": detail}
         _insert(self.warnings, self._places[1], warned)
 
     def take(self, turn: Turn) -> None:
-        """What is written down from now on belongs to this turn."""
+        """Later entries belong to this turn."""
         self.phase, self.round, self.agent = turn["phase"], turn["round"], turn["agent"]
         self.number = turn.get("number")
 
     def place(self) -> str:
-        """Where we are, in words."""
+        """The current position, in words."""
         who = f"{self.agent}: " if self.agent else ""
         which = f" {self.number}" if self.number else ""
         phase = "" if self.phase == "primary" else f", {self.phase}"
@@ -75,7 +75,7 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
 
 
 def missed(error: MootError, ledger: Ledger) -> str:
-    """The outcome of a call that the debate does without; a warning says why, where replies have not said it."""
+    """Records the failure of an optional call and returns its outcome; warns of it unless reply warnings did."""
     if isinstance(error, ReplyError):
         return error.kind
     ledger.warn("call_failed", f"{error.detail} The debate goes on without it.")
@@ -83,5 +83,5 @@ def missed(error: MootError, ledger: Ledger) -> str:
 
 
 def tokens_of(calls: Sequence[Call]) -> int:
-    """Tokens of prompts and replies in these calls, as far as they were counted."""
+    """Tokens of prompts and replies of these calls, as far as they were counted."""
     return sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in calls)

@@ -1,10 +1,10 @@
-"""What model calls cost: a table of prices by model, and the cost of calls by it.
+"""The prices of models, and the cost of calls.
 
 The table is ``prices.jsonl``, one model a line: ``model`` (as settings name it, provider:name), ``input`` and
 ``output`` (USD for a million tokens of prompts and of replies), and beside these ``as_of`` (year and month), ``source``
-and ``note``; ``context`` is read by `moot.nodes.models.contexts`, and has a source of its own. These are list prices,
+and ``note``; ``context`` is read by `moot.nodes.models.contexts`, and has its own source. These are list prices,
 without discounts (for cached prompts, say); they change, so check those that you rely on. A file of yours in the same
-form, named in ``MOOT_PRICES``, has the last word on the models that it names.
+form, named in ``MOOT_PRICES``, overrides the prices of the models that it names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing_extensions import TypedDict
 
 MILLION = 1_000_000
 DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8})$")
-"""What a dated snapshot's name ends in."""
+"""The suffix of a dated snapshot's name."""
 
 
 class Price(TypedDict):
@@ -52,13 +52,13 @@ class Entry(BaseModel):
 
 
 def read_prices(path: Path | None = None) -> dict[str, Price]:
-    """Prices by model: the table that comes with moot, with the entries of a file over it. Blocking.
+    """Prices by model: moot's table, overridden by the entries of a file. Blocking.
 
     Args:
         path: the file; by default the one that the environment variable ``MOOT_PRICES`` names, if any.
 
     Raises:
-        UserError: the file cannot be read, or a line of it is no price.
+        UserError: the file cannot be read, or a line of it is not a valid price.
     """
     named = str(path or "") or os.environ.get("MOOT_PRICES", "").strip()
     return _shipped() | (_own(Path(named)) if named else {})
@@ -82,7 +82,7 @@ def _own(file: Path) -> dict[str, Price]:
 
 
 def _parsed(text: str, name: str) -> dict[str, Price]:
-    """The prices of a table's lines; ``name`` is the file's in errors."""
+    """The prices in a table's lines; ``name`` is the name of the file in errors."""
     prices: dict[str, Price] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -108,31 +108,31 @@ def _no_price(where: str, error: ValidationError) -> UserError:
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """A model's price, a dated snapshot's by default that of its model without the date; None where there is none."""
+    """A model's price, by default that of the model without the snapshot's date; None if not listed."""
     return prices.get(model) or prices.get(DATED.sub("", model))
 
 
 def paid(calls: Iterable[Call]) -> list[Call]:
-    """A debate's calls but for those that cost nothing: their reply came from the ledger or from an equal call."""
+    """The paid calls of a debate: without replies from the ledger and shared calls."""
     return [call for call in calls if not (call.get("from_ledger") or call.get("shared"))]
 
 
 def is_counted(call: Call) -> bool:
-    """Whether the tokens of a call are known; one that failed without any, or was sent as another's, has none."""
+    """Whether the tokens of a call are known; a call that failed without a count, or was shared, has none."""
     if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0
 
 
 def cost_of(calls: Iterable[Call], prices: Mapping[str, Price]) -> float | None:
-    """What calls cost, in USD; None where any of them has tokens or a price that is not known.
+    """The cost of calls, in USD; None if tokens or a price are unknown for any of them.
 
-    A call that failed counts as nothing, unless tokens of it are known. What an endpoint charges for attempts that
-    failed before a call succeeded is not known to us.
+    A failed call costs nothing, unless its tokens are known. The charges of an endpoint for attempts that
+    failed before a call succeeded are unknown.
 
     Args:
-        calls: as the result document records them.
-        prices: as `read_prices` gives them.
+        calls: from the result document.
+        prices: from `read_prices`.
     """
     costs = [_cost(call, price_of(call["model"], prices)) for call in calls]
     known = [cost for cost in costs if cost is not None]
@@ -151,7 +151,7 @@ def _cost(call: Call, price: Price | None) -> float | None:
 
 
 def costs_of(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
-    """What a prompt and its reply cost, in USD."""
+    """The cost of a prompt and its reply, in USD."""
     prompt, reply = _parts(prompt_tokens, completion_tokens, price)
     return prompt / MILLION, reply / MILLION
 

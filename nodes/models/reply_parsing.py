@@ -1,4 +1,4 @@
-"""A model's message, read as the reply that was asked for."""
+"""Parses a model's message into a structured reply."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
 DECODER = json.JSONDecoder()
 HALF = re.compile("[\ud800-\udfff]")
 DEEPEST = 5
-"""Levels of lists and objects in the texts of a reply that are looked for; no reply has as many."""
+"""Most levels of lists and objects that are searched in a reply; no valid reply has as many."""
 MOST_OBJECTS = 10_000
-"""Places in a reply where an object may begin that are tried."""
+"""Most starting points of an object that are tried in a reply."""
 MOST_REPLIES = 100
-"""Objects in a reply that are read."""
+"""Most objects that are read in a reply."""
 
 
 def text_of(message: AIMessage) -> str:
-    """A message's text; half a character (a lone surrogate) becomes a question mark, as it could not be sent again."""
+    """A message's text; a lone surrogate becomes a question mark, because it could not be sent again."""
     return str(message.text).encode(errors="replace").decode()
 
 
 SAID = ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs", "response_metadata")
-"""Parts of a message that an endpoint writes."""
+"""The parts of a message that come from the endpoint."""
 
 
 def repeating_no_key(message: BaseMessage, keys: Keys) -> AIMessage:
-    """What a model said without the keys of the environment, which endpoints like to repeat.
+    """A model's reply without the keys of the environment, which some endpoints repeat.
 
     Args:
-        message: what it said.
-        keys: as `held_keys` gives them.
+        message: the reply.
+        keys: from `held_keys`.
     """
     said = message if isinstance(message, AIMessage) else AIMessage(message.content)
     if not keys:
@@ -54,11 +54,11 @@ def repeating_no_key(message: BaseMessage, keys: Keys) -> AIMessage:
 
 REFUSED = {"content_filter", "content_filtered", "refusal", "safety", "prohibited_content", "guardrail_intervened"}
 CUT = {"length", "max_tokens", "model_length", "model_context_window_exceeded"}
-"""Why providers say that a reply ended."""
+"""The providers' reasons for the end of a reply."""
 
 
 def fault_of(message: AIMessage) -> tuple[str, str]:
-    """Why a message cannot be read at all (``refused``, ``cut``, ``empty``), and in words; empty texts if it can."""
+    """Why a message cannot be read (``refused``, ``cut``, ``empty``), and the reason in words; empty if it can."""
     ended = message.response_metadata
     finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
     refusal = message.additional_kwargs.get("refusal")
@@ -70,10 +70,10 @@ def fault_of(message: AIMessage) -> tuple[str, str]:
 
 
 def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
-    """A message as the reply that was asked for.
+    """Parses a message as a reply of the expected schema.
 
     Returns:
-        The reply or None; its outcome (``ok``, ``refused``, ``cut``, ``empty``, ``unparsed``); what is wrong with it.
+        The reply or None; its outcome (``ok``, ``refused``, ``cut``, ``empty``, ``unparsed``); the problem in words.
     """
     outcome, problem = fault_of(message)
     if outcome:
@@ -99,11 +99,11 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
 
 
 def cleaned(value: Any, levels: int = DEEPEST) -> Any:
-    """A reply's texts without invisible and control characters, as evidence is; half a character stays, to be refused.
+    """A reply's texts without invisible and control characters; lone surrogates stay, so that they are refused.
 
     Args:
-        value: what a reply holds.
-        levels: how deep it is looked into.
+        value: a value of a reply.
+        levels: the depth to which it is cleaned.
     """
     if isinstance(value, str):
         return value if HALF.search(value) else clean(value)
@@ -118,10 +118,10 @@ def _problem(error: Any) -> str:
 
 
 def find_objects(text: str) -> list[dict[str, Any]]:
-    """The complete JSON objects with anything in them, bare, fenced or amid prose, in order; none inside another.
+    """The complete JSON objects that are not empty, bare, fenced or in prose, in order; none inside another.
 
-    Nothing is repaired: half an object is none, nor is what stands inside it. What a model thinks before it answers
-    (between ``<think>`` tags) is not read. One call takes little time, whatever the text.
+    Nothing is repaired: an incomplete object and the objects inside it are ignored. The thoughts before an answer
+    (between ``<think>`` tags) are not read. One call takes little time, whatever the text.
     """
     found: list[dict[str, Any]] = []
     thought = THOUGHT.match(text)
@@ -132,11 +132,11 @@ def find_objects(text: str) -> list[dict[str, Any]]:
         try:
             value, end = DECODER.raw_decode(text, begin.start())
         except json.JSONDecodeError as error:
-            end = error.pos  # up to there it was an object, so what begins before stands inside it
+            end = error.pos  # it was an object up to there, so any later start is inside it
             if error.msg.startswith("Unterminated"):
                 break
             continue
         except (RecursionError, ValueError):
-            break  # nested so deeply, or a number so long, that every further start would take as long
+            break  # nested too deeply, or a number too long: each further start would take as long
         found.append(value)
     return found[:MOST_REPLIES]

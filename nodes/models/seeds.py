@@ -1,4 +1,4 @@
-"""Sampling seeds: each call of a debate has its own, which follows from the debate's seed and from what is asked."""
+"""Sampling seeds: each call of a debate has its own, derived from the debate's seed and the call's content."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from moot.nodes.models.kept import key_messages
 
 
 def derived_seed(seed: int, *parts: Any) -> int:
-    """A seed that follows from another one: the first 31 bits of the SHA-256 of both, as a JSON list. Endpoints
+    """A seed derived from another one: the first 31 bits of the SHA-256 of both, as a JSON list. Endpoints
     take integers from 0 to 2**31 - 1.
 
         derived_seed(1, "agent-1", 1, 1) == 111733665
         derived_seed(2, "agent-1", 1, 1) == 1778158472
 
-    Seeds of different parts differ but for chance: among n of them two are equal with a probability of n**2 / 2**32.
+    Seeds of different parts are equal only by chance: among n of them with a probability of about n**2 / 2**32.
 
     Args:
         seed: of the run.
-        parts: what tells the one that it is for from all others, as plain JSON values.
+        parts: the values that identify its call, as plain JSON values.
 
     Raises:
-        ValueError, TypeError: a part is no JSON value.
+        ValueError, TypeError: a part is not a JSON value.
     """
     return int.from_bytes(hashlib.sha256(canonical([seed, *parts])).digest()[:4]) >> 1
 
 
 @dataclass(frozen=True)
 class CallSeeds:
-    """The seeds of what is sent for one question: a second try, and a prompt that was shortened, have their own.
+    """The seeds of one question's messages: the second try, and a shortened prompt, have their own.
 
     Args:
         seed: of the run.
-        asks: who asks, and when: role, round, sample, and what else tells it from other questions of the debate.
-        messages: that are sent as a rule.
-        earlier: how many earlier places of the debate have asked exactly this.
+        asks: the identity of the question in the debate: role, round, sample and so on.
+        messages: the messages in the usual case.
+        earlier: the number of earlier places of the debate with the same question.
     """
 
     seed: int
@@ -52,11 +52,11 @@ class CallSeeds:
 
     @cached_property
     def first(self) -> int:
-        """The seed of the messages that are sent as a rule."""
+        """The seed of the usual messages."""
         return self._of(self.messages)
 
     def of(self, messages: Sequence[BaseMessage]) -> int:
-        """The seed with which these messages are sent."""
+        """The seed of these messages."""
         return self.first if messages is self.messages else self._of(messages)
 
     def _of(self, messages: Sequence[BaseMessage]) -> int:
@@ -64,6 +64,6 @@ class CallSeeds:
 
 
 def with_seed(chat: BaseChatModel, seed: int) -> BaseChatModel:
-    """A copy of one of moot's chat models that is sent a seed; one whose client takes none is as it was."""
+    """A copy of one of moot's chat models with a seed; unchanged if its client accepts no seed."""
     name = "call_seed" if isinstance(chat, FakeChatModel) else "seed"
     return chat.model_copy(update={name: seed}) if name in type(chat).model_fields else chat

@@ -1,4 +1,4 @@
-"""What one run of a debate shares among its nodes: which debate it is, and what it has spent."""
+"""The state that one run of a debate shares among its nodes: the debate's identity and its spending."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from moot.core.ledger.records import Status
 from moot.core.redaction import Keys, held_keys
 from moot.nodes.models.ceilings import Ceilings, open_ceilings
 from moot.nodes.models.keeping import Keeping, LedgerUse, begin_keeping
+from moot.nodes.models.spend import NOTHING, Spend
 from moot.nodes.records.entries import PERSON
 from moot.nodes.telemetry.logs import tell_begun, tell_ended
 
@@ -28,44 +29,44 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SESSION = "__moot_session"
-"""Its key in LangGraph's ``configurable``; keys that begin like this are in no trace and no checkpoint."""
+"""Its key in LangGraph's ``configurable``; keys with this prefix are not in traces or checkpoints."""
 CEILINGS = "__moot_ceilings"
 """The key of the ceilings of a debate within a debate."""
 
 
 @dataclass
 class Session:
-    """One run of a debate, from its first node or from where it waited; graphs within it share it.
+    """One run of a debate, from its first node or from its resumption; shared with the graphs inside it.
 
     Args:
-        before: the state of the debate as an earlier run left it; empty for a new debate.
-        use: how its calls use the ledger; by default not at all.
+        before: the state of the debate after an earlier run; empty for a new debate.
+        use: how its calls use the ledger; by default it is off.
     """
 
     before: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
     use: LedgerUse = field(default_factory=LedgerUse)
     keeping: Keeping | None = None
-    """The ledger as this debate's calls use it, once it has begun."""
+    """The ledger for this debate's calls; set when it starts."""
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
     finished: Status | None = None
-    """How a run ended that leaves no document."""
+    """The end of a run without a document."""
     recorder: Recorder | None = None
-    """Who is told of this debate beside the ledger, to its end."""
+    """The recorder that follows this debate to its end, besides the ledger."""
     run: RunnableConfig = field(default_factory=RunnableConfig)
     """The config that the run was started with."""
     state: Mapping[str, Any] = field(default_factory=dict)
     """The debate's state after its last superstep, if there is a `Recorder`."""
     written: list[Mapping[str, Any]] = field(default_factory=list)
-    """What nodes of the run wrote, those of graphs within it too, if there is a `Recorder`."""
+    """The writes of the run's nodes, including nodes of inner graphs, if there is a `Recorder`."""
     parts: dict[int, Ceilings] = field(default_factory=dict)
-    """Of a text that is read in parts, what those may spend that are being read, by where they begin."""
+    """The ceilings of the parts of a text in progress, by the first character of the part."""
     ceilings: Ceilings = field(default_factory=open_ceilings)
-    """What the debate may spend; debates within it have ceilings of their own, see `current_ceilings`."""
+    """The debate's ceilings; debates within it have their own, see `current_ceilings`."""
 
     watch: DebateWatch | None = None
-    """What telemetry sees of the run; None if it is off."""
+    """The run as telemetry records it; None if telemetry is off."""
 
     _seeded: dict[int, dict[Any, int]] = field(default_factory=dict)
     _graph: str = ""
@@ -77,12 +78,12 @@ class Session:
             self.ceilings.take_up(budget, self.before.get("calls") or [])
 
     async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
-        """Begins a debate, before any model is called; its id. A debate within a debate is part of it.
+        """Starts a debate before any call; returns its id. A debate within a debate belongs to the outer one.
 
         Args:
             graph: the system.
-            given: the input, as the debate was asked for.
-            settings: the debate's.
+            given: the debate's input.
+            settings: the debate's settings.
         """
         if self.keeping is None:
             self.keeping = await begin_keeping(self.use, graph, given, settings.recorded(), self.id)
@@ -92,21 +93,39 @@ class Session:
         return self.id
 
     async def go_on(self, *, replied: bool) -> None:
-        """The debate goes on from where its state was left.
+        """Resumes the debate from its saved state.
 
         Args:
-            replied: whether it goes on with a person's reply.
+            replied: whether it is resumed with a person's reply.
         """
         if self.id and self.keeping is None:
             given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
             graph, settings = self.before.get("graph") or "", self.before.get("settings")
             replies = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
             self.keeping = await begin_keeping(self.use, graph, given, settings, self.id, replies)
+            self.ceilings.lose(self.lost_by(self.ceilings))
             self._told(graph, again=True)
             await self._begun()
 
+    def lost_by(self, ceilings: Ceilings) -> Spend:
+        """The cost of lost calls of earlier runs; nothing for the ceilings of a debate within it."""
+        return self.keeping.lost() if self.keeping and ceilings is self.ceilings else NOTHING
+
+    def leave(self, document: dict[str, Any], *, by_another: bool) -> None:
+        """The run has nothing to do, because the debate ended before.
+
+        Args:
+            document: the debate's document.
+            by_another: whether another run, which kept the document, ended it.
+        """
+        if by_another:
+            self.finished = "done" if document.get("status") == "done" else "failed"
+            self.recorder = None
+        else:
+            self.document = document
+
     def _told(self, graph: str, *, again: bool) -> None:
-        """Telemetry and the log hear which debate it is."""
+        """Passes the debate's id to telemetry and the log."""
         self._graph = graph
         tell_begun(self.id, graph, again=again)
         if self.watch:
@@ -118,7 +137,7 @@ class Session:
 
     @cached_property
     def keys(self) -> Keys:
-        """The keys that the environment holds, which no reply may repeat."""
+        """The API keys in the environment; replies must not contain them."""
         return held_keys()
 
     @property
@@ -127,10 +146,10 @@ class Session:
         return self.keeping is not None and self.keeping.mode != "replay"
 
     async def end(self, error: BaseException | None = None) -> None:
-        """The run is over: the debate is closed, or waits for a person, or was interrupted.
+        """Ends the run: the debate is finished, waits for a person, or was interrupted.
 
         Args:
-            error: what ended the run before its end.
+            error: the error or cancellation that ended the run early.
         """
         self.ceilings.end()
         status = self._status(error)
@@ -142,11 +161,11 @@ class Session:
         ending = asyncio.create_task(self._end(error))
         _ending.add(ending)
         ending.add_done_callback(_ending.discard)
-        await asyncio.shield(ending)  # who stops the run does not stop this
+        await asyncio.shield(ending)  # a cancellation of the run does not stop this
 
     async def _end(self, error: BaseException | None) -> None:
         path = note = None
-        if self.id and self.recorder and self.finished is None:
+        if self.id and self.recorder:
             path, note = await self.recorder.ended(self, error)
         if self.keeping is None or not self.is_written:
             return
@@ -154,11 +173,11 @@ class Session:
             return
         try:
             await self.keeping.ledger.end(self.id, self._status(error), path, note)
-        except MootError as fault:  # the debate itself is not to be lost for it; its row says that it was interrupted
+        except MootError as fault:  # a failure here must not lose the debate; its row says that it was interrupted
             log.error("%s", fault.detail)
 
     def _status(self, error: BaseException | None) -> Status:
-        """How the run ends."""
+        """The status of the run at its end."""
         if self.document is not None:
             return "done" if self.document["status"] == "done" else "failed"
         if self.finished is not None:
@@ -168,27 +187,27 @@ class Session:
         return "failed" if isinstance(error, Exception) else "interrupted"
 
     def earlier(self, seed: int, place: Any) -> int:
-        """How many earlier places of the run have come to this seed; those who ask at one place may share it."""
+        """The number of earlier places of the run that used this seed; calls at one place may share it."""
         places = self._seeded.setdefault(seed, {})
         return places.setdefault(place, len(places))
 
     def wrote(self, update: Mapping[str, Any]) -> None:
-        """Notes what a node wrote; until the superstep is over, it is in no state of the debate."""
+        """Notes a node's writes, which are not in the debate's state before the superstep ends."""
         if self.recorder and update:
             self.written.append(update)
 
 
 class Recorder(Protocol):
-    """What a process does with every debate that runs in it, beside the ledger: the server; see `recorded_in`."""
+    """Follows every debate that runs in this process, besides the ledger: used by the server; see `recorded_in`."""
 
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
 
     async def begun(self, session: Session) -> None:
-        """A debate has a row in the ledger, and its first call comes."""
+        """Called when a debate has a row in the ledger, before its first call."""
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
-        """A run of a debate is over: the path of its document, and what else its row is to say."""
+        """Called at the end of a run: the path of its document, and further values for its row."""
 
 
 _recorder: list[Recorder] = []
@@ -197,7 +216,7 @@ _ending: set[asyncio.Task[None]] = set()
 
 @contextmanager
 def recorded_in(recorder: Recorder) -> Iterator[None]:
-    """Within it every debate that runs in this process is handed to a recorder, too."""
+    """Within it, every debate that runs in this process is also reported to a recorder."""
     _recorder.append(recorder)
     try:
         yield
@@ -206,26 +225,26 @@ def recorded_in(recorder: Recorder) -> Iterator[None]:
 
 
 def recording() -> Recorder | None:
-    """The recorder of this process, if it has one."""
+    """The recorder of this process, or None."""
     return _recorder[-1] if _recorder else None
 
 
 def current_session() -> Session:
-    """The session of the debate whose node runs; a new one for a node in a graph that is no debate."""
+    """The session of the running node's debate; a new one in a graph that is not a debate."""
     found = session_in(var_child_runnable_config.get())
     return Session() if found is None else found
 
 
 def current_ceilings() -> Ceilings:
-    """The ceilings of the debate whose node runs, be it within another one; new ones in a graph that is no debate."""
+    """The ceilings of the running node's debate, also of an inner one; new ones in a graph that is not a debate."""
     return ceilings_in(var_child_runnable_config.get()) or open_ceilings()
 
 
 def ceilings_in(config: RunnableConfig | None) -> Ceilings | None:
-    """The ceilings of the debate that a config is of, if it is of one."""
-    found: Ceilings | None = ((config or {}).get("configurable") or {}).get(CEILINGS)
+    """The ceilings in a config, if it belongs to a debate."""
+    found = ((config or {}).get("configurable") or {}).get(CEILINGS)
     session = session_in(config)
-    return found or (session.ceilings if session else None)
+    return found if isinstance(found, Ceilings) else session.ceilings if session else None
 
 
 def within(config: RunnableConfig | None, ceilings: Ceilings) -> RunnableConfig:
@@ -235,9 +254,9 @@ def within(config: RunnableConfig | None, ceilings: Ceilings) -> RunnableConfig:
 
 
 def session_in(config: RunnableConfig | None) -> Session | None:
-    """The session that a config holds, if it holds one."""
-    found: Session | None = ((config or {}).get("configurable") or {}).get(SESSION)
-    return found
+    """The session in a config, if it has one; on a server, clients may put anything under this key."""
+    found = ((config or {}).get("configurable") or {}).get(SESSION)
+    return found if isinstance(found, Session) else None
 
 
 def with_session(config: RunnableConfig | None, session: Session) -> RunnableConfig:

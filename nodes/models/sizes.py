@@ -1,8 +1,8 @@
-"""How large widely used open models are, and on how many tokens they were pre-trained: N and M of S3, Eq. 3.
+"""Sizes of widely used open models: the parameters and the tokens of pre-training, N and M of S3, Eq. 3.
 
 The table is ``model_sizes.jsonl``, one model a line: ``family``, ``names`` (as hubs and servers spell them),
 ``parameters`` (with those of all experts), ``tokens`` (null where they were never published), ``source`` (the report or
-model card that says so) and, where there is something to say, ``note``. A tuned model counts as the one it was made of.
+model card) and sometimes ``note``. A tuned model has the values of its base model.
 ``context``, the most tokens of a prompt and its reply, is there if it is known and the same for all of these names.
 """
 
@@ -22,15 +22,15 @@ SUFFIX = re.compile(
     r"|gguf|gptq|awq|mlx|exl2|qat|bnb|quantized|dynamic|fp8|fp16|bf16|f16|int4|int8|w\da\d+|[48]bits?"
     r"|i?q\d(?:_(?:\d|k|nl|[smlx]{1,3}))*)$"
 )
-"""An ending that changes neither N nor M: tuning, a release of it, a file format, a quantisation."""
+"""A suffix that changes neither N nor M: tuning, a release of it, a file format, a quantisation."""
 DEFAULT = "latest"
-"""The tag of an Ollama model that is named without one; which size that is, the table says."""
+"""The tag of an Ollama model named without one; the table has its size."""
 FREE = "free"
-"""A tag that says nothing of the model."""
+"""A tag without information on the model."""
 
 
 class Size(NamedTuple):
-    """N, the parameters of a model, and M, the tokens that it was pre-trained on; None where those are unpublished."""
+    """N, the parameters of a model, and M, its tokens of pre-training; None if unpublished."""
 
     parameters: float
     tokens: float | None
@@ -50,11 +50,11 @@ class Entry(TypedDict):
 
 _TABLE = resources.files("moot.nodes.models") / "model_sizes.jsonl"
 ENTRIES: tuple[Entry, ...] = tuple(map(json.loads, _TABLE.read_text(encoding="utf-8").splitlines()))
-"""The table. It is read at import: debates need it in the event loop, which must not wait for a disk."""
+"""The table, read at import, because the event loop must not wait for a disk."""
 
 
 def size_of(model: str) -> Size | None:
-    """N and M of a model; None where the table does not know it.
+    """N and M of a model; None if the table does not list it.
 
     Args:
         model: a setting such as ``openai:Qwen/Qwen2.5-7B-Instruct`` or ``ollama:llama3.1:8b-instruct-q4_0``.
@@ -64,23 +64,23 @@ def size_of(model: str) -> Size | None:
 
 
 def entry_of(model: str) -> Entry | None:
-    """The line of the table that a model setting is about; None where there is none. For the argument: `size_of`."""
+    """The line of the table for a model setting; None if there is none. For the argument: `size_of`."""
     return next((BY_NAME[name] for name in spellings(model) if name in BY_NAME), None)
 
 
 def folded(name: str) -> str:
-    """A model's name in small letters, without the path or the owner before it."""
+    """A model's name in lower case, without the path or owner before it."""
     return name.strip().lower().rpartition("/")[2]
 
 
 BY_NAME = {folded(name): entry for entry in ENTRIES for name in entry["names"]}
-"""The table by name, folded."""
+"""The table by normalised name."""
 
 
 def spellings(model: str) -> Iterator[str]:
-    """The names, folded, that a model setting may have in the table, the most exact first.
+    """The normalised names that a model setting may have in the table, the most exact first.
 
-    A size that stands in a name or a tag is never dropped, so that no model is taken for another of its family.
+    A size in a name or a tag is never dropped, so that no model is confused with another of its family.
     """
     provider, _, rest = model.strip().partition(":")
     if provider not in (*PROVIDERS, "embedded", "fake"):
@@ -100,7 +100,7 @@ def spellings(model: str) -> Iterator[str]:
 
 
 def shortened(name: str) -> Iterator[str]:
-    """A name, then the same without its last `SUFFIX`, and so on."""
+    """A name, then the name without its last `SUFFIX`, and so on."""
     yield name
     while match := SUFFIX.search(name):
         name = name[: match.start()]

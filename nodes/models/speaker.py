@@ -1,4 +1,4 @@
-"""How a role speaks to its model: one call, its reply read as what was asked for, and a record of what happened."""
+"""A role's calls to its model: one call, its parsed reply, and a record of both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from moot.core.endpoint import Endpoint
 from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copied, error_of
 from moot.core.ledger import Key, key_of
-from moot.core.ledger.records import hashes_of
+from moot.core.ledger.records import PAID, SENT, hashes_of
 from moot.nodes.models.caller import Caller, Sending, SendingMessages, chain, run_metadata
 from moot.nodes.models.chat_models import ChatModel, StructuredOutput
 from moot.nodes.models.contexts import count_prompt
@@ -21,6 +21,7 @@ from moot.nodes.models.fitting import weight_of_all
 from moot.nodes.models.kept import kept_model, key_messages, message_of, model_hashes, value_of
 from moot.nodes.models.ledger import branch, tokens_of
 from moot.nodes.models.reply_parsing import fault_of, read_reply, text_of
+from moot.nodes.models.spend import Spend, spent_by
 from moot.nodes.records.entries import Call
 from moot.nodes.runtime.trace import speaking
 from moot.nodes.texts.datamarking import datamarked, unmarked, unmarked_message
@@ -32,7 +33,7 @@ from moot.retrievers.tampering import current_tampering
 R = TypeVar("R", bound=Reply)
 
 ECHO = 2000
-"""Characters of an unusable reply that are shown to the model again."""
+"""Most characters of an unusable reply that the second try shows to the model."""
 
 NOTHING = AIMessage("")
 """The message of a call that failed."""
@@ -43,29 +44,29 @@ class Speaker(Caller):
     """A role with its model.
 
     Args:
-        role: who speaks.
-        model: the model that answers.
-        ledger: where calls and warnings are written down.
-        structured_output: how structure is asked for.
-        limits: how the endpoint may be called.
-        tokens_left: where calls have used up so many tokens, nothing is asked again; None for no such bound.
-        told: what each prompt's data begins with: what a person said.
-        prompts: by name, texts that take the place of shipped prompts.
-        context_tokens: the most tokens that the model takes, the reply included; None for what moot knows of it.
-        not_shown: ids of evidence that the last prompt left out, as it would have been too long.
-        session: the debate's.
-        sample: the agent who speaks, if it is one, and which of its samples this is: these are never the same call.
-        ceilings: the debate's; by default those of the session.
-        seed: the run's, from which each call has its own (`moot.nodes.models.seeds`); None for no seeds.
+        role: the name of the role.
+        model: its chat model.
+        ledger: the record of calls and warnings.
+        structured_output: how structured output is requested.
+        limits: the limits for calls to the endpoint.
+        tokens_left: once calls have used this many tokens, there is no second try; None for no bound.
+        told: a person's remarks, at the start of each prompt's data.
+        prompts: by name, texts that replace shipped prompts.
+        context_tokens: the most tokens of a prompt and its reply; None to look it up.
+        not_shown: ids of evidence that the last prompt left out to fit.
+        session: the debate's session.
+        sample: the agent, if any, and the number of its sample; samples never share a call.
+        ceilings: the debate's ceilings; by default those of the session.
+        seed: the run's seed, from which each call's seed is derived (`moot.nodes.models.seeds`); None for no seeds.
         datamarking: whether evidence is marked in prompts (`moot.nodes.texts.datamarking`).
     """
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
-        """A prompt's instructions and data, as this speaker has its text.
+        """A prompt's instructions and data, with this speaker's text of the prompt.
 
         Args:
             prompt: the prompt's name.
-            values: what fills its placeholders.
+            values: the values of its placeholders.
 
         Raises:
             ValueError: as `fill`.
@@ -80,16 +81,16 @@ class Speaker(Caller):
         evidence_ids: Sequence[str] = (),
         check: Callable[[R], str] | None = None,
     ) -> R:
-        """Asks for a structured reply. A reply that cannot be used is asked for again once, with the reason said.
+        """Requests a structured reply. If it is unusable, requests it once more and states the reason.
 
-        A prompt that is too long for the model leaves out evidence, then the oldest rounds (`shorten`).
+        If a prompt is too long for the model, evidence is left out, then the oldest rounds (`shorten`).
 
         Args:
             prompt: the prompt's name.
-            values: what fills its placeholders.
-            reply: what the reply must be.
-            evidence_ids: what the reply may cite; only a tight endpoint's schema uses them.
-            check: what is wrong with a reply's quotes, nothing where they will do; one with faults is ``unquoted``.
+            values: the values of its placeholders.
+            reply: the schema of the reply.
+            evidence_ids: ids that the reply may cite; only the schema of a tight endpoint uses them.
+            check: returns the fault of a reply's quotes, empty if there is none; a reply with a fault is ``unquoted``.
 
         Raises:
             UserError, WorldError: the call failed for good.
@@ -130,11 +131,11 @@ class Speaker(Caller):
             return await speaker._until_usable(messages, citable, read, ranks, prompt)
 
         parts = {"schema": request, "structured_output": self.structured_output}
-        message = await self._kept(messages, parts, asked, send, lambda message: read(message)[0] is not None)
+        message = await self._kept(messages, parts, asked, send, lambda message: read(message)[0] is not None, prompt)
         found = read(message)[0]
         if found is None:
             raise UserError(
-                f"The ledger has a reply of {self.role} that cannot be used any more. Say `--ledger record`.",
+                f"The ledger has a reply of {self.role} that is no longer usable. Use `--ledger record`.",
                 kind="damaged_ledger",
             )
         return found
@@ -147,7 +148,7 @@ class Speaker(Caller):
         ranks: Mapping[str, int],
         prompt: str,
     ) -> AIMessage:
-        """The first message, or the second after what is wrong with the first was said, that can be used."""
+        """The first message if it is usable, else the second, which was requested with the reason."""
         sent = list(messages)
 
         def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
@@ -210,16 +211,16 @@ class Speaker(Caller):
         messages: Sequence[BaseMessage] = (),
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> AIMessage | None:
-        """One reply in a conversation that somebody else keeps, an agent's say; it may call tools.
+        """One reply in a conversation that the caller keeps, such as an agent's; it may contain tool calls.
 
         Args:
-            send: sends the conversation to the chat model that it is given; called anew where a call is tried again.
-            messages: the conversation; ``send`` is then given as much of it as the model takes, too. Without it the
+            send: sends the conversation to the given chat model; called again for each retry.
+            messages: the conversation; ``send`` then also receives as much of it as the model accepts. Without it the
                 ledger is not used.
-            tools: the tools that are offered, as JSON values.
+            tools: the tools on offer, as JSON values.
 
         Returns:
-            The reply. None where it was refused, cut, or empty without a tool call, which is warned of.
+            The reply. None, with a warning, if it was refused, cut, or empty without a tool call.
 
         Raises:
             UserError, WorldError: the call failed for good.
@@ -265,18 +266,20 @@ class Speaker(Caller):
         asked: Callable[[Speaker], Awaitable[AIMessage]],
         send: Sending,
         usable: Callable[[AIMessage], bool],
+        prompt: str = "",
     ) -> AIMessage:
-        """The message that the ledger has, or that is asked for and kept; without a ledger, what is asked for.
+        """The message from the ledger, or a new one, which is kept; without a ledger, a new one.
 
         Args:
-            messages: what is sent.
+            messages: the messages to send.
             parts: further parts of the key, beside the seed.
-            asked: asks as the speaker that it is given.
+            asked: makes the call as the given speaker.
             send: sends the messages to a chat model.
-            usable: whether a message is kept.
+            usable: decides whether a message is kept.
+            prompt: the prompt's name; empty for a conversation.
         """
         if self.seed is not None and self._seeds is None:
-            return await self._seeding(messages)._kept(messages, parts, asked, send, usable)
+            return await self._seeding(messages)._kept(messages, parts, asked, send, usable, prompt)
         keeping = self.session.keeping
         if keeping is None:
             return await asked(self)
@@ -290,7 +293,9 @@ class Speaker(Caller):
         repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
         place = (at.node, at.phase, at.round, at.number, run_metadata().get("langgraph_step"), repeated)
         key = key_of("chat", {"ordinal": keeping.ordinal(tuple(hashes.values()), place)}, hashes)
-        said, shared = await keeping.once(key.hash, lambda: self._said(key, messages, parts, asked, send, usable))
+        said, shared = await keeping.once(
+            key.hash, lambda: self._said(key, messages, parts, asked, send, usable, prompt)
+        )
         chain.set(chain.get() + said.depth)
         at.depth = max(at.depth, chain.get())
         own = {"node": at.node, "role": self.role, "agent": at.agent, "phase": at.phase, "round": at.round}
@@ -314,8 +319,9 @@ class Speaker(Caller):
         asked: Callable[[Speaker], Awaitable[AIMessage]],
         send: Sending,
         usable: Callable[[AIMessage], bool],
+        prompt: str,
     ) -> Said:
-        """What the ledger has for a key, else what is asked for, once it is kept."""
+        """The entry of the ledger for a key, or the result of a new call once it is kept."""
         keeping = self.session.keeping
         assert keeping is not None
         kept = await keeping.find(key, f"a call of {self.role} ({self.ledger.place()})")
@@ -328,13 +334,19 @@ class Speaker(Caller):
             calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_of(value["error"]) if value["error"] else None
-            self._take_up(messages, parts, calls, left_out=isinstance(error, BudgetExhausted))
+            self._take_up(messages, parts, calls, prompt, left_out=isinstance(error, BudgetExhausted))
             return Said(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.part(), chain.get()
         said = Said(NOTHING, part.calls, [], 0)
+        about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
+        lost, prices = keeping.lost(key), self.ceilings.prices
+
+        async def sends(one: Spend) -> None:
+            await keeping.sends(key, lost.plus(spent_by(part.calls, prices)).plus(one), about)
+
         try:
-            said.message = await asked(replace(self, ledger=part, tokens_left=left))
+            said.message = await asked(replace(self, ledger=part, tokens_left=left, _sends=sends))
         except MootError as error:
             said.error = error
         said.depth = chain.get() - before
@@ -348,25 +360,36 @@ class Speaker(Caller):
             "depth": said.depth,
             "error": said.error and said.error.record(""),
         }
-        about = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
+        spent = spent_by(part.calls, prices)
+        if good:
+            about |= {PAID: [*spent]}
+        elif self.ceilings.counted:
+            lost = lost.plus(spent)
+        about |= {SENT: [*lost]} if any(lost) else {}
         await (keeping.keep if good else keeping.keep_failure)(key, value, about)
         return said
 
     def _take_up(
-        self, messages: Sequence[BaseMessage], parts: Mapping[str, Any], calls: Sequence[Call], *, left_out: bool
+        self,
+        messages: Sequence[BaseMessage],
+        parts: Mapping[str, Any],
+        calls: Sequence[Call],
+        prompt: str,
+        *,
+        left_out: bool,
     ) -> None:
-        """Learns of an ask that the ledger has what was learned as it was made, so that ceilings decide alike."""
+        """Applies what a kept call taught (bytes per token, contexts), so that ceilings decide the same again."""
         size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
         beside = parts.get("schema") or parts.get("tools")
-        asked = self._asked("", size + (len(json.dumps(beside)) if beside and self.ceilings.bounded else 0))
+        asked = self._asked(prompt, size + (len(json.dumps(beside)) if beside and self.ceilings.bounded else 0))
         self.ceilings.paid(asked, calls, left_out=left_out)
 
 
 @dataclass
 class Said:
-    """What came of asking: a message with its calls and warnings (kind, detail), or an error with those before it."""
+    """The result of a request: a message with its calls and warnings (kind, detail), or an error with those so far."""
 
     message: AIMessage
     calls: list[Call]
@@ -376,25 +399,25 @@ class Said:
 
 
 def conversation_fault(message: AIMessage) -> tuple[str, str]:
-    """As `fault_of`; a message that calls tools need say nothing."""
+    """The same as `fault_of`, but a message with tool calls may have no text."""
     outcome, problem = fault_of(message)
     calls = message.tool_calls or message.invalid_tool_calls
     return ("", "") if outcome == "empty" and calls else (outcome, problem)
 
 
 def response_format(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any]:
-    """What asks an endpoint for a reply by its JSON schema."""
+    """The response format that requests a reply by its JSON schema."""
     return {"type": "json_schema", "json_schema": {"name": reply.__name__, "strict": True, "schema": schema}}
 
 
 @lru_cache(maxsize=256)
 def own_response_format(reply: type[Reply]) -> dict[str, Any]:
-    """The same with the reply's own schema; all calls share it, so nobody may change it."""
+    """The response format with the reply's own schema; shared by all calls, so it must not be changed."""
     return response_format(reply, reply_schema(reply))
 
 
 def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
-    """A speaker for a role, from one or from any LangChain chat model (that of your own application, say)."""
+    """A speaker for a role, from a speaker or any LangChain chat model (such as your own application's)."""
     if isinstance(model, Speaker):
         return model
     from langchain_openai.chat_models.base import BaseChatOpenAI
@@ -406,11 +429,11 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
 
 
 def is_alone(error: MootError) -> bool:
-    """Whether an error is of one call: no mistake of the user's that every further call would meet, such as a key."""
+    """Whether an error affects only this call, unlike a user's mistake (such as a wrong key) that affects all calls."""
     return not isinstance(error, UserError) or error.kind in ("bad_request", "too_long")
 
 
 def again(problem: str) -> str:
-    """What is said to a model whose reply could not be used; the problem may quote the reply."""
+    """The message to a model whose reply was unusable; the problem may quote the reply."""
     shown = as_data("problem", problem)
     return f"That reply could not be used.\n{shown}\nReply again, briefly, with one JSON object as asked for."

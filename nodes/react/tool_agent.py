@@ -1,8 +1,8 @@
-"""An agent that searches by itself: LangChain's own agent, its sources as tools, its calls on our books (ReAct).
+"""An agent that searches by itself: LangChain's agent, with sources as tools, and its calls in our records (ReAct).
 
 The loop is `langchain.agents.create_agent`'s: a node that asks the model, a node that runs the tools which the model
-called, and back. A middleware of ours stands around both: the model is a role's, called with our retries and limits
-and recorded like any other; the tools are the sources of the settings, and what they find becomes evidence.
+called, and back. Our middleware wraps both: the model is a role's, called with our retries and limits
+and recorded like any other; the tools are the sources of the settings, and their results become evidence.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from pydantic import ValidationError
 
 PROMPT = "react/agent"
 NOTHING: Any = {"ids": ()}
-"""Of a call whose prompt left nothing out."""
+"""The value for a call whose prompt is complete."""
 AGENT_PROMPTS = {PROMPT: ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
-"""The prompts that `tool_agent` uses, each with its nodes."""
+"""The prompts of `tool_agent`, each with its nodes."""
 
 
 class ToolAgentState(AgentState[Any], StepUpdate):
-    """What the agent reads, and what it hands to the debate: all but the conversation, which stays inside."""
+    """The agent's input and its output to the debate: all but the conversation, which stays inside."""
 
     messages: Annotated[list[AnyMessage], OmitFromOutput, add_messages]
     claim: Annotated[str, OmitFromOutput]
@@ -66,13 +66,13 @@ class ToolAgentState(AgentState[Any], StepUpdate):
 
 
 def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """An agent with the settings' sources as tools, as a subgraph; `to_tool_agent` sends a debate there.
+    """A subgraph of an agent with the settings' sources as tools; `to_tool_agent` is the route to it.
 
     Every tool call is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``, ``query``. After
-    ``max_tool_calls`` of them, those that could not be carried out included, the model is asked no more; nor is it once
-    the budget is spent, which then is the debate's stop reason. A reply without tool calls ends the loop: where it
-    holds a usable answer that becomes the turn ``respond``, else its text is that turn's ``thought``. Errors end the
-    loop, too; what was found stays.
+    ``max_tool_calls`` of them, including failed ones, the model is not called again; the same holds if
+    the budget is spent, which is then the debate's stop reason. A reply without tool calls ends the loop: if it
+    contains a usable answer, it becomes the turn ``respond``, else its text is that turn's ``thought``. Errors end the
+    loop, too; the evidence found is kept.
 
     Args:
         settings: the settings' class, with ``max_tool_calls`` beside the sources.
@@ -89,19 +89,19 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> Compile
 
 
 def to_tool_agent(state: DebateState) -> Send:
-    """The agent begins, with nothing found."""
+    """Starts the agent, with nothing found yet."""
     known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
     return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
 
 
 def to_answer(state: DebateState) -> Send | str:
-    """An agent that stopped without a usable answer is asked for one, from what it thought, searched and found."""
+    """An agent that stopped without a usable answer is asked for one, based on its thoughts, searches and results."""
     said = [turn for turn in state["turns"] if turn["step"] == "respond"]
     if said and said[0].get("answer") is not None:
         return "conclude"
     turn = said[0] if said else new_turn(1, AGENT)
     steps = [t for t in state["turns"] if t["step"] == ACT]
-    # An answer that could not be used was the first try, and this one is the second; there is no third.
+    # An unusable answer was the first try, and this one is the second; there is no third.
     agent = {"name": AGENT} | ({"tokens_left": 0} if turn.get("reason") else {})
     return hand_over("answer", state, agent, turn, evidence=state["evidence"], steps=steps)
 
@@ -124,14 +124,14 @@ def _shown(turn: Turn) -> str:
 
 
 class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
-    """The agent's model is the role `agent-1`, its tools are the settings' sources, and all is written down.
+    """The agent's model is the role `agent-1`, its tools are the settings' sources, and all calls are recorded.
 
     Args:
-        defaults: the settings where the graph is called without a context of ours.
+        defaults: the settings if the graph is called without our context.
         prompt: the prompt's name.
     """
 
-    state_schema = ToolAgentState  # by default another, which hands the conversation on to the debate
+    state_schema = ToolAgentState  # the default is another schema, which would pass the conversation on to the debate
 
     def __init__(self, defaults: SourcesSettings, prompt: str) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        """One reply of the model, as turns and messages; where none is wanted or usable, the loop ends."""
+        """One reply of the model, as turns and messages; if no reply is wanted or usable, the loop ends."""
         state = cast(ToolAgentState, request.state)
 
         async def step(_: Any, run: Run) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
         return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Command[Any]:
-        """One search: what it finds is shown to the model, and is evidence of the debate."""
+        """One search: its results are shown to the model and become evidence of the debate."""
         state, call = cast(ToolAgentState, request.state), request.tool_call
         turn = next(t for t in state["turns"] if t["step"] == ACT and t["number"] == number_of(call["id"]))
 
@@ -196,14 +196,14 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
 
 
 def _values(state: ToolAgentState, most: int) -> dict[str, str]:
-    """What fills the prompt."""
+    """The values of the prompt's placeholders."""
     schema = json.dumps(reply_schema(answer_reply(state["task"])))
     shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
     return wording(state["task"]) | shown | {"schema": schema, "most": str(most)}
 
 
 def _wanted(request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], most: int) -> ModelRequest[Any]:
-    """What is sent: the prompt, the conversation so far, with the number of each search, and the tools."""
+    """The request: the prompt, the conversation so far with numbered searches, and the tools."""
     instructions, data = prompt
     return request.override(
         system_message=SystemMessage(instructions),
@@ -226,7 +226,7 @@ async def _send(
 
 
 def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: Run) -> Turn:
-    """The answer of a message that calls no tool, or its text as a thought."""
+    """The answer in a message without tool calls, or its text as a thought."""
     evidence = state["evidence"]
     never = speaker.not_shown.intersection(*(call.get("left_out", NOTHING)["ids"] for call in state["calls"]))
     turn = without_ids(new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never)
@@ -244,7 +244,7 @@ def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run:
 
 
 def _result(update: Mapping[str, Any]) -> str:
-    """What the model is told of a search."""
+    """The text of a search's results for the model."""
     if update["turns"][0]["retrieval"] == "failed":
         return "The source could not be searched."
     return show_evidence(update["evidence"])

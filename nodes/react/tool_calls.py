@@ -1,4 +1,4 @@
-"""Tools and calls of them: a source as a tool, and what a model's message comes to that calls some."""
+"""Sources as tools, and the parsing of tool calls in a model's message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moot.nodes.records.entries import Turn
 from moot.nodes.speakers.hand_over import new_turn
 from moot.nodes.speakers.single import AGENT
 from moot.retrievers.evidence import clean
-from moot.retrievers.search import ABOUT, resolve
+from moot.retrievers.search import about_source
 from pydantic import ValidationError
 
 M = TypeVar("M", bound=BaseMessage)
@@ -22,7 +22,7 @@ ACT = "act"
 """The step of a turn that calls a tool."""
 UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME = 60
-"""Characters of a tool's name; endpoints take 64 at most."""
+"""Most characters of a tool's name; endpoints accept 64."""
 
 
 def offered(sources: Iterable[str]) -> dict[str, str]:
@@ -37,12 +37,12 @@ def offered(sources: Iterable[str]) -> dict[str, str]:
 
 
 def safe_name(name: str | None) -> str:
-    """A name that endpoints take for a function's."""
+    """A name that endpoints accept for a function."""
     return UNSAFE.sub("_", name or "")[:LONGEST_NAME] or "unknown"
 
 
 def as_tool(name: str, source: str, keyless_web: str = "bm25") -> dict[str, Any]:
-    """A source as a tool, in the form that chat models are given tools."""
+    """A source as a tool, in the form that chat models expect."""
     query = {"type": "string", "description": "What to search for, in a few words."}
     parameters = {
         "type": "object",
@@ -50,28 +50,28 @@ def as_tool(name: str, source: str, keyless_web: str = "bm25") -> dict[str, Any]
         "required": ["query"],
         "additionalProperties": False,
     }
-    about = f"Looks for evidence with {ABOUT[resolve(source, keyless_web)[0]]}."
+    about = f"Looks for evidence with {about_source(source, keyless_web)}."
     return {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}
 
 
 def calls_tools(message: AIMessage) -> bool:
-    """Whether a message calls tools, in whatever form."""
+    """Whether a message has tool calls, valid or not."""
     return bool(message.tool_calls or message.invalid_tool_calls)
 
 
 def plan(message: AIMessage, tools: Mapping[str, str], made: int, most: int, ledger: Ledger) -> dict[str, Any]:
-    """What a message comes to that calls tools: a turn for each call that counts, and the message as it is kept.
+    """Parses a message with tool calls: a turn for each call that counts, and the message as it is kept.
 
-    Calls that cannot be carried out, and those beyond the bound, are answered at once, so that only the others are
-    left to run. They are renamed where an endpoint would refuse their name, and get ids that number them, as
-    endpoints may give none, or one id several times.
+    Calls that cannot be carried out or exceed the limit are answered at once, so that only the others are
+    left to run. Calls are renamed if an endpoint would refuse their name, and get numbered ids, because
+    endpoints may return no ids or repeat one.
 
     Args:
         message: the model's.
         tools: sources by the names of their tools.
         made: calls so far.
         most: calls that may be made in all.
-        ledger: where unusable and dropped calls are warned of.
+        ledger: the record for warnings of unusable and dropped calls.
 
     Returns:
         The state's ``messages`` and ``turns``.
@@ -104,18 +104,18 @@ def _fault(name: str, query: str, tools: Mapping[str, str]) -> str:
 
 
 def query_of(arguments: Any) -> str:
-    """The query of a call's arguments; nothing where there is none that can be used."""
+    """The query in a call's arguments; empty if there is no usable one."""
     query = arguments.get("query") if isinstance(arguments, dict) else None
     return clean(query) if isinstance(query, str) else ""
 
 
 def call_id(number: int) -> str:
-    """The id of the call of that number; nine letters and digits, as some endpoints want."""
+    """The id of the call with that number; nine letters and digits, as some endpoints require."""
     return f"call{number:05d}"
 
 
 def counted(message: M, most: int) -> M:
-    """What a call came to, with its number, so that the model knows what is left; other messages as they are."""
+    """A tool's result with its number, so that the model knows how many searches are left; other messages unchanged."""
     if not isinstance(message, ToolMessage):
         return message
     said = f"{message.text}\n\n(This was search {number_of(message.tool_call_id)} of {most}.)"
@@ -128,7 +128,7 @@ def number_of(id: str | None) -> int:
 
 
 def malformed_call(error: ValidationError) -> AIMessage | None:
-    """What a reply comes to whose tool calls have no form that LangChain takes; None where something else is wrong."""
+    """The outcome of a reply whose tool calls LangChain cannot parse; None if the fault is another one."""
     if not any(fault["loc"][:1] == ("tool_calls",) for fault in error.errors()):
         return None
     return AIMessage("", invalid_tool_calls=[invalid_tool_call(error="its arguments are not a JSON object")])

@@ -1,1 +1,1 @@
-"""The entries of a debate's lists, and the reducers that merge them."""
+"""The entries of a debate's lists, and the reducers of its state."""

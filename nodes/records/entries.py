@@ -1,4 +1,4 @@
-"""What a debate's lists are made of: turns, calls, warnings, votes, readings, and what was found after each round."""
+"""The entries of a debate's lists: turns, calls, warnings, votes, readings, and records of rounds."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ StopReason = Literal[
 ]
 
 GATE = "gate"
-"""The phase of answers that say whether a debate is held."""
+"""The phase of the answers that decide whether a debate is needed."""
 PHASES = (GATE, "negotiation", "primary", "switched", "panel")
-"""Phases of a trial, in their order, and what comes before a debate; other debates are all ``primary``."""
+"""Phases of a trial, in order, after the gate before a debate; other debates have only ``primary``."""
 PERSON = "person"
-"""The agent of turns in which a person who reads the debate reviewed something."""
+"""The agent of turns in which a person reviewed something."""
 
 
 class Turn(TurnKey, TurnFields, TrialFields, total=False):
-    """What one speaker did in one round. ``moot schema`` says which of its fields the turns of each step have.
+    """The contribution of one speaker to one round. ``moot schema`` lists the fields of each step's turns.
 
-    ``answer`` is null where no valid answer came (``outcome`` says why).
+    ``answer`` is null if there is no valid answer (``outcome`` says why).
     """
 
 
 class LeftOut(TypedDict):
-    """What a prompt did not hold, as it would have been too long for its model.
+    """The data that a prompt left out to fit into its model's context.
 
-    ``context`` is the most tokens that the model takes, ``evidence`` the pieces that were left out, of ``of_evidence``,
-    ``ids`` theirs if nothing else in the prompt names them, ``in_part`` the pieces that were shown in part; ``rounds``
+    ``context`` is the model's context in tokens, ``evidence`` the number of pieces left out, of ``of_evidence``,
+    ``ids`` their ids unless the prompt names them elsewhere, ``in_part`` the pieces that were shown in part; ``rounds``
     are the numbers of the rounds that were left out, of ``of_rounds``; ``said`` is how many reasons and arguments were
     shown in part.
     """
@@ -56,9 +56,9 @@ class LeftOut(TypedDict):
 
 
 class Call(TypedDict):
-    """One exchange with a model, whatever came of it.
+    """One exchange with a model, successful or not.
 
-    Tokens are null where the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
+    Tokens are null if the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
     the number of requests; ``model`` is the setting and ``reported_model`` the name that the endpoint gave.
     ``from_ledger``: an earlier run made it and paid for it. ``shared``: another call asked the same at the same time,
     was sent, and has the tokens.
@@ -84,7 +84,7 @@ class Call(TypedDict):
 
 
 class Warned(TypedDict):
-    """Something that went wrong without ending the debate."""
+    """A problem that did not end the debate."""
 
     kind: str
     where: str
@@ -92,9 +92,9 @@ class Warned(TypedDict):
 
 
 class Vote(TypedDict):
-    """Who answered what. Votes of one ``group`` are the same answer; it is null where there is no answer.
+    """An agent's final answer. Votes with the same answer have the same ``group``, which is null without an answer.
 
-    ``weight`` is what a vote counted where votes do not count alike.
+    ``weight`` is the weight of the vote, if votes are weighted.
     """
 
     agent: str
@@ -106,10 +106,10 @@ class Vote(TypedDict):
 
 
 class Task(TypedDict):
-    """What an answer is.
+    """The form of an answer.
 
     ``kind`` labels: exactly one of ``labels``, each explained by ``meanings``; ``spellings`` are other ways to write
-    one. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is what is put;
+    one. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is its kind;
     ``claim_date`` and ``speaker`` say when and by whom it was said, if that is known.
     """
 
@@ -124,9 +124,9 @@ class Task(TypedDict):
 
 
 class Reading(TypedDict):
-    """What a debater read from: the source's name in the settings, and the one that was really used.
+    """A source that a debater read: its name in the settings, and the source that was used.
 
-    ``failed`` is true where that source could not answer.
+    ``failed`` is true if the source failed.
     """
 
     agent: str
@@ -138,10 +138,10 @@ class Reading(TypedDict):
 
 
 class CourtDebate(TypedDict):
-    """How one debate of a trial went, round by round.
+    """The course of one debate of a trial, round by round.
 
-    ``reflection`` holds each side's score of its own case (0 to 1) and ``reflection_total`` their sums, null where one
-    is not known; ``novelty`` the mean novelty of what both sides found, null where they found nothing;
+    ``reflection`` contains each side's score of its own case (0 to 1), ``reflection_total`` their sums, null where one
+    is not known; ``novelty`` the mean novelty of both sides' results, null without results;
     ``retrieval_ended`` why a side's search ended before the debate did.
     """
 
@@ -172,17 +172,17 @@ RoundReason = Literal[
 
 
 class RoundRecord(TypedDict):
-    """What was found after a round, which decides whether another one is held.
+    """The finding after a round, which decides whether another round follows.
 
     ``reason`` is that finding. All answers are the same or not (``agreed``, ``disputed``; ``first_answers`` that are
-    the same end no debate, ``unverified`` ones of a gate neither); where scores gate an agreement, every score reaches
+    the same do not end a debate, nor do ``unverified`` ones of a gate); if scores gate an agreement, each reaches
     its threshold or not (``stable``, ``unstable``). The judge finds ``no_agreement``. The moderator prefers an answer
-    or none (``preferred``, ``no_preference``). Nothing is looked for, as ``every_round`` is held, or as there are no
-    rounds (``single_pass``). In a trial, before ``min_rounds`` nothing stops a debate; then no reason to stop holds
-    (``unresolved``), or one does, that of ``debates``. Why the last round was the last is the document's
+    or none (``preferred``, ``no_preference``). There is no check if ``every_round`` is held, or if there are no
+    rounds (``single_pass``). In a trial, nothing stops a debate before ``min_rounds``; later there is no reason to stop
+    (``unresolved``), or the one in ``debates``. The reason for the end is the document's
     ``stop_reason``.
 
-    ``votes`` are who answered what; ``scores``, by debater, those that an agreement was held against.
+    ``votes`` are the answers by agent; ``scores``, by debater, were compared with the threshold of an agreement.
     """
 
     round: int

@@ -1,4 +1,4 @@
-"""Reducers: how what several nodes write at the same time is merged."""
+"""Reducers: how parallel writes of several nodes are merged."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from moot.core.errors import ErrorRecord
 from moot.nodes.records.entries import PHASES, Reading, RoundRecord, Turn, Warned
 
 OPENING = "open"
-"""Where errors are that are found before a debate begins."""
+"""The place of errors that occur before a debate starts."""
 OVERWRITE = "__overwrite__"
 
 
 def anew(value: Any) -> dict[str, Any]:
-    """Writes a value in place of what its key holds, not joined to it: LangGraph's `Overwrite`, as plain JSON."""
+    """Replaces the value of a key instead of merging: LangGraph's `Overwrite`, as plain JSON."""
     return {OVERWRITE: value}
 
 
 def written_values(update: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node wrote, with the values themselves where it wrote them `anew`."""
+    """A node's writes, with values wrapped by `anew` unwrapped."""
     return {
         key: value[OVERWRITE] if isinstance(value, dict) and set(value) == {OVERWRITE} else value
         for key, value in update.items()
@@ -27,12 +27,12 @@ def written_values(update: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def place_of(turn: Turn) -> tuple[Any, ...]:
-    """What tells a turn from every other of its debate."""
+    """The key that identifies a turn in its debate."""
     return (turn["round"], turn["phase"], turn["agent"], turn["step"], turn.get("number"))
 
 
 def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
-    """Turns in the order of their rounds; several writes to one turn are one turn, its scores joined.
+    """Turns in the order of their rounds; several writes to one turn are merged, its scores joined.
 
     Args:
         old: the turns so far.
@@ -55,12 +55,12 @@ def _place(of: Turn | RoundRecord) -> tuple[int, int]:
 
 
 def recorded_round(round: int, phase: str = "primary", **found: Any) -> dict[str, Any]:
-    """An update of the state with what was found after a round."""
+    """A state update with the record of a round."""
     return {"round_log": [{"round": round, "phase": phase, **found}]}
 
 
 def merge_rounds(old: list[RoundRecord], new: list[RoundRecord]) -> list[RoundRecord]:
-    """Records in the order of their rounds; several writes to one are one."""
+    """Records in the order of their rounds; several writes to one record are merged."""
     merged: dict[tuple[str, int], Any] = {}
     for record in [*old, *new]:
         key = (record["phase"], record["round"])
@@ -76,18 +76,18 @@ def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
 
 
 SAID_ONCE = ("stand_in", "evidence_cut")
-"""Kinds of warnings that say the same in every round."""
+"""Kinds of warnings that repeat in every round."""
 
 
 def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
-    """One list after the other, with what is said once in it once."""
+    """Joins two lists of warnings; a warning of a repeating kind is kept once."""
     result = list(old)
     result.extend(w for i, w in enumerate(new) if w["kind"] not in SAID_ONCE or w not in [*old, *new[:i]])
     return result
 
 
 def joined(old: list[Any], new: list[Any]) -> list[Any]:
-    """One list after the other."""
+    """Joins two lists."""
     return [*old, *new]
 
 
@@ -97,5 +97,5 @@ def deepest(old: int, new: int) -> int:
 
 
 def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
-    """The error that came first in a debate; what its opening says holds, whatever was before: none, or its own."""
+    """The first error of a debate; a value written at its opening (None or its own error) replaces earlier ones."""
     return new if new is None or new["where"] == OPENING else old or new

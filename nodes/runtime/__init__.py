@@ -1,1 +1,1 @@
-"""What makes a step a node of a graph: settings, state, the builder of a debate, its first and last node, tracing."""
+"""The frame of every graph: settings, state, nodes, the builder of a debate, its first and last node, tracing."""

@@ -1,35 +1,40 @@
-"""Budgets: the ceilings of a debate as its settings name them, and whether another round of it may begin.
+"""Budgets: the ceilings of a debate from its settings, and whether another round may start.
 
-The ceilings themselves are kept by `moot.nodes.models.ceilings`. A debate that has reached one holds no further round:
-whoever decides it otherwise when its rounds are used up does so now, on what there is, and it stops by
-``budget_exhausted``. The state's ``budget`` (what `open_budget` gives) holds the bounds, the prices and what was kept
-back for the decision, as they were when the debate was opened.
+The ceilings themselves are in `moot.nodes.models.ceilings`. A debate that has reached one starts no further round:
+the roles that decide after the last round decide now, from the turns so far, and its stop reason is
+``budget_exhausted``. The state's ``budget`` (from `open_budget`) contains the bounds, the prices and the
+reservation for the decision, as they were when the debate was opened.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from moot.core.errors import BUDGET_EXHAUSTED, UserError
-from moot.nodes.models.ceilings import SETTINGS, Asked, Ceilings, recorded, said, spent_by
+from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, UserError
+from moot.nodes.models.ceilings import SETTINGS, Asked, Ceilings, recorded
 from moot.nodes.models.prices import Price, is_counted, price_of, read_prices
 from moot.nodes.models.session import current_ceilings
+from moot.nodes.models.spend import NOTHING, Spend, said, spent_by
 from moot.nodes.records.entries import Call, StopReason, Task
 from moot.nodes.texts.replies import Reply
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What somebody who decides a debate is asked at least.
+    """The least call of a role that decides a debate.
 
     Args:
         prompt: the prompt's name.
-        reply: the reply, by the task.
-        values: what fills further placeholders, from a state in which nothing was said, and the settings.
-        around: bytes of headings, scores and notes that may remain of a prompt whose history is left out.
+        reply: the schema of the reply, by the task.
+        values: the values of further placeholders, from a state without turns and the settings.
+        around: bytes of headings, scores and notes that may remain in a prompt without its history.
     """
 
     prompt: str
@@ -39,18 +44,19 @@ class Decision:
 
 
 async def open_budget(
-    settings: Any, models: Iterable[str], kept: Sequence[Asked], ceilings: Ceilings
+    settings: Any, models: Iterable[str], kept: Sequence[Asked], ceilings: Ceilings, lost: Spend = NOTHING
 ) -> dict[str, Any] | None:
-    """Opens a debate's ceilings; what they are, in plain JSON; None where nothing bounds it.
+    """Opens a debate's ceilings; returns them as plain JSON, or None if nothing is bounded.
 
-    Its keys are ``tokens``, ``usd``, ``calls`` and ``seconds``, null where there is no such bound, ``prices``, by
-    model, and ``kept``, what is kept back for those who decide.
+    Its keys are ``tokens``, ``usd``, ``calls`` and ``seconds``, null if unbounded, ``prices``, by
+    model, and ``kept``, the reservation for the roles that decide.
 
     Args:
-        settings: the debate's.
-        models: all that will be called.
-        kept: what the least decision takes.
-        ceilings: the debate's.
+        settings: the debate's settings.
+        models: all models that will be called.
+        kept: the calls of the least decision.
+        ceilings: the debate's ceilings.
+        lost: the cost of lost calls of earlier runs.
 
     Raises:
         UserError: they cannot pay even for the least decision; a bound in USD, and a model without a price, or a file
@@ -68,11 +74,11 @@ async def open_budget(
         if (most := bounds[name]) is not None and (least := sum(getattr(one, name) for one in need)) > most:
             who = " and ".join(asked.role for asked in kept)
             raise UserError(
-                f"`{SETTINGS[name]}` allows {said(name, most)}, and the least decision ({who} with the claim alone) "
-                f"may take {said(name, least)}. Raise `{SETTINGS[name]}`.",
+                f"`{SETTINGS[name]}` allows {said(name, most)}, but the least decision ({who} with the claim alone) "
+                f"may cost {said(name, least)}. Raise `{SETTINGS[name]}`.",
                 kind="invalid_setting",
             )
-    await ceilings.begin(budget)
+    await ceilings.begin(budget, lost)
     return budget
 
 
@@ -86,7 +92,7 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
     found = {model: price_of(model, table) for model in models}
     if unknown := sorted(model for model, price in found.items() if price is None):
         raise UserError(
-            f"No price is known of {', '.join(unknown)}, so `max_cost` cannot be kept. Put prices into a file that "
+            f"No price is known of {', '.join(unknown)}, so `max_cost` cannot be enforced. Put prices into a file that "
             "MOOT_PRICES names, one line each: "
             '{"model": "provider:name", "input": 0.5, "output": 1.5} (USD for a million tokens). Or unset `max_cost`; '
             "`budget` bounds tokens.",
@@ -96,28 +102,51 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
 
 
 def uncounted(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
-    """Why a bound in tokens or USD cannot be kept after these calls; None where it can, or none is set."""
+    """Why a bound in tokens or USD cannot be enforced after these calls; None if it can, or if none is set."""
     if not ceilings.metered or all(map(is_counted, calls)):
         return None
     return UserError(
-        "The endpoint does not say how many tokens a call took, so a budget cannot be kept. Unset `budget` and "
+        "The endpoint does not say how many tokens a call took, so a budget cannot be enforced. Unset `budget` and "
         "`max_cost`; `max_calls` and `max_seconds` need no tokens.",
         kind="invalid_setting",
     )
 
 
+async def in_time(doing: Awaitable[T], what: str) -> T:
+    """The result of a search or of a local model, if it comes before `max_seconds` is used up.
+
+    Args:
+        doing: the awaitable; it is cancelled if it takes too long.
+        what: its name in the debate's warning.
+
+    Raises:
+        BudgetExhausted: only the time reserved for the decision is left.
+    """
+    ceilings = current_ceilings()
+    if (until := ceilings.deadline()) == math.inf:
+        return await doing
+    try:
+        async with asyncio.timeout(max(0.0, until - time.monotonic())) as limit:
+            return await doing
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        ceilings.left_out[what] += 1
+        raise BudgetExhausted(f"The {what} took longer than `max_seconds` allows.") from error
+
+
 def is_spent(state: Mapping[str, Any]) -> bool:
-    """Whether nothing is left of the running debate's ceilings but what is kept back for the decision."""
+    """Whether the running debate's ceilings leave only the reservation for the decision."""
     return current_ceilings().is_spent()
 
 
 def calls_left() -> int:
-    """How many calls like the last one there is room for in the running debate's ceilings."""
+    """How many calls like the last one the running debate's ceilings pay for."""
     return current_ceilings().affords()
 
 
 def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
-    """Whether no further round begins: the rounds are used up, or the budget is. Reads: rounds.
+    """Whether no further round starts because the rounds or the budget are used up. Reads: rounds.
 
     Args:
         state: the debate.
@@ -127,7 +156,7 @@ def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
 
 
 def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
-    """Which of the two ended a debate that nothing else ended. Reads: rounds, as far as they are there.
+    """The stop reason of a debate without another one: rounds or budget. Reads: rounds, as far as they are there.
 
     Args:
         state: the debate.
@@ -138,21 +167,25 @@ def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
 
 
 def was_cut(turn: Mapping[str, Any]) -> bool:
-    """Whether a turn's speaker was not asked, as a ceiling left too little."""
+    """Whether a turn's speaker was not called because a ceiling left too little."""
     return bool(turn.get("outcome") == BUDGET_EXHAUSTED)
 
 
-def spent_against(budget: Mapping[str, Any] | None, calls: Sequence[Call], seconds: float) -> dict[str, Any]:
-    """By the setting, each ceiling of a debate and what was spent against it; empty where there is none.
+def spent_against(
+    budget: Mapping[str, Any] | None, calls: Sequence[Call], seconds: float, lost: Spend = NOTHING
+) -> dict[str, Any]:
+    """By setting, each ceiling of a debate and the amount spent; empty without ceilings.
 
     Args:
-        budget: the state's.
+        budget: the state's ``budget``.
         calls: of the debate.
-        seconds: that it took.
+        seconds: the debate's duration.
+        lost: the cost of lost calls of earlier runs.
     """
     if not budget:
         return {}
-    spent = {**spent_by(calls, budget.get("prices") or {})._asdict(), "seconds": seconds}
+    paid = spent_by(calls, budget.get("prices") or {}).plus(lost)
+    spent = {**paid._asdict(), "seconds": seconds}
     bounds = {name: budget.get(name) for name in SETTINGS}
     return {
         SETTINGS[name]: {"ceiling": most, "spent": spent[name]} for name, most in bounds.items() if most is not None
@@ -160,10 +193,10 @@ def spent_against(budget: Mapping[str, Any] | None, calls: Sequence[Call], secon
 
 
 def exhausted(left_out: Mapping[str, int]) -> str:
-    """Whose calls were left out, in words.
+    """The roles whose calls were refused, in words.
 
     Args:
-        left_out: how often, by role.
+        left_out: the number of refused calls by role.
     """
     who = (f"{role} ({count})" if count > 1 else role for role, count in sorted(left_out.items()))
     return f"The budget did not allow for every call. Not asked: {', '.join(who)}."

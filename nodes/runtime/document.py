@@ -1,4 +1,4 @@
-"""The result document: before anything has happened, completed, of a debate that is not over, of an earlier version."""
+"""The result document: blank, complete, of an unfinished debate, and upgraded from earlier versions."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ DEMO_MODEL_LINE = (
 
 
 MOOT_VERSION = version("moot")
-"""The installed version, which is read from a file."""
+"""The installed version, read from a file."""
 
 
 def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, Any]:
-    """The result document before anything has happened."""
+    """The result document before the first call."""
     return {
         "schema_version": SCHEMA_VERSION,
         "id": id,
@@ -74,11 +74,11 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
 
 
 def closing(state: DebateState) -> dict[str, Any]:
-    """What completes a result document.
+    """Completes a result document.
 
-    A debate without an error is done; one that ends on an abstention has no answer, and ``abstained`` in its metrics.
-    Warnings are added: those of the verdict itself (`verdict_warnings`), whose prompts did not fit into a model's
-    context, and that the demonstration model took part.
+    A debate without an error is done; an abstention gives no answer, and ``abstained`` in the metrics.
+    Adds warnings: on the verdict itself (`verdict_warnings`), on prompts that did not fit into a model's
+    context, and if the demonstration model took part.
     ``metrics`` count the citations of the whole debate and those of the verdict.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
@@ -97,7 +97,7 @@ def closing(state: DebateState) -> dict[str, Any]:
     if failed:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
         update |= {"confidence": None, "confidence_parts": None}
-    if untold:  # the raw verdict says so
+    if untold:  # the raw verdict has it
         update["answer"] = None
     update |= confidence_of({**state, **update})
     update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
@@ -112,7 +112,7 @@ def closing(state: DebateState) -> dict[str, Any]:
 
 
 def shortened_prompts(calls: Sequence[Call]) -> list[Warned]:
-    """A warning for each role and model whose prompts left something out, as they would have been too long."""
+    """A warning for each role and model with prompts that were shortened to fit."""
     found: dict[tuple[str, str], list[Call]] = {}
     for call in calls:
         if "left_out" in call:
@@ -142,20 +142,20 @@ def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
 
 
 def closed(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any]:
-    """The state with what `closing` adds to it."""
+    """The state with the updates of `closing`."""
     return {**state, **update, "warnings": [*state["warnings"], *update.get("warnings", [])]}
 
 
 def rounds_held(turns: Sequence[Turn]) -> int:
-    """The rounds of a trial's primary debate that came to their end; 0 for debates that count theirs as they go."""
+    """The finished rounds of a trial's primary debate; 0 for debates that count their rounds during the run."""
     return max((t["round"] for t in turns if t["step"] == "critique" and t["phase"] == "primary"), default=0)
 
 
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
-    """Calls and tokens, in all and by role; ``uncounted`` calls are those whose tokens the endpoint did not give.
+    """Calls and tokens, in total and by role; ``uncounted`` are calls without token counts of the endpoint.
 
-    What an earlier run paid for is in these totals, and in ``from_ledger`` by itself, if there is any: what this run
-    paid for is the difference. A shared call has no tokens, as the one that was sent has them.
+    Calls paid by an earlier run are in these totals, and separately in ``from_ledger``, if there are any; the
+    difference was paid by this run. A shared call has no tokens, because the call that was sent has them.
     """
 
     def total(of: Sequence[Call]) -> dict[str, int]:
@@ -173,7 +173,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:
-    """By role: the model that was set, and the names under which the endpoint answered."""
+    """By role: the model in the settings, and the names that the endpoint returned."""
     roles = dict.fromkeys(c["role"] for c in calls)
     return {
         role: {
@@ -185,23 +185,23 @@ def models_used(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def folded(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's state with what a step within it wrote, as far as that is added to."""
+    """A debate's state with the writes of a step inside it, for keys that are appended to."""
     kinds = get_type_hints(DebateState, include_extras=True)
     reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
     return {**state, **{key: reduce(state[key], update[key]) for key, reduce in reducers.items()}}
 
 
 def document_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a debate's state is its result document."""
+    """The part of a debate's state that is its result document."""
     return {key: state[key] for key in VerdictOutput.__annotations__ if key in state}
 
 
 def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """The result document of a debate that was interrupted, or waits for a person: with all that was said and spent.
+    """The result document of a debate that was interrupted or waits for a person: with all its turns and costs.
 
     Args:
-        state: the debate's.
-        within: what steps of it that are graphs themselves wrote, and have not handed on.
+        state: the debate's state.
+        within: the writes of inner graphs that have not reached the debate's state.
     """
     for written in within:
         state = folded(state, {key: value for key, value in written.items() if value is not None})
@@ -215,11 +215,11 @@ SINCE: dict[str, dict[str, Any]] = {
 SINCE["1.2"] = {"beside": None, "confidence_from": None, **SINCE["1.3"]}
 SINCE["1.1"] = {"id": "", **SINCE["1.2"]}
 SINCE["1.0"] = {"messages": [], "round_log": [], **SINCE["1.1"]}
-"""By the version of a document's form, the keys that it may lack, with what they hold then."""
+"""By schema version, the keys that a document may not have, with their default values."""
 
 
 def upgraded(found: Any) -> Any:
-    """A result document in this version's form; anything else as it is.
+    """A result document in this version's schema; any other value unchanged.
 
     Args:
         found: plain JSON that may be a document.
@@ -231,7 +231,7 @@ def upgraded(found: Any) -> Any:
     if isinstance(version, str) and version not in (SCHEMA_VERSION, *SINCE) and "moot_version" in found:
         known = ", ".join((*sorted(SINCE), SCHEMA_VERSION))
         raise UserError(
-            f"This document is of schema_version {version[:20]}, and this moot reads {known}. Install the version of "
+            f"This document is of schema_version {version[:20]}, but this moot reads {known}. Install the version of "
             "moot that wrote it, or a later one.",
             kind="invalid_file",
         )

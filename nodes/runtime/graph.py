@@ -1,4 +1,4 @@
-"""LangGraph's `StateGraph` for debates and their parts: nodes know their settings, routers take them, errors end it."""
+"""LangGraph's `StateGraph` for debates: passes settings to nodes and routers, and ends a debate on an error."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ LANGGRAPHS = {"config", "store", "writer", "previous"}
 
 
 def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
-    """A router as a function of the state and the settings, whichever of the two it takes.
+    """Wraps a router as a function of the state and the settings, whichever of the two it takes.
 
     Args:
-        path: takes the state, the state and the settings, or the state and LangGraph's ``runtime``. None for any other,
-            such as a coroutine function: LangGraph calls it itself.
+        path: takes the state, the state and the settings, or the state and LangGraph's ``runtime``. None for others,
+            such as a coroutine function, which LangGraph calls itself.
     """
     takes = signature(path).parameters
     open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -52,10 +52,10 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
 
 
 def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """As `as_router`, for edges to which something is added.
+    """The same as `as_router`, for edges that moot extends.
 
     Raises:
-        ValueError: LangGraph has to call it itself.
+        ValueError: only LangGraph can call it.
     """
     if (router := as_router(path)) is None:
         raise ValueError("a router is a plain function of the state, and of the settings if it wants them")
@@ -63,7 +63,7 @@ def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
 
 def _runtime() -> Runtime[Any]:
-    return get_runtime() or Runtime()  # none where the state is updated without a run
+    return get_runtime() or Runtime()  # empty if the state is updated without a run
 
 
 RouterFunction = Callable[[Any, Any], Any]
@@ -71,23 +71,23 @@ RouterFunction = Callable[[Any, Any], Any]
 
 
 OF_A_RUN = ("run_name", "run_id")
-"""Parts of a config that are of one run, not of those within it."""
+"""Parts of a config that belong to one run and not to the runs inside it."""
 
 
 class RouterRunnable(Runnable[Any, Any]):
-    """A router that is asked in the event loop: LangGraph asks a plain function in a thread, at every edge anew.
+    """A router that runs in the event loop; LangGraph would run a plain function in a thread, at every edge again.
 
     Args:
         name: its name, also that of its run in a trace.
-        route: from the state, where to go on.
-        traced: whether it is a run in a trace.
+        route: returns the next node from the state.
+        traced: whether it appears in a trace.
     """
 
     def __init__(self, name: str, route: Callable[[Any], Any], *, traced: bool = True) -> None:
         self.name, self._route, self._traced = name, route, traced
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Where to go on."""
+        """The next node."""
         if self._traced and is_followed(config):
             return self._call_with_config(self._route, input, config)
         token = var_child_runnable_config.set(config)
@@ -97,7 +97,7 @@ class RouterRunnable(Runnable[Any, Any]):
             var_child_runnable_config.reset(token)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """Where to go on."""
+        """The next node."""
         if self._traced and is_followed(config):
             return await self._acall_with_config(self._asked, input, config)
         return self.invoke(input, config)
@@ -107,16 +107,16 @@ class RouterRunnable(Runnable[Any, Any]):
 
 
 def is_followed(config: RunnableConfig | None) -> bool:
-    """Whether anybody is told of runs, such as a tracer."""
+    """Whether runs have callbacks, such as a tracer."""
     callbacks = (config or {}).get("callbacks")
     return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
 
 
 class QuietNode(Runnable[Any, Any]):
-    """A node with the edges that leave it, as LangGraph runs them, without runs of its own that nobody follows.
+    """A node with its outgoing edges, as LangGraph runs them, but without its own runs unless there are callbacks.
 
     Args:
-        whole: LangGraph's, which runs if somebody is told of runs.
+        whole: LangGraph's version, which runs if there are callbacks.
     """
 
     def __init__(self, whole: Any) -> None:
@@ -132,7 +132,7 @@ class QuietNode(Runnable[Any, Any]):
         if config is None or is_followed(config):
             return await self._whole.ainvoke(input, config, **kwargs)
         config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in OF_A_RUN})
-        context = copy_context()  # what the node sets there is its own
+        context = copy_context()  # values that the node sets there belong to it
         context.run(var_child_runnable_config.set, config)
         written = await asyncio.create_task(self._node.ainvoke(input, config, **kwargs), context=context)
         for edge in self._edges:
@@ -149,7 +149,7 @@ class QuietNode(Runnable[Any, Any]):
 
 
 class Successor(NamedTuple):
-    """The nodes after a node: the router, the nodes that it may name, and whether that is one node in any case."""
+    """The successors of a node: the router, the nodes that it may name, and whether it always names one node."""
 
     ask: RouterFunction
     ends: list[str]
@@ -157,12 +157,12 @@ class Successor(NamedTuple):
 
 
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
-    """LangGraph's `StateGraph`, whose nodes and routers know their graph's settings.
+    """LangGraph's `StateGraph` whose nodes and routers receive the settings of their graph.
 
-    Without it ``graph.ainvoke(claim)`` would leave nodes without settings, as LangGraph passes none then. The settings
-    of the graph that it makes have the prompts of all its nodes as fields; see `with_prompts`. A graph whose state has
-    an error goes to its end without asking its routers. Nodes that would do nothing (`Node.idle`) are drawn, but not
-    entered.
+    Without it, nodes would have no settings after ``graph.ainvoke(claim)``, because LangGraph passes none. The settings
+    of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has
+    an error, it ends without calling routers. Nodes that would do nothing (`Node.idle`) are drawn, but not
+    run.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
@@ -182,7 +182,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
     ) -> DebateGraph:
         """Adds a node, a subgraph or any other callable.
 
-        ``prompts`` are those of a subgraph that does not know its own, each with the nodes that use it.
+        ``prompts`` are the prompts of a subgraph that does not declare them, each with the nodes that use it.
         """
         inner = getattr(action, "builder", None)
         if isinstance(inner, DebateGraph):
@@ -204,14 +204,14 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         """Adds an edge that depends on the state and the settings.
 
         Args:
-            source: the node that it leaves.
-            path: a router: takes the state and, if it wants them, the settings; gives a node's name, or speakers that
-                are sent to nodes. It is asked in the event loop, so it waits for nothing.
+            source: its start node.
+            path: a router: takes the state and, optionally, the settings; returns a node's name, or `Send` objects
+                for speakers. It runs in the event loop, so it must not block.
             path_map: the nodes that it may lead to. If ``close`` or LangGraph's ``END`` is one of them, the edge leads
-                there as soon as the state has an error.
+                there if the state has an error.
 
         Raises:
-            ValueError: when it runs: it leads to a node that ``path_map`` does not name.
+            ValueError: at run time: it returns a node that ``path_map`` does not name.
         """
         leave = next((end for end in (CLOSE, END) if path_map and end in path_map), None)
         ask = as_router(path)
@@ -252,10 +252,10 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         return to
 
     def _lead_past_idle_nodes(self) -> None:
-        """Lets edges to a node that would do nothing lead on to the node after it, or to where its router says.
+        """Makes edges skip a node that would do nothing, and lead to the next node or the one that its router returns.
 
-        A router is asked only if one edge alone leads to its node, and leaves a node that runs once: several speakers
-        or parallel nodes would each ask it.
+        A router is called only if a single edge leads to its node, from a node that runs once: several speakers
+        or parallel nodes would each call it.
         """
         plain = sorted(self.edges)
         routers = [branch for branches in self.branches.values() for branch in branches.values()]
@@ -295,7 +295,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         return self._led_past(source, to, state, self._settings(state))
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The graph; the name of the system is a tag of all that runs in a trace."""
+        """Compiles the graph; the system's name is a tag of all its runs in a trace."""
         if not self._past:
             self._lead_past_idle_nodes()
         self.context_schema = with_prompts(type(self._defaults), self._prompts)
@@ -307,10 +307,10 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
 
 
 def graph_node(graph: Any) -> Node:
-    """A whole debate, or a part of one, as one node of your graph: it writes what the graph gives.
+    """A whole debate, or a part of one, as one node of your graph: it writes the output of the graph.
 
-    Its settings are the graph's: ``graph_node(graph).having(ToolMadSettings(...))``. What ends the debate without a
-    verdict is raised. Reads: what the graph's input names, for a debate claim and where they are there task, labels,
+    Its settings are the graph's: ``graph_node(graph).having(ToolMadSettings(...))``. An error without a
+    verdict is raised. Reads: the keys of the graph's input; for a debate claim and, if present, task, labels,
     options, given.
 
     Args:

@@ -1,4 +1,4 @@
-"""What a node has at hand while it runs, and the wrapper that makes a step a node of a graph."""
+"""The context of a running node, and the wrapper that makes a step a node of a graph."""
 
 from __future__ import annotations
 
@@ -29,15 +29,12 @@ from moot.nodes.runtime.prompt_settings import PROMPT, with_prompts
 from moot.nodes.runtime.settings import Settings, checked_settings
 from moot.nodes.runtime.trace import is_turn, mark
 from moot.retrievers import Encoder, Retriever, open_encoder, open_retriever
-from moot.retrievers.search import ONLINE, resolve
-
-ELSEWHERE = (*ONLINE, "langchain")
-"""Kinds of sources that search no corpus."""
+from moot.retrievers.search import DEMO, resolve
 
 
 @dataclass
 class Run:
-    """One run of one node: its settings, ledger and session, and the ways to a model, a source and an encoder."""
+    """One run of one node: its settings, ledger and session, and access to models, sources and an encoder."""
 
     settings: Any
     ledger: Ledger
@@ -52,9 +49,9 @@ class Run:
         *,
         sample: int = 1,
     ) -> Speaker:
-        """The speaker of a role: the setting ``models`` decides, then ``own``, then ``model``.
+        """The speaker of a role; its model comes from the setting ``models``, then ``own``, then ``model``.
 
-        Its calls' seeds follow from the setting ``seed`` and its own, which is that of its model, then ``seed``.
+        Its calls' seeds are derived from the setting ``seed`` and its own (its model's, else ``seed``).
         """
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
@@ -67,6 +64,8 @@ class Run:
             max_tokens=most or (REPLY if self.ceilings.metered else None),
             timeout=settings.timeout,
         )
+        if self.ceilings.metered and not most:
+            model = replace(model, is_capped=True)
         return Speaker(
             role,
             model,
@@ -83,14 +82,14 @@ class Run:
         )
 
     async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
-        """The speaker whose turn it is, by what the list that declares it says."""
+        """The speaker of this turn, with the options of its declaration."""
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
         own = {"tokens_left": debater.get("tokens_left"), "told": debater.get("told", "")}
         return replace(speaker, **own, sample=(debater["name"], sample))
 
     async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
-        """A source by name; a corpus may be as it was a moment ago unless ``recent`` is false."""
+        """A source by name; unless ``recent`` is false, a cached copy of a corpus may be a moment old."""
         settings: Settings = self.settings
         before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
         read: dict[str, Any] = {
@@ -109,7 +108,7 @@ class Run:
         )
         if (keeping := self.session.keeping) is None:
             return await open_source()
-        if resolve(name, settings.keyless_web)[0] in ELSEWHERE:
+        if resolve(name, settings.keyless_web)[0] not in DEMO:
             return KeptSource(await open_source(), keeping, {"published_before": before})
         return await open_kept_corpus(open_source, keeping, {"source": name, **read})
 
@@ -123,10 +122,10 @@ S = TypeVar("S", bound=Settings)
 
 
 def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
-    """The run's settings of a kind, or the defaults where none were given; for conditional edges.
+    """The run's settings of a kind, or the defaults if none were passed; for conditional edges.
 
     Args:
-        runtime: LangGraph's.
+        runtime: LangGraph's runtime.
         kind: the settings' class.
     """
     return runtime.context if isinstance(runtime.context, kind) else kind()
@@ -134,15 +133,15 @@ def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
 
 @lru_cache(maxsize=100)
 def default_of(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
-    """The default settings of a kind, and as a document records them."""
+    """The default settings of a kind, and their form in a document."""
     return kind(), kind().recorded()
 
 
 def kept(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
-    """What a debate goes on with: the run's settings, or where that has none, those that it was opened with.
+    """The settings of a resumed debate: the run's own, else the ones that it was started with.
 
-    Whoever resumes a debate would otherwise go on with the defaults, another model's among them, unawares. Of prompts
-    that were edited then, these alone hold where the settings know of none.
+    Otherwise a resumed debate would silently use the defaults, such as another model. Without fields for
+    prompts in the settings, the edited prompts of that time apply.
     """
     begun = state.get("settings")
     if not begun or not isinstance(settings, Settings):
@@ -162,25 +161,25 @@ def _with_prompts(kind: type[Settings], prompts: tuple[str, ...]) -> type[Settin
 
 @lru_cache(maxsize=64)
 def _checked(kind: type[Settings], recorded: str) -> Settings:
-    """Settings as a document records them; every node of a debate that goes on asks for the same."""
+    """Settings from a document; cached, because every node of a resumed debate needs them."""
     return checked_settings(kind, json.loads(recorded))
 
 
 def seed_of(run: int | None, own: int | None) -> int | None:
-    """What a role's seeds follow from: the run's seed and its own; None if there is neither."""
+    """The base of a role's seeds: the run's seed and its own; None if there is neither."""
     if run is None or own is None:
         return own if run is None else run
     return derived_seed(run, own)
 
 
 def limits_of(settings: Settings) -> Limits:
-    """How endpoints may be called in a debate."""
+    """The limits for calls to endpoints in a debate."""
     s = settings
     return Limits(s.attempts, s.timeout, s.max_concurrency, s.requests_per_minute, s.max_wait)
 
 
 def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
-    """The model of a role: the setting ``models`` decides, then the debater's own, then ``model``."""
+    """The model of a role: from the setting ``models``, then the debater's own, then ``model``."""
     choice = settings.models.get(role, own) or settings.model
     if isinstance(choice, dict):
         return ModelChoice.model_validate(choice)
@@ -196,27 +195,27 @@ def _choice_of(model: str) -> ModelChoice:
 class Node:
     """A step as LangGraph takes it: an async callable of state and runtime.
 
-    Around the step it keeps the books: calls, warnings and depth join what the step writes. An error of ours is raised;
-    in a `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate still yields everything it had;
-    so does a call whose tokens are not known where a budget is set; and a debate that has an error passes through
-    without doing more. Those who stream with ``stream_mode="custom"`` are told when it begins and what came of it; see
+    It adds the calls, warnings and depth of the step to the step's writes. An error of ours is raised;
+    in a `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far;
+    so does a call with unknown tokens if a budget is set. If the state has an error, the node
+    does nothing. Streams with ``stream_mode="custom"`` have an event for its start and its end; see
     `progress`.
 
     Args:
         step: reads the state and the run, returns what it writes.
         name: the node's name, as calls record it.
-        defaults: the settings where the graph is called without a context of ours.
-        always: runs in a failed debate too.
-        keeps_errors: an error becomes the state's ``error``, which the state then has to know.
-        prompts: the names of those that it uses.
-        opens: the system whose debates it opens, where it opens them.
-        reads: from a state with keys of its own, what the step reads; by default the state itself.
-        writes: from what the step and its books write, what the state takes; by default all of it.
-        moment: when it asks a person, if it does.
+        defaults: the settings if the graph is called without our context.
+        always: whether it also runs in a failed debate.
+        keeps_errors: whether an error becomes the state's ``error``, a key that the state must then have.
+        prompts: the names of its prompts.
+        opens: the system whose debates it opens, if it does.
+        reads: converts a state with other keys to the step's input; by default the state itself.
+        writes: converts the step's writes and records to the state's keys; by default no change.
+        moment: the moment at which it asks a person, if any.
         idle: from the state and the settings, whether the step would do nothing; edges of a `DebateGraph` then lead
             past the node. By default it always does something.
-        decides: from the settings, by role, what those are asked at least who decide a debate in this node; of nodes
-            that answer, with the role None.
+        decides: from the settings, by role, the least call of each role that decides a debate in this node; for nodes
+            that answer, the role is None.
     """
 
     step: Callable[[Any, Run], Awaitable[dict[str, Any]]]
@@ -236,9 +235,9 @@ class Node:
         """Runs the step.
 
         Raises:
-            UserError: there are no settings, or others than the node takes; without ``keeps_errors`` also what the
-                step raises, and where the state lacks a key, or the settings a field, that it reads.
-            WorldError: without ``keeps_errors``: what the step raises.
+            UserError: there are no settings or of the wrong class; without ``keeps_errors`` also the errors of the
+                step, and a missing key of the state or field of the settings.
+            WorldError: without ``keeps_errors``: the errors of the step.
         """
         if self.reads:
             state = self.reads(state)
@@ -273,7 +272,7 @@ class Node:
 
     @property
     def called(self) -> str:
-        """What errors call it: its name, else that of the function which made it."""
+        """Its name in errors: the node's, else that of the function which made it."""
         return self.name or getattr(self.step, "__qualname__", type(self.step).__name__).partition(".<locals>")[0]
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:
@@ -288,7 +287,7 @@ class Node:
         return settings
 
     async def _taken(self, state: Any, run: Run) -> dict[str, Any]:
-        """What the step writes; what it lacks is said in words."""
+        """The step's writes; raises an error in words if a key or setting is missing."""
         try:
             return await self.step(state if self.keeps_errors else Keys(state, self.called), run)
         except AttributeError as error:
@@ -297,41 +296,41 @@ class Node:
             raise no_setting(self.called, error.name, run.settings) from error
 
     def having(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
-        """The same node with settings of its own, for graphs whose context is not ours.
+        """The same node with its own settings, for graphs with another context.
 
         Args:
-            defaults: the settings where the graph's context is none of ours.
-            name: the node's name, as calls record it and errors say it.
-            keeps_errors: errors of ours are not raised but become the state's key ``error``, which the state has to
-                know: LangGraph drops what it does not know.
+            defaults: the settings if the graph's context is not ours.
+            name: the node's name, as in calls and errors.
+            keeps_errors: errors of ours are not raised but become the state's key ``error``, which the state must
+                declare: LangGraph drops unknown keys.
         """
         return replace(self, defaults=defaults, name=name or self.name, keeps_errors=keeps_errors)
 
     def mapped(
         self, reads: Callable[[Any], Mapping[str, Any]], writes: Callable[[dict[str, Any]], Mapping[str, Any]]
     ) -> Node:
-        """The same node for a state with keys of your own.
+        """The same node for a state with other keys.
 
         Args:
-            reads: from your state, what the node reads, under the names that its docstring gives.
-            writes: from what the node writes, what your state takes; ``calls``, ``warnings`` and ``depth`` are there
-                where the node made a call or warned of something.
+            reads: from your state, the keys that the node reads, by the names in its docstring.
+            writes: from the node's writes, the update of your state; ``calls``, ``warnings`` and ``depth`` are there
+                if the node made a call or warned.
         """
         return replace(self, reads=reads, writes=writes)
 
 
 def place_of(state: Any) -> dict[str, Any]:
-    """Phase, round and agent, where a node's state is that of a single turn; else the round that was last."""
+    """Phase, round and agent, if a node's state is that of a single turn; else the last round."""
     turns = state.get("turns") or []
     if is_turn(state):
         return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}
-    if "phase" in state:  # a phase of a trial counts its rounds when they end
+    if "phase" in state:  # a phase of a trial counts its rounds at their end
         return {"round": state["rounds"] + 1 if "rounds" in state else 0, "phase": state["phase"]}
     return {"round": state.get("rounds") or 0}
 
 
 def books(ledger: Ledger, state: Any) -> dict[str, Any]:
-    """What a ledger adds to the state."""
+    """A ledger's update of the state."""
     if not ledger.calls and not ledger.warnings:
         return {}
     depth = (state.get("depth") or 0) + ledger.depth

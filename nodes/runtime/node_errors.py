@@ -1,4 +1,4 @@
-"""What a node says that is taken into somebody else's graph, where its state or its settings lack what it reads."""
+"""Errors of nodes in other graphs, if the state or the settings do not have a key or field that a node reads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from moot.core.errors import UserError
 
 
 class Keys(dict[str, Any]):
-    """A state whose missing keys are named in an error that says what to do.
+    """A state whose missing keys raise an error that names the remedy.
 
     Args:
-        state: what is there.
-        node: who reads it.
+        state: the state.
+        node: the node that reads it.
     """
 
     def __init__(self, state: Mapping[str, Any], node: str) -> None:
@@ -22,8 +22,8 @@ class Keys(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         raise UserError(
-            f"The node {self._node} reads the state's key {key!r}, which is not there. What it reads is named in the "
-            "docstring of its factory; .mapped(reads, writes) takes it from keys of your own.",
+            f"The node {self._node} reads the state's key {key!r}, which is missing. Its keys are listed in the "
+            "docstring of its factory; .mapped(reads, writes) converts from your keys.",
             kind="missing_state",
         )
 
@@ -38,9 +38,9 @@ def no_settings(node: str) -> UserError:
 
 
 def no_setting(node: str, name: str | None, settings: Any) -> UserError:
-    """The error of a node whose settings lack a field that it reads."""
+    """The error of a node whose settings do not have a field that it reads."""
     return UserError(
-        f"The node {node} reads the setting {name!r}, which {type(settings).__name__} has not. Give it settings of a "
-        "graph that has this node, or of a class of your own with that field.",
+        f"The node {node} reads the setting {name!r}, which {type(settings).__name__} does not have. Use settings of a "
+        "graph that has this node, or of your own class with that field.",
         kind="missing_settings",
     )

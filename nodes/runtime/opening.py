@@ -1,4 +1,4 @@
-"""The first and the last node of every debate: it is opened on checked input, and closed as a result document."""
+"""The first and last node of every debate: the first checks its input, the last completes its result document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from moot.core.errors import MootError, WorldError
-from moot.nodes.models.ceilings import REPLY, Asked
+from moot.nodes.models.ceilings import REPLY, SETTINGS, Asked
 from moot.nodes.models.chat_models import ModelChoice
 from moot.nodes.models.contexts import weight_of
 from moot.nodes.models.speaker import own_response_format
@@ -38,7 +38,7 @@ from moot.retrievers.summariser import open_summariser
 
 @dataclass(frozen=True)
 class Needs:
-    """What a debate will use: sources and roles with their models, an encoder or not, and a summarisation model."""
+    """The resources of a debate: sources, roles with their models, the encoder, and a summarisation model."""
 
     sources: Sequence[str] = ()
     roles: Mapping[str, str | ModelChoice | None] = field(default_factory=dict)
@@ -47,13 +47,13 @@ class Needs:
 
 
 MERGED = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
-"""What nodes add to; it is written anew, so that the debate before it on the same thread is left behind."""
+"""Keys that nodes append to; they are overwritten, so that nothing remains of an earlier debate on the same thread."""
 INPUT = tuple(ClaimInput.__annotations__)
-"""What a debate may be asked with."""
+"""The keys of a debate's input."""
 OTHER_SOURCE = "bm25:demo-news"
 """A source that needs neither a key nor the network."""
 ASKED = ("labels", "options", "given", "claim_date", "speaker")
-"""Input that is read once, when a debate is opened; the next one on the same thread is not to inherit it."""
+"""Input that is read once, when a debate is opened; the next debate on the thread must not inherit it."""
 
 
 def open_node(
@@ -62,16 +62,16 @@ def open_node(
     check: Callable[[Any, Task], None] = lambda settings, task: None,
     decides: Callable[[Any, Needs], Mapping[str, Decision]] = lambda settings, needs: {},
 ) -> Node:
-    """Checks the input and begins the result document.
+    """Checks the input and starts the result document.
 
-    Reads: claim, claim_date, speaker, messages, task, labels, options, given. What is given is evidence from here on.
-    What the debate needs is opened here, so that what is missing is said before any model is called.
+    Reads: claim, claim_date, speaker, messages, task, labels, options, given. Given texts become evidence.
+    The debate's resources are opened here, so that a missing one is reported before any call.
 
     Args:
         graph: the graph's name.
-        needs: what the graph will use with these settings.
-        check: refuses, by a `UserError`, a task that the graph cannot take with these settings.
-        decides: who decides with these settings, for whom ceilings keep enough back.
+        needs: returns the resources that the graph uses with these settings.
+        check: raises `UserError` if the graph cannot handle the task with these settings.
+        decides: returns the least calls of the roles that decide, which ceilings reserve.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def open_node(
             document["messages"] = anew(plain(messages))
             asked = claim_of(state, messages)
             claim = check_claim(asked)
-            earlier = isinstance(named, dict)  # the checked task of the debate before this one on the thread
+            earlier = isinstance(named, dict)  # the checked task of the thread's earlier debate
             task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
             origin: Any = check_origin(state.get("claim_date"), state.get("speaker"))
             task |= origin
@@ -100,26 +100,27 @@ def open_node(
             document["calibration"] = await open_calibration(graph, task, needed, run)
             document["warnings"] = anew(run.ledger.warnings)
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
+            lost = run.session.lost_by(run.ceilings)
             kept = [least(role, how, needed, document, run.settings) for role, how in deciders.items()]
-            document["budget"] = await open_budget(run.settings, models, kept, run.ceilings)
+            document["budget"] = await open_budget(run.settings, models, kept, run.ceilings, lost)
             await open_all(needed, task, run)
-            run.ceilings.opened()  # loading an encoder is not the debate's time
+            run.ceilings.opened()  # loading an encoder does not count as the debate's time
             await check_web(needed, claim, run)
             await describe(document)
         except MootError as error:
             return document | {"error": error.record(OPENING)}
         return document
 
-    return Node(step, always=True, opens=graph)  # also where the debate before it on the thread failed
+    return Node(step, always=True, opens=graph)  # also if the thread's earlier debate failed
 
 
 async def open_calibration(graph: str, task: Task, needs: Needs, run: Run) -> dict[str, Any] | None:
-    """The calibration that the settings name, in plain JSON; None if they name none.
+    """The calibration named in the settings, as plain JSON; None if there is none.
 
-    A warning says what has changed since it was fitted, if that is no reason to refuse it.
+    Warns of changes since it was fitted that are no reason to refuse it.
 
     Raises:
-        UserError: it cannot be read, or was fitted on other debates.
+        UserError: it cannot be read, or was fitted with other settings.
     """
     settings: Settings = run.settings
     if settings.calibration is None:
@@ -133,7 +134,7 @@ async def open_calibration(graph: str, task: Task, needs: Needs, run: Run) -> di
 
 
 def roles_of(needs: Needs, task: Task) -> dict[str, str | ModelChoice | None]:
-    """Who may be asked anything in a debate, each with its own model where it has one."""
+    """The roles that a debate may call, each with its own model, if any."""
     return dict(needs.roles) | ({"equivalence": None} if task["kind"] in IN_WORDS else {})
 
 
@@ -143,7 +144,7 @@ def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
 
 
 def least(role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings) -> Asked:
-    """The call of somebody who decides, with the claim alone: nothing was found, and nobody has said anything."""
+    """The least call of a role that decides: the claim alone, without evidence and turns."""
     task, choice = state["task"], choose_model(settings, role, needs.roles.get(role))
     turn = {"round": 0, "phase": "primary", "agent": role, "step": "respond"}
     known = {"claim": state["claim"], "task": task, "debater": {"name": role}, "turns": [turn]}
@@ -157,7 +158,7 @@ def least(role: str, decision: Decision, needs: Needs, state: Mapping[str, Any],
 
 
 async def open_all(needs: Needs, task: Task, run: Run) -> None:
-    """Opens what a debate needs, all at once.
+    """Opens a debate's resources in parallel.
 
     Raises:
         UserError, WorldError: something is missing or misconfigured.
@@ -172,12 +173,12 @@ async def open_all(needs: Needs, task: Task, run: Run) -> None:
 
 
 async def check_web(needs: Needs, claim: str, run: Run) -> None:
-    """Refuses a debate for which Wikipedia is to stand in for the web, if it cannot be searched.
+    """Refuses a debate for which Wikipedia must replace the web, if Wikipedia cannot be searched.
 
-    It is not refused if everybody who reads the web has a fallback.
+    The debate is not refused if all readers of the web have a fallback.
 
     Raises:
-        WorldError: as said.
+        WorldError: Wikipedia cannot be searched.
     """
     settings: Settings = run.settings
     stands_in = "web" in needs.sources and resolve("web", settings.keyless_web)[0] == "wikipedia"
@@ -187,8 +188,8 @@ async def check_web(needs: Needs, claim: str, run: Run) -> None:
         await (await run.retriever("web")).search(claim, 1)
     except MootError as error:
         raise WorldError(
-            "`web` was asked for. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia was to be read in its "
-            f"place, and it could not be searched: {error.detail} Set one of the two keys, name a corpus of yours "
+            "`web` was asked for. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia would be read in its "
+            f"place, but it could not be searched: {error.detail} Set one of the two keys, name your own corpus "
             f"(`--corpus NAME`), or name another source in place of `web`, e.g. {in_place_of_web(settings)}.",
             kind=error.kind,
             retryable=error.retryable,
@@ -196,7 +197,7 @@ async def check_web(needs: Needs, claim: str, run: Run) -> None:
 
 
 def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
-    """The fallbacks of each who reads the web: of debaters, and of those who share the settings' sources."""
+    """The fallbacks of each reader of the web: of debaters, and of the settings' shared sources."""
     own = [(d.retriever, d.fallback) for d in getattr(settings, "debaters", ()) if hasattr(d, "retriever")]
     shared = (getattr(settings, "sources", ()), getattr(settings, "fallback", ()))
     return [
@@ -207,7 +208,7 @@ def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
 
 
 def in_place_of_web(settings: Settings) -> str:
-    """Options of the command line that name another source wherever the settings name `web`."""
+    """Command-line options that name another source wherever the settings name `web`."""
     debaters = enumerate(getattr(settings, "debaters", ()))
     named = {f"debaters.{number}.retriever": getattr(debater, "retriever", None) for number, debater in debaters}
     options = []
@@ -221,9 +222,9 @@ def in_place_of_web(settings: Settings) -> str:
 
 
 def close_node() -> Node:
-    """Completes the result document: status, totals, citation counts, models that ran, time. Reads: the whole state.
+    """Completes the result document: status, totals, citation counts, models, duration. Reads: the whole state.
 
-    In a conversation, the verdict with its reasons is the next message.
+    In a conversation, the verdict and its reasons become the next message.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -231,8 +232,12 @@ def close_node() -> Node:
         if cut:
             state = {**state, "stop_reason": "budget_exhausted"}
         update = {"stop_reason": state["stop_reason"]} | closing(state)
-        if timed := update["usage"].get("ceilings", {}).get("max_seconds"):
-            timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waits for a person
+        bounded = update["usage"].get("ceilings", {})
+        for name, sent in run.session.lost_by(run.ceilings)._asdict().items():
+            if SETTINGS[name] in bounded:
+                bounded[SETTINGS[name]]["spent"] += sent
+        if timed := bounded.get("max_seconds"):
+            timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waiting for a person
         warned = [{"kind": "budget_exhausted", "where": "close", "detail": exhausted(cut)}] if cut else []
         if (keeping := run.session.keeping) and keeping.fault:
             warned.append({"kind": "not_kept", "where": "close", "detail": keeping.fault})

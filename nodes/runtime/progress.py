@@ -1,4 +1,4 @@
-"""What is streamed as ``custom`` while a debate runs, so that others can follow it."""
+"""The events streamed as ``custom`` while a debate runs, so that clients can follow it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from moot.nodes.models.ledger import Ledger, tokens_of
 
 
 def progress(ledger: Ledger) -> dict[str, Any]:
-    """What is streamed when a node begins: ``{"event": "begin", "node", "agent", "round", "phase"}``."""
+    """The event at a node's start: ``{"event": "begin", "node", "agent", "round", "phase"}``."""
     place = {"node": ledger.node, "agent": ledger.agent, "round": ledger.round, "phase": ledger.phase}
     return {"event": "begin", **place}
 
 
 def came_of(ledger: Ledger, update: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """What is streamed beside its place when a node ends: ``{"event": "step", "seconds", "calls", "tokens", "error"}``.
+    """The fields of the event at a node's end: ``{"event": "step", "seconds", "calls", "tokens", "error"}``.
 
-    Tokens are those that the endpoint counted; the error is its kind, null where there is none.
+    Tokens are the endpoint's counts; ``error`` is the kind of the error, or null.
     """
     error = (update.get("error") or {}).get("kind")
     spent = {"calls": len(ledger.calls), "tokens": tokens_of(ledger.calls)}

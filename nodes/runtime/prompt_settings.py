@@ -1,4 +1,4 @@
-"""Prompts as settings: every graph has a field for each prompt of its nodes, so that Studio can edit them there."""
+"""Prompts as settings: every graph has a field for each prompt of its nodes, so that Studio can edit it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from moot.prompts import check_edited, placeholders, shipped
 from pydantic import AfterValidator, Field, create_model
 
 PROMPT = "_prompt"
-"""How fields end that hold one."""
+"""The suffix of their fields."""
 LONGEST_PROMPT = 20_000
-"""Characters of an edited prompt."""
+"""Most characters of an edited prompt."""
 
 
 def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> type[Settings]:
     """A graph's settings with a field for each prompt, e.g. ``judge_prompt`` for ``tool_mad/judge``.
 
-    An instance of ``kind`` itself will do in its place: its prompts are the shipped ones.
+    An instance of ``kind`` itself is accepted as well, with the shipped prompts.
 
     Args:
         kind: the settings.
-        used: by a prompt's name, the nodes that use it.
+        used: the nodes that use each prompt, by its name.
 
     Raises:
         ValueError: two prompts would have one field.
@@ -38,7 +38,7 @@ def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> typ
 
 
 def field_of(prompt: str) -> str:
-    """The field that holds a prompt."""
+    """The settings' field of a prompt."""
     return prompt.rpartition("/")[2] + PROMPT
 
 

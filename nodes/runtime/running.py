@@ -1,4 +1,4 @@
-"""A debate that runs: what its nodes write is told as it happens, and whatever ends it leaves a document."""
+"""A running debate: reports the writes of its nodes, and always leaves a document, however it ends."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from moot.nodes.runtime.settings import Settings
 
 INTERRUPT = "__interrupt__"
 OF_A_DEBATE = (OPENING, CLOSE)
-"""The first and the last node of a debate; what they write in a debate within it is of that one alone."""
+"""The first and last node of a debate; in an inner debate, their writes concern only that debate."""
 Update = Callable[[dict[str, Any]], None]
-"""Is told what a node wrote."""
+"""Called with a node's writes."""
 
 
 class Running:
-    """A debate that runs, and stops where it waits for a person.
+    """A running debate, until it ends or waits for a person.
 
     Args:
         graph: the debate's system.
         settings: its settings.
-        update: is told what each node wrote.
+        update: called with each node's writes.
     """
 
     def __init__(self, graph: CompiledStateGraph[Any, Any, Any, Any], settings: Settings, update: Update) -> None:
@@ -41,9 +41,9 @@ class Running:
         self.inner: list[tuple[tuple[str, ...], dict[str, Any]]] = []
 
     async def run(self, given: Any) -> dict[str, Any]:
-        """The document, once the debate is over or waits.
+        """The document, once the debate ends or waits.
 
-        An interrupted debate yields it too, with what there was, also within a step of it that is a graph.
+        An interrupted debate has one, too, with its results so far, including results of inner graphs.
         """
         self.waits = {}
         try:
@@ -54,7 +54,7 @@ class Running:
             self.waits = {}
             return self._unfinished()
         finally:
-            with suppress(asyncio.CancelledError):  # too late: what was said is not lost by it
+            with suppress(asyncio.CancelledError):  # too late for an error: the results are already there
                 await close_clients()
         return self._unfinished() if self.waits else document_of(self.state)
 
@@ -76,7 +76,7 @@ class Running:
                 self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
 
     def _known(self, values: dict[str, Any]) -> None:
-        """A step of the debate is over, or waits; what was handed on is in its state now."""
+        """Called when a step of the debate ends or waits: its forwarded writes are in the debate's state now."""
         if INTERRUPT not in values and values != self.state:
             self.state = values
             self.inner = [(place, written) for place, written in self.inner if place and self.waits]
@@ -86,18 +86,18 @@ class Running:
 
 
 Written = tuple[tuple[str, ...], dict[str, Any]]
-"""Something that was written, after its place: graphs within graphs, as ``name:run``."""
+"""A write and its place: the path of inner graphs, as ``name:run``."""
 
 
 def without_steps(written: list[Written], graph: tuple[str, ...], handed: Mapping[str, Any]) -> list[Written]:
-    """What was written, without what the steps of a graph wrote that has ended: it hands all that on.
+    """Removes the writes of the steps of an inner graph that has ended, because it passes on all of them.
 
-    Of several runs of the graph at the same time those go on that wrote something which was not handed on.
+    If the graph runs several times in parallel, the runs with writes that were not passed on are still going.
 
     Args:
-        written: by steps of the debate.
-        graph: the place of a node that may be a graph; its last part is its name alone.
-        handed: what the node wrote when it ended.
+        written: the writes of the debate's steps.
+        graph: the place of a node that may be a graph; its last part is just the name.
+        handed: the node's writes at its end.
     """
     depth = len(graph)
     turns = {place_of(turn) for turn in handed.get("turns") or ()}

@@ -41,27 +41,27 @@ Source = Annotated[
 SOURCES = (
     "chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or Serper where its key is set; without a key "
     "Wikipedia, or bm25 if a corpus is set or all models are embedded or fake), tavily, serper, wikipedia, openalex, "
-    "pubmed, arxiv, langchain:MODULE:ATTRIBUTE"
+    "pubmed, arxiv, langchain:MODULE:ATTRIBUTE, or the name of a source of an installed package"
 )
-"""The names of sources, for those who choose among them."""
+"""The names of sources, for descriptions of settings."""
 
 DEMONSTRATION = ("embedded", "fake")
-"""Providers whose models show that everything runs, and decide nothing."""
+"""Providers of demonstration models, whose verdicts mean nothing."""
 
 REPORTER = "reporter"
-"""The role that sums a debate up for readers; every system may have it."""
+"""The role that writes the summary for readers; every system may have it."""
 
 Moment = Literal["queries", "premises", "evidence", "remark", "verdict"]
-"""When a debate may wait for a person; each system takes those that it has."""
+"""Moments at which a debate may wait for a person; each system supports some."""
 
 
 def ask_person() -> Any:
-    """The field of settings that names the moments at which a debate waits for a person."""
+    """The settings' field for the moments at which a debate waits for a person."""
     return Field(
         (),
         max_length=5,
-        description="When the debate waits for a person, who reviews queries, premises or evidence before they are "
-        "used, makes a remark before another round, or questions the draft of the verdict; needs a checkpointer.",
+        description="When the debate waits for a person: to review queries, premises or evidence before they are "
+        "used, to make a remark before another round, or to question the draft of the verdict; needs a checkpointer.",
     )
 
 
@@ -71,15 +71,15 @@ def asks(settings: Any, moment: Moment) -> bool:
 
 
 class Settings(BaseModel):
-    """What every debate can be told."""
+    """Settings of every debate."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     prompts: ClassVar[Mapping[str, str]] = {}
-    """Fields that hold prompts, each with the prompt's name; a graph adds those of its nodes."""
+    """Fields for prompts, each with the prompt's name; a graph adds the fields of its nodes."""
     without: ClassVar[frozenset[str]] = frozenset()
-    """Fields that mean nothing to a graph: its schema leaves them out, and values for them are refused."""
+    """Fields that a graph does not use: its schema leaves them out, and values for them are refused."""
     why_without: ClassVar[str] = ""
-    """Why they mean nothing to it, for whoever sets one."""
+    """Why the graph does not use them, for the error message."""
 
     model: ModelName = Field(
         EMBEDDED,
@@ -101,23 +101,23 @@ class Settings(BaseModel):
         None,
         ge=256,
         le=100_000_000,
-        description="Most tokens that a model takes, the reply included: prompts that would be longer leave out "
-        "evidence, then the oldest rounds. Null: as moot's tables know it, or the endpoint says when it refuses one.",
+        description="Most tokens of a prompt and its reply: from longer prompts moot leaves out "
+        "evidence, then the oldest rounds. Null: from moot's tables, or from the endpoint's refusal.",
     )
     seed: int | None = Field(
         None,
         ge=0,
         le=2**31 - 1,
-        description="Sampling seed, where the endpoint takes one: each call has its own, which follows from it.",
+        description="Sampling seed, if the endpoint accepts one; each call's own seed is derived from it.",
     )
     structured_output: StructuredOutput = Field(
         "json_schema",
-        description="How models are asked for structure: by JSON schema, by JSON mode, or in words alone.",
+        description="How structured output is requested: by JSON schema, by JSON mode, or only in the prompt.",
     )
     verified_quotes: bool = Field(
         False,
-        description="On: an answer needs a quote that stands in the evidence it names; without one it is asked for "
-        "again once, then recorded as unquoted. Whoever was shown no evidence needs none.",
+        description="On: an answer needs a quote from the evidence it names; without one the model is asked "
+        "again once, then recorded as unquoted. Answers without any evidence in the prompt need no quote.",
     )
     embedder: str = Field(
         DEFAULT_ENCODER,
@@ -130,8 +130,8 @@ class Settings(BaseModel):
         None,
         min_length=1,
         max_length=63,
-        description="Corpus of retrievers that name none; null means the demo corpora (encyclopaedia for chroma, "
-        "news for bm25); with a model of your own, those are not read in place of the web, nor as a fallback.",
+        description="Default corpus of retrievers; null means the demo corpora (encyclopaedia for chroma, "
+        "news for bm25); with your own model, the demo corpora replace neither the web nor failed sources.",
         examples=["demo-encyclopaedia", "demo-news"],
     )
     budget: int | None = Field(
@@ -139,37 +139,37 @@ class Settings(BaseModel):
         ge=1,
         le=10_000_000,
         description="Most tokens of prompts and replies together. Before each call its prompt and its longest reply "
-        "(`max_tokens`, else 512) are reserved; what does not fit is not asked. Enough is kept back for whoever "
-        "decides: budget_exhausted. Null: no bound.",
+        "(`max_tokens`, else 512) are reserved; calls that do not fit are not made. Enough is kept for those that "
+        "decide: budget_exhausted. Null: no bound.",
     )
     max_cost: float | None = Field(
         None,
         gt=0,
         le=10_000,
-        description="As `budget`, in USD, by moot's table of list prices and the file that MOOT_PRICES names; a model "
+        description="As `budget`, in USD, by moot's table of list prices and the file in MOOT_PRICES; a model "
         "without a price is refused. Encoders and searches are not counted.",
     )
     max_calls: int | None = Field(
-        None, ge=1, le=1_000_000, description="As `budget`, in calls to models; a call that is tried again is one."
+        None, ge=1, le=1_000_000, description="As `budget`, in calls to models; a call with its retries counts once."
     )
     max_seconds: float | None = Field(
         None,
         gt=0,
         le=1_000_000,
-        description="As `budget`, in seconds: calls under way are cut off, and time is kept back for whoever decides. "
-        "A search under way may go beyond; after a wait for a person the time begins anew.",
+        description="As `budget`, in seconds: running calls are cut off, and time to decide is reserved. "
+        "A running search may exceed it; after a wait for a person the time starts again.",
     )
     reader_summary: bool = Field(
         False,
-        description="On: after the verdict, the role reporter sums the debate up for readers of its report: three "
-        "sentences with citations, what each quote speaks for, what was not found. One more call.",
+        description="On: after the verdict, the role reporter summarises the debate for readers of its report: three "
+        "sentences with citations, the answer that each quote supports, the evidence not found. One more call.",
     )
     calibration: str | None = Field(
         None,
         min_length=1,
         max_length=1000,
-        description="A file of `moot calibrate`, fitted on labelled debates with these very settings: the document has "
-        "a prediction set and says whether to act on the verdict or to escalate it. Refused for any other debate.",
+        description="A file of `moot calibrate`, fitted on labelled debates with the same settings: the document has "
+        "a prediction set and says whether to act on the verdict or to escalate it. Refused for other debates.",
     )
     timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
     attempts: int = Field(3, ge=1, le=10, description="Most requests per call, the first included.")
@@ -182,18 +182,18 @@ class Settings(BaseModel):
     )
 
     def edited(self) -> dict[str, str]:
-        """By name, the prompts that are not as they are shipped."""
+        """By name, the prompts that differ from the shipped ones."""
         texts = {name: getattr(self, field) for field, name in self.prompts.items()}
         return {name: text for name, text in texts.items() if text != shipped(name)}
 
     def recorded(self) -> dict[str, Any]:
-        """All settings as plain values, with those prompts alone that were edited."""
+        """All settings as plain values; of the prompts only the edited ones."""
         changed = self.edited()
         return self.model_dump(mode="json", exclude={f for f, name in self.prompts.items() if name not in changed})
 
     @property
     def own_model(self) -> bool:
-        """Whether a role has a model of the user's own: neither the embedded one nor a fake one."""
+        """Whether a role has the user's own model: neither the embedded one nor a fake one."""
         speakers = [one for field in vars(self).values() if isinstance(field, tuple) for one in field]
         chosen = [self.model, *self.models.values(), *(getattr(one, "model", None) for one in speakers)]
         names = (one.model if isinstance(one, ModelChoice) else one for one in chosen)
@@ -201,11 +201,11 @@ class Settings(BaseModel):
 
     @property
     def keyless_web(self) -> str:
-        """The kind of source that `web` is without a key: demo corpora stand in for it with moot's own models alone."""
+        """The kind of source behind `web` without a key; demo corpora replace it only with moot's own models."""
         return "wikipedia" if self.own_model and self.corpus is None else "bm25"
 
     def standing_in(self, fallback: Iterable[str]) -> tuple[str, ...]:
-        """Those of a list of fallbacks that may stand in: with a model of the user's own, no demo corpus.
+        """The fallbacks that may be used: with the user's own model, no demo corpus.
 
         Args:
             fallback: sources by name.
@@ -213,7 +213,7 @@ class Settings(BaseModel):
         return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
 
     def beneath(self) -> Settings | None:
-        """The settings of the debate that one with these may hold; None if it holds none."""
+        """The settings of the debate inside a debate with these settings; None if there is none."""
         return None
 
     def temperature_of(self, role: str) -> float | None:
@@ -221,7 +221,7 @@ class Settings(BaseModel):
         return self.temperature
 
     def roles(self) -> set[str] | None:
-        """Who may have a model of its own in `models`; None where a graph's roles are not known."""
+        """The roles that may have their own model in `models`; None if a graph's roles are not known."""
         return None
 
     @model_validator(mode="after")
@@ -235,7 +235,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _set_only_what_means_something(self) -> Settings:
-        fields = type(self).model_fields  # a default is what settings hold that were written down as a whole
+        fields = type(self).model_fields  # a default is the value in settings that were saved as a whole
         if idle := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
             raise ValueError(f"{self.why_without}: leave out {', '.join(idle)}")
         return self
@@ -252,7 +252,7 @@ S = TypeVar("S", bound=Settings)
 
 
 class EvidenceSettings(Settings):
-    """Settings of debates that look for evidence."""
+    """Settings of debates that search for evidence."""
 
     k: int = Field(3, ge=1, le=50, description="Documents per query, from each source.")
     max_per_host: int | None = Field(
@@ -262,9 +262,9 @@ class EvidenceSettings(Settings):
         0.5,
         gt=0,
         le=1,
-        description="Most of the evidence, as a share, that may come from one origin (a website, near-duplicates), at "
-        "least one piece: in each search and in all together. Documents of a corpus come after others beyond it, but "
-        "fill up a search. What was given is never left out. 1: no bound.",
+        description="Largest share of the evidence that may come from one origin (a website, near-duplicates), at "
+        "least one piece: in each search and in all together. Documents of a corpus beyond it come after others, but "
+        "fill up a search. Given texts are never left out. 1: no bound.",
     )
     datamarking: bool = Field(
         False,
@@ -273,27 +273,27 @@ class EvidenceSettings(Settings):
     )
     robustness: bool = Field(
         False,
-        description="On: after the verdict those who decide are asked again without each origin, without two that "
-        "quote the same, with the evidence in reversed order, and without any. A call for each.",
+        description="On: after the verdict its deciders are called again without each origin, without two that "
+        "quote the same, with the evidence in reversed order, and without evidence. One call for each.",
     )
     robustness_calls: int = Field(20, ge=1, le=1000, description="Most calls of `robustness`.")
     published_before: date | None = Field(
         None,
-        description="A day, e.g. 2020-10-25: evidence known to be published on it or later is left out; evidence "
+        description="A date, e.g. 2020-10-25: evidence published on it or later is left out; evidence "
         "without a date stays, with a warning.",
     )
     max_evidence_tokens: int = Field(
         MOST_TOKENS,
         ge=16,
         le=100_000,
-        description="Most tokens of a document's text (about). Of a longer one the beginning and the sentences nearest "
+        description="Most tokens of a document's text (about). Of longer ones the beginning and the sentences nearest "
         "to the query are shown; quotes are checked against all of it.",
     )
     reranker: str | None = Field(
         None,
         min_length=1,
         max_length=300,
-        description="CrossEncoder (sentence-transformers, by name or folder) that ranks what hybrid search finds; null "
+        description="CrossEncoder (sentence-transformers, by name or folder) that ranks hybrid search's results; null "
         "for none.",
         examples=["cross-encoder/ms-marco-MiniLM-L6-v2"],
     )
@@ -301,54 +301,55 @@ class EvidenceSettings(Settings):
         "model",
         min_length=1,
         max_length=300,
-        description="Abstracts that OpenAlex finds: `model` has the role source_summariser summarise them, `none` "
+        description="Abstracts from OpenAlex: with `model` the role source_summariser summarises them, `none` "
         "leaves them as they are, any other value names a summarisation model (transformers, by name or folder).",
         examples=["model", "none"],
     )
 
 
 class SourcesSettings(EvidenceSettings):
-    """Settings of systems whose speakers share what a list of sources finds."""
+    """Settings of systems whose speakers share a list of sources."""
 
     sources: tuple[Source, ...] = Field(
         ("chroma", "web"),
         max_length=10,
-        description=f"Where evidence is looked for: {SOURCES}.",
+        description=f"Sources of evidence: {SOURCES}.",
     )
     fallback: tuple[Source, ...] = Field(
-        (), max_length=10, description="Sources that stand in, in this order, for those that fail."
+        (), max_length=10, description="Sources that replace failed ones, in this order."
     )
 
     def opened(self) -> tuple[Source, ...]:
-        """The sources that are opened."""
+        """The sources to open."""
         return (*self.sources, *self.standing_in(self.fallback))
 
 
 class PoolSettings(SourcesSettings):
-    """Settings of systems whose sources are searched for the claim itself, before anybody answers."""
+    """Settings of systems whose sources are searched for the claim itself, before the first answer."""
 
     retrieval: Literal["once", "none"] = Field(
         "once",
-        description="once: the sources are searched before the first answer; none: nothing is looked for, and what is "
-        "given with the claim is all the evidence.",
+        description="once: the sources are searched before the first answer; none: there is no search, and the texts "
+        "given with the claim are all the evidence.",
     )
 
     @property
     def searches(self) -> bool:
-        """Whether anything is looked for."""
+        """Whether there is a search."""
         return bool(self.sources) and self.retrieval == "once"
 
     def opened(self) -> tuple[Source, ...]:
-        """The sources that are opened."""
+        """The sources to open."""
         return super().opened() if self.retrieval == "once" else ()
 
 
-def checked_settings(kind: type[S], values: Mapping[str, Any]) -> S:
-    """A graph's settings.
+def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") -> S:
+    """Checks values and returns a graph's settings.
 
     Args:
         kind: the graph's settings.
-        values: what differs from the defaults.
+        values: the values that differ from the defaults.
+        graph: its name, for errors, if ``moot settings`` lists its settings.
 
     Raises:
         UserError: an unknown setting, a value out of its range.
@@ -357,16 +358,17 @@ def checked_settings(kind: type[S], values: Mapping[str, Any]) -> S:
         return kind.model_validate(values)
     except ValidationError as error:
         problems = "; ".join(dict.fromkeys(problem_of(kind, e) for e in error.errors()[:5]))
-        raise UserError(f"{problems}. See: moot settings GRAPH", kind="invalid_setting") from error
+        see = f" See: moot settings {graph}" if graph else ""
+        raise UserError(f"{problems}.{see}", kind="invalid_setting") from error
 
 
 def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> str:
-    """One of Pydantic's errors in a sentence.
+    """One of Pydantic's errors as a sentence.
 
     Args:
-        kind: what was checked.
+        kind: the class that was checked.
         error: one of ``ValidationError.errors()``.
-        called: what its fields are called.
+        called: the word for its fields.
     """
     place = ".".join(str(part) for part in error["loc"])
     if error["type"] == "missing":
@@ -382,7 +384,8 @@ def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> st
             f"{place.split('.constrained')[0]}: name a model as provider:name, for example openai:gpt-5-mini, not "
             f"{json.dumps(error['input'])[:80]}"
         )
-    said = error["msg"].removeprefix("Value error, ").replace("Tuple", "The list").replace(" after validation", "")
+    said = error["msg"].removeprefix("Value error, ").replace(" after validation", "")
+    said = said.replace("Tuple", "The list").replace("a valid tuple", "a list")
     if not place:
         return str(said)
     return f"{place}: {said} (given: {json.dumps(error['input'], default=str)[:80]})"

@@ -1,9 +1,9 @@
-"""The state of a debate: what nodes read, what they write, and the result document that it becomes.
+"""The state of a debate: the keys that nodes read and write, and the result document made of them.
 
 All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: reducers
-(`moot.nodes.records.reducers`) merge what several write. Keys that several states have are declared once, with their
-reducers, and inherited; one stands twice only if its type differs, as for a key that a document always has and a step
-may lack.
+(`moot.nodes.records.reducers`) merge parallel writes. Keys that several states have are declared once, with their
+reducers, and inherited; a key is declared twice only if its type differs, such as one that a document always has and a
+step may not have.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LONGEST_SPEAKER = 200
 """Characters."""
 
 Equal = Literal["tokens", "usd", "calls"]
-"""In what a control is its debate's equal."""
+"""The budgets that a control can share with its debate."""
 
 Status = Literal["done", "failed", "cancelled", "interrupted"]
 
@@ -44,14 +44,14 @@ Status = Literal["done", "failed", "cancelled", "interrupted"]
 
 
 def task_names() -> list[Any]:
-    """The tasks, for those who choose among them."""
-    from moot.nodes.texts.task import TASKS  # which needs this module
+    """The tasks, for descriptions of inputs."""
+    from moot.nodes.texts.task import TASKS  # needs this module
 
     return list(TASKS)
 
 
 class Claimed(TypedDict):
-    """A claim and what an answer is, as they are asked."""
+    """A claim and the form of its answer, as given by the user."""
 
     claim: NotRequired[
         Annotated[
@@ -68,8 +68,8 @@ class Claimed(TypedDict):
         Annotated[
             str | None,
             Field(
-                description="What an answer is: labels or choice (of your own), short_answer, number, expression, or a "
-                "benchmark's name. By default what labels and options suggest, else fever.",
+                description="Form of the answer: labels or choice (your own), short_answer, number, expression, or a "
+                "benchmark's name. By default as labels and options suggest, else fever.",
                 json_schema_extra=lambda schema: schema.update(examples=task_names()),
             ),
         ]
@@ -77,7 +77,7 @@ class Claimed(TypedDict):
 
 
 class AskedWith(TypedDict):
-    """What is read once, when a debate is opened."""
+    """Input that is read once, when a debate is opened."""
 
     claim_date: NotRequired[
         Annotated[
@@ -104,7 +104,7 @@ class AskedWith(TypedDict):
         Annotated[
             list[GivenText] | None,
             Field(
-                description="Texts that everybody who answers is shown, beside what is found.",
+                description="Texts that all who answer are shown, in addition to the evidence found.",
                 examples=[[{"text": "Bees were kept in Egypt 4,500 years ago.", "title": "Beekeeping"}]],
                 max_length=MOST_GIVEN,
             ),
@@ -113,13 +113,13 @@ class AskedWith(TypedDict):
 
 
 class ClaimInput(Claimed, AskedWith):
-    """What a debate is about: a claim, or a person's last message in ``messages``; the claim where there are both."""
+    """The input of a debate: a claim, or a person's last message in ``messages``; with both, the claim."""
 
     messages: NotRequired[
         Annotated[
             list[ChatMessage] | None,
             Field(
-                description="For chats, in place of `claim`: a conversation, whose last message by a person is the "
+                description="For chats, instead of `claim`: a conversation, whose last message by a person is the "
                 "claim. The verdict is its next message.",
                 examples=[[{"role": "user", "content": "The platypus is a mammal that lays eggs."}]],
                 json_schema_extra={"langgraph_type": "messages"},
@@ -132,61 +132,61 @@ class ClaimInput(Claimed, AskedWith):
 
 
 class Findings(TypedDict):
-    """What was said and found so far."""
+    """The turns and evidence so far."""
 
     turns: Annotated[
         list[Annotated[Turn, OfItsStep((*KINDS, *TRIAL_KINDS))]],
-        Field(description="Who said what, in order."),
+        Field(description="The turns, in order."),
         merge_turns,
     ]
-    evidence: Annotated[list[Evidence], Field(description="Every piece that was given or found, once."), merge_evidence]
-    depth: Annotated[int, Field(description="The longest chain of calls in which each waited for the last."), deepest]
+    evidence: Annotated[list[Evidence], Field(description="Every piece, given or found, once."), merge_evidence]
+    depth: Annotated[int, Field(description="The longest chain of calls that depend on each other."), deepest]
     error: Annotated[
         ErrorRecord | None,
-        Field(title="Error", description="What went wrong, where, and what to do; null where nothing did."),
+        Field(title="Error", description="The error, its place, and the remedy; null without an error."),
         first_error,
     ]
 
 
 class StepUpdate(Findings):
-    """What a step inside a debate (a debater's, a scorer's) hands to the debate that it belongs to."""
+    """The update of a debate by a step inside it (of a debater, a scorer)."""
 
-    corpora: Annotated[list[Reading], Field(description="Who read from which source."), merge_readings]
+    corpora: Annotated[list[Reading], Field(description="The sources that each agent read."), merge_readings]
     calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
-    warnings: Annotated[list[Warned], Field(description="What went wrong without ending the debate."), merge_warnings]
+    warnings: Annotated[list[Warned], Field(description="Problems that did not end the debate."), merge_warnings]
 
 
 class TrialUpdate(StepUpdate):
-    """What a phase of a trial hands to the trial."""
+    """The update of a trial by one of its phases."""
 
-    debates: Annotated[list[CourtDebate], Field(description="How each debate of a trial went."), joined]
+    debates: Annotated[list[CourtDebate], Field(description="The course of each debate of a trial."), joined]
     round_log: Annotated[
         list[RoundRecord],
-        Field(description="By round, what was found after it: why another one was held."),
+        Field(description="By round, the finding after it: why another round followed."),
         merge_rounds,
     ]
 
 
 class About(TypedDict):
-    """The claim, once it is checked."""
+    """The checked claim."""
 
     claim: Annotated[str, Field(description="What was debated.")]
 
 
 class Budgeted(TypedDict):
-    """What may still be spent, as `moot.nodes.runtime.budget` makes it."""
+    """The remaining budget, from `moot.nodes.runtime.budget`."""
 
     budget: NotRequired[dict[str, Any] | None]
 
 
 class Heard(TypedDict):
-    """What was said to a speaker beside answers."""
+    """Texts for a speaker besides answers, such as reviews."""
 
     heard: NotRequired[list[Turn]]
 
 
 class Handed(About):
-    """What a debate hands to each of its steps."""
+    """The keys that a debate passes to each of its steps."""
 
     task: Task
     settings: NotRequired[dict[str, Any]]
@@ -196,52 +196,50 @@ class Handed(About):
 
 
 class Head(TypedDict):
-    """How a document begins."""
+    """The beginning of a document."""
 
-    schema_version: Annotated[str, Field(description="The version of this document's form.")]
+    schema_version: Annotated[str, Field(description="The version of this document's schema.")]
     id: Annotated[str, Field(description="The debate's id; empty in documents before 1.2.")]
     status: Annotated[Status, Field(description="How the debate ended; a failed one says why in `error`.")]
     graph: Annotated[str, Field(description="The debate system.")]
 
 
 class Beside(TypedDict):
-    """A control that was run after a debate, with as much as the debate took."""
+    """A control that was run after a debate, at the same cost."""
 
     control: Annotated[str, Field(description="Which system.")]
-    equal: Annotated[Equal, Field(description="In what it was to be the debate's equal.")]
+    equal: Annotated[Equal, Field(description="The budget that it shares with the debate.")]
     taken: Annotated[
         dict[str, dict[str, float | None]],
-        Field(description="What `debate` and `control` took: tokens, usd, calls, seconds; null for what is not known."),
+        Field(description="The costs of `debate` and `control`: tokens, usd, calls, seconds; null if unknown."),
     ]
-    ratios: Annotated[
-        dict[str, float | None], Field(description="The same of the control as multiples of the debate's.")
-    ]
+    ratios: Annotated[dict[str, float | None], Field(description="The control's costs as multiples of the debate's.")]
     document: Annotated[
-        dict[str, Any] | None, Field(description="Its own result document; null if it could not begin.")
+        dict[str, Any] | None, Field(description="Its own result document; null if it could not start.")
     ]
     error: Annotated[ErrorRecord | None, Field(description="Why it has no verdict.")]
 
 
 class Verdict(Head, About):
-    """What a debate came to."""
+    """The outcome of a debate."""
 
-    answer: Annotated[str | None, Field(description="The verdict; null where there is none.")]
-    raw_verdict: Annotated[str | None, Field(description="The verdict as those who decided said it.")]
+    answer: Annotated[str | None, Field(description="The verdict; null if there is none.")]
+    raw_verdict: Annotated[str | None, Field(description="The verdict in the words of the roles that decided.")]
     confidence: Annotated[
         float | None,
         Field(
-            description="How sure the verdict is, from 0 to 1; null where there is nothing to tell it from. How often "
-            "such a verdict is right is known by `calibration` alone."
+            description="How sure the verdict is, from 0 to 1; null if there is no basis for it. How often "
+            "such a verdict is right is known only with `calibration`."
         ),
     ]
-    confidence_parts: Annotated[dict[str, float | None] | None, Field(description="What the confidence is made of.")]
+    confidence_parts: Annotated[dict[str, float | None] | None, Field(description="The parts of the confidence.")]
     confidence_from: Annotated[
         str | None,
-        Field(description="What the confidence is from, as `2 of 3 votes`; why there is none where it is null."),
+        Field(description="The basis of the confidence, such as `2 of 3 votes`; if it is null, the reason."),
     ]
     prediction_set: Annotated[
         list[str] | None,
-        Field(description="Labels among which the right one is, as often as `calibration` says; null without one."),
+        Field(description="Labels that include the right one, as often as `calibration` states; null without one."),
     ]
     decision: Annotated[
         Literal["act", "escalate"] | None,
@@ -256,40 +254,40 @@ class Verdict(Head, About):
     ]
     stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
     rounds: Annotated[int, Field(description="Rounds that were held.")]
-    scores: Annotated[dict[str, dict[str, float | None]], Field(description="By debater, its average scores.")]
-    votes: Annotated[list[Vote], Field(description="Who gave which last answer.")]
+    scores: Annotated[dict[str, dict[str, float | None]], Field(description="Average scores by debater.")]
+    votes: Annotated[list[Vote], Field(description="The last answers of all agents.")]
     graphs: Annotated[
         list[dict[str, Any]],
-        Field(description="By round, who heard whom and with which weight, where that changes."),
+        Field(description="By round, who heard whom and with which weight, if that changes."),
     ]
     dissent: Annotated[
         Dissent | None,
-        Field(title="Dissent", description="Who did not give the verdict, and who changed; null if nobody answered."),
+        Field(title="Dissent", description="Answers other than the verdict, and changes; null without answers."),
     ]
     robustness: Annotated[
         Robustness | None,
-        Field(title="Robustness", description="What the verdict hangs on; null unless the setting was on."),
+        Field(title="Robustness", description="Evidence that the verdict depends on; null unless the setting was on."),
     ]
-    metrics: Annotated[dict[str, Any], Field(description="What the system reports of itself.")]
+    metrics: Annotated[dict[str, Any], Field(description="The system's own measures.")]
     usage: Annotated[
         dict[str, Any],
         Field(
-            description="Calls and tokens, in all and by role; `from_ledger` counts those of them that came from the "
+            description="Calls and tokens, in total and by role; `from_ledger` counts calls with replies from the "
             "ledger and cost nothing."
         ),
     ]
-    seconds: Annotated[float, Field(description="How long the debate took, a person's replies included.")]
+    seconds: Annotated[float, Field(description="The debate's duration, with a person's replies included.")]
     settings: Annotated[
         dict[str, Any],
-        Field(description="Those that held, the defaults included; of the prompts those alone that were edited."),
+        Field(description="The settings of the run, defaults included; of the prompts only the edited ones."),
     ]
     models: Annotated[
         dict[str, Any],
-        Field(description="By role, the model that was set, and the names that the endpoint gave."),
+        Field(description="By role, the model in the settings, and the names that the endpoint returned."),
     ]
     messages: Annotated[
         list[ChatMessage],
-        Field(description="The conversation, with the verdict as its last message; empty where there is none."),
+        Field(description="The conversation, with the verdict as its last message; empty if there is none."),
         merge_messages,
     ]
     moot_version: Annotated[str, Field(description="The version of moot.")]
@@ -304,7 +302,7 @@ class Verdict(Head, About):
 
 
 class CheckedQuote(TypedDict):
-    """Words that stand in a piece of evidence, from ``start`` to ``end`` (exclusive) in code points."""
+    """A quote found in a piece of evidence, from ``start`` to ``end`` (exclusive) in code points."""
 
     evidence_id: str
     start: int
@@ -312,20 +310,20 @@ class CheckedQuote(TypedDict):
 
 
 class SummarySentence(TypedDict):
-    """A sentence with the checked quotes that it rests on."""
+    """A sentence with the checked quotes that support it."""
 
     text: str
     citations: list[CheckedQuote]
 
 
 class SummaryStance(CheckedQuote):
-    """A checked quote with what it speaks for."""
+    """A checked quote with the answer that it supports."""
 
     stance: Literal["for", "against", "neither"]
 
 
 class ReaderSummary(TypedDict):
-    """A finished debate for readers. ``dropped`` counts sentences that rest on no checked quote."""
+    """A summary of a finished debate for readers. ``dropped`` counts sentences without a checked quote."""
 
     sentences: list[SummarySentence]
     stances: list[SummaryStance]
@@ -338,40 +336,40 @@ class VerdictOutput(Verdict, TrialUpdate):
     """The result document: one JSON object with everything that happened in a debate."""
 
     task: Annotated[
-        Task | None, Field(title="Task", description="What an answer is; null where the debate could not be opened.")
+        Task | None, Field(title="Task", description="The form of the answer; null if the debate could not be opened.")
     ]
 
 
 class ResultDocument(VerdictOutput):
-    """The result document with what was added to it after its debate."""
+    """The result document with additions made after its debate."""
 
     __pydantic_config__ = ConfigDict(title="VerdictOutput")  # type: ignore[misc]
 
     reader_summary: NotRequired[
         Annotated[
             ReaderSummary,
-            Field(title="Summary for readers", description="The debate summed up for readers; see `reader_summary`."),
+            Field(title="Summary for readers", description="The debate's summary for readers; see `reader_summary`."),
         ]
     ]
 
 
 class DebateState(Verdict, TrialUpdate, AskedWith, Budgeted):
-    """What the nodes of a debate may read: the input and the growing result document."""
+    """The keys that a debate's nodes may read: the input and the growing result document."""
 
-    task: Any  # the name that was given at first, a `Task` once the debate is open
-    opened: NotRequired[str]  # the claim of the last debate that was opened
+    task: Any  # the given name, then a `Task` once the debate is open
+    opened: NotRequired[str]  # the claim of the last opened debate
 
 
 # --- a step of one ----------------------------------------------------------------------------------------------------
 
 
 class DebaterState(Handed, StepUpdate, Heard):
-    """What the steps of one speaker in one round may read. Its turn is the only one in ``turns``.
+    """The keys that the steps of one speaker in one round may read. ``turns`` contains only its own turn.
 
-    ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that those
-    cite: quotes are checked in it; it is not shown. ``pool`` is the shared evidence that it may select from, ``found``
-    what was found before it looks for more, and ``heard`` what was said beside answers: summaries, reviews. ``groups``
-    says whose answers are the same, ``retrieval`` what came of the search that fills the pool, ``why`` why another
+    ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that these
+    cite, for checks of quotes only; it is not shown. ``pool`` is the shared evidence that it may select from, ``found``
+    the evidence found before its own search, and ``heard`` other texts such as summaries and reviews. ``groups``
+    has agents with the same answer together, ``retrieval`` is the outcome of the pool's search, ``why`` why another
     round is held.
     """
 
@@ -388,17 +386,17 @@ class DebaterState(Handed, StepUpdate, Heard):
 
 
 class ScoreState(Handed, StepUpdate):
-    """What scoring reads: one turn, and the evidence that it was written from."""
+    """The input of scoring: one turn, and the evidence that it was written from."""
 
     metrics: dict[str, Any]
 
 
 class TrialState(Handed, TrialUpdate, Budgeted, Heard):
-    """What the steps of one phase of a trial may read: its negotiation, a debate in court, the panel.
+    """The keys that the steps of one phase of a trial may read: its negotiation, a debate in court, the panel.
 
-    ``evidence`` is what the phase was given and what it finds; ``premises`` is what the claim rests on; ``budget`` is
-    the phase's share of the debate's, where that has one. A step that one of several takes (a side, an arbiter of one
-    piece, a judge) has its speaker in ``debater``, its turn in ``turns`` and what was said before in ``heard``.
+    ``evidence`` is given to the phase or found in it; ``premises`` are the premises of the claim; ``budget`` is
+    the phase's share of the debate's, if it has one. A step of one of several speakers (a side, an arbiter of one
+    piece, a judge) has its speaker in ``debater``, its turn in ``turns`` and earlier statements in ``heard``.
     """
 
     phase: str
@@ -409,4 +407,4 @@ class TrialState(Handed, TrialUpdate, Budgeted, Heard):
 
 
 class TrialInput(Handed, Findings):
-    """What a phase of a trial is given by the trial itself."""
+    """The input of a phase of a trial."""

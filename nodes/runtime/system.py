@@ -1,4 +1,4 @@
-"""The builder of a debate system: it adds what every system has, so that a graph's file holds its paper alone."""
+"""The builder of a debate system: it adds the parts common to all systems, so that a graph's file is only its paper."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from moot.nodes.steps.person import person_node, question_or, remark_first
 from moot.nodes.steps.robustness import robustness_node
 
 Next = Sequence[Send | str] | Send | str
-"""Where a debate goes on: a node's name, or speakers that are sent to nodes."""
+"""The next step of a debate: a node's name, or `Send` objects of speakers."""
 Router = Callable[..., Next]
-"""Says where a debate goes on: ``(state, settings)``, or ``(state)``."""
+"""Returns the next step of a debate: ``(state, settings)``, or ``(state)``."""
 REMARK, REVIEW, ROBUSTNESS = "hear_remark", "review_verdict", "robustness"
 
 
 class Debate(DebateGraph):
     """A debate system.
 
-    It opens on checked input and closes as a result document; an error leads there from every router. Before each
-    round but the first a person may make a remark, and may question the draft of a verdict, if the settings'
-    ``ask_person`` says so. If the system looks for evidence, the setting ``robustness`` has those who decide asked
+    It opens with checked input and closes with a result document, also after an error. Before each
+    round but the first a person may make a remark, and a person may question the draft of a verdict, if the settings'
+    ``ask_person`` says so. If the system searches for evidence, the setting ``robustness`` calls the deciding roles
     again after the verdict.
 
         builder = Debate("ring", RoundsSettings, agents_needs)
@@ -46,8 +46,8 @@ class Debate(DebateGraph):
     Args:
         name: the system's name.
         settings: the class of its settings.
-        needs: from the settings, what a debate will use; it is opened before any model is called.
-        check: refuses, by a `UserError`, a task that the system cannot take with these settings.
+        needs: from the settings, the resources of a debate; they are opened before the first call.
+        check: raises `UserError` if the system cannot handle the task with these settings.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class Debate(DebateGraph):
         return self
 
     def deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
-        """Who decides: the judges of the nodes that a verdict comes from, else the first of those who answer.
+        """The deciding roles: the judges of the verdict's nodes, else the first agent that answers.
 
         Args:
-            settings: a debate's.
-            needs: what the debate uses.
+            settings: a debate's settings.
+            needs: the debate's resources.
         """
         found = [self._decisions[node](settings) for node in self._deciding if node in self._decisions]
         judges = {role: decision for of in found for role, decision in of.items() if role}
@@ -97,13 +97,13 @@ class Debate(DebateGraph):
         return {next(iter(needs.roles)): decision} if decision else {}
 
     def begin(self, route: Router, to: Sequence[str], *, after: str = "open", reviewed: str = "") -> None:
-        """Says how a debate begins: its first round, before which nobody is asked for a remark.
+        """Sets the start of a debate: its first round, before which there is no remark.
 
         Args:
             route: the router.
             to: the nodes that it may lead to.
-            after: the node that it follows, if something comes between ``open`` and the first round.
-            reviewed: the node at which a person may review what ``after`` found, which then has to run once.
+            after: the node before it, if not ``open``.
+            reviewed: the node at which a person may review the results of ``after``, which must then run once.
         """
         if reviewed:
             self._run_once.add(after)
@@ -111,14 +111,14 @@ class Debate(DebateGraph):
         self._lead(reviewed or after, route, to)
 
     def rounds(self, route: Router, to: Sequence[str]) -> None:
-        """Says how every further round begins: from here on, edges to its nodes ask a person for a remark first.
+        """Sets the start of every further round: from here on, edges to its nodes ask a person for a remark first.
 
         Args:
-            route: the router into a round, which follows the remark.
-            to: the nodes that a round begins with.
+            route: the router into a round, after the remark.
+            to: the first nodes of a round.
 
         Raises:
-            ValueError: an edge that leads to one of them was added before, which would not ask.
+            ValueError: an edge to one of them was added before; it would skip the remark.
         """
         if passed := self._led & set(to):
             raise ValueError(f"call rounds() before the edges that lead to {', '.join(sorted(passed))}")
@@ -127,12 +127,12 @@ class Debate(DebateGraph):
         self._lead(REMARK, route, to)
 
     def verdict_from(self, node: str, *, reviewed: bool = False, again: str = "", phase: str | None = None) -> None:
-        """Says which node ends a debate with its verdict; several may.
+        """Sets the node that ends a debate with its verdict; several are allowed.
 
         Args:
             node: the node.
-            reviewed: a person may question the draft; then it is decided anew.
-            again: the node that decides anew, if it is another one.
+            reviewed: a person may question the draft; then it is decided again.
+            again: the node that decides again, if it is another one.
             phase: the phase of a trial that decides.
         """
         self._deciding.append(node)
@@ -147,15 +147,15 @@ class Debate(DebateGraph):
     def add_conditional_edges(  # type: ignore[override]
         self, source: str, path: Router, path_map: Sequence[str] | Mapping[Any, str] | None = None
     ) -> Debate:
-        """Adds an edge that depends on the state and the settings; ``close`` need not be named.
+        """Adds an edge that depends on the state and the settings; ``close`` may be left out of ``path_map``.
 
         Args:
-            source: the node that it leaves.
+            source: its start node.
             path: the router.
             path_map: the nodes that it may lead to.
 
         Raises:
-            ValueError: they are not named in a list.
+            ValueError: they are not a list.
         """
         if not path_map or isinstance(path_map, Mapping):
             raise ValueError(f"name the nodes that {path.__name__} may lead to, in a list")
@@ -171,20 +171,20 @@ class Debate(DebateGraph):
         super().add_conditional_edges(source, route, list(dict.fromkeys([*to, CLOSE])))
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The graph.
+        """Compiles the graph.
 
         Raises:
-            ValueError: the settings' ``ask_person`` has a moment at which no node asks.
+            ValueError: the settings' ``ask_person`` has a moment for which there is no node.
         """
         field = type(self._defaults).model_fields.get("ask_person")
         moments = get_args(get_args(field.annotation)[0]) if field else ()
         if silent := [moment for moment in moments if moment not in self._moments]:
             raise ValueError(
-                f"{type(self._defaults).__name__} offers ask_person={silent}, but nobody is asked then: add "
+                f"{type(self._defaults).__name__} offers ask_person={silent}, but no node asks a person then: add "
                 "rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a person_node for "
                 "others, or declare ask_person without it."
             )
         last = [node for node in (REMARK, *self._deciding, REVIEW, ROBUSTNESS, CLOSE) if node in self.nodes]
         first = [node for node in self.nodes if node not in last]
-        self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # as a drawing shows them
+        self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # as in a drawing
         return super().compile(*arguments, **options)

@@ -1,7 +1,7 @@
-"""What the runs of a trace say of themselves: who speaks, in which round and phase, as LangSmith's tags and metadata.
+"""Tags and metadata of runs in LangSmith: the speaker, the round and the phase.
 
-Without a trace nothing happens here but the look for one; a call's tags and metadata are there for those who stream its
-tokens, too (``stream_mode="messages"``).
+Without a trace this only checks for one; the tags and metadata of calls also serve clients that stream
+tokens (``stream_mode="messages"``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moot.retrievers import Evidence, Retriever
 
 
 class Place(Protocol):
-    """Where a debate is: a node's ledger."""
+    """The position in a debate: a node's ledger."""
 
     node: str
     phase: str
@@ -30,30 +30,30 @@ class Place(Protocol):
     number: int | None
 
     def place(self) -> str:
-        """The same in words."""
+        """The position in words."""
         ...
 
 
 def is_turn(state: Mapping[str, Any]) -> bool:
-    """Whether a state is that of a single turn, which a person may have reviewed."""
+    """Whether a state belongs to a single turn, which a person may have reviewed."""
     return "rounds" not in state and sum(turn.get("agent") != PERSON for turn in state.get("turns") or ()) == 1
 
 
 def tags_of(place: Place) -> list[str]:
-    """The round, whose turn it is, and the phase where there are several, as tags: ``round:2``, ``agent:rag``."""
+    """The round, the agent, and the phase if there are several, as tags: ``round:2``, ``agent:rag``."""
     said = {"round": place.round, "agent": place.agent, "phase": "" if place.phase == "primary" else place.phase}
     return [f"{name}:{value}" for name, value in said.items() if value]
 
 
 def facts_of(place: Place) -> dict[str, Any]:
-    """The same as metadata, as calls record it."""
+    """The same as metadata, as in the records of calls."""
     said = {"agent": place.agent, "round": place.round, "phase": place.phase, "number": place.number}
     return {name: value for name, value in said.items() if value is not None}
 
 
 @contextmanager
 def speaking(role: str, model: str, place: Place) -> Iterator[None]:
-    """Chat models that are called within are called so in a trace; others' tags and metadata stay."""
+    """Names chat models in the trace within this block; other tags and metadata are kept."""
     config = {
         **(var_child_runnable_config.get() or {}),
         "run_name": place.place() or role,
@@ -68,9 +68,9 @@ def speaking(role: str, model: str, place: Place) -> Iterator[None]:
 
 
 def mark(place: Place) -> None:
-    """A turn's run, and those of the graphs that take the same turn, say whose it is; one of a trial's, in which phase.
+    """Tags the run of a turn, and of the graphs that take it, with its agent; in a trial also with the phase.
 
-    Of other nodes it is said by their calls: some of them count the round that they close only when they end.
+    Other nodes have tags only on their calls, because some of them count their round only at its end.
     """
     for depth, run in enumerate(enclosing(get_current_run_tree())):
         if not is_turn(run.inputs) and (depth or "phase" not in run.inputs):
@@ -80,17 +80,17 @@ def mark(place: Place) -> None:
 
 
 def note(run: RunTree, facts: Mapping[str, Any]) -> None:
-    """Adds metadata to a run alone; its own dict is shared with other runs."""
+    """Adds metadata to one run; its dict is shared with other runs, so it is copied."""
     run.extra = {**(run.extra or {}), "metadata": {**run.metadata, **facts}}
 
 
 def graph_run() -> RunTree | None:
-    """The run of the graph whose node runs; None without a trace."""
+    """The run of the running node's graph; None without a trace."""
     return next(islice(enclosing(get_current_run_tree()), 1, None), None)
 
 
 def enclosing(run: RunTree | None) -> Iterator[RunTree]:
-    """A run, that in which it runs, and so on."""
+    """A run and all runs that enclose it."""
     if run is None:
         return
     tracers = [handler for handler in inherited("handlers") if isinstance(handler, LangChainTracer)]
@@ -101,7 +101,7 @@ def enclosing(run: RunTree | None) -> Iterator[RunTree]:
 
 
 def inherited(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:
-    """What the graph around hands to all that runs in it; nothing outside of one."""
+    """The tags and metadata inherited from the enclosing graph; empty outside of one."""
     return getattr((var_child_runnable_config.get() or {}).get("callbacks"), part, ())
 
 
@@ -109,7 +109,7 @@ def inherited(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:
 
 
 def watched(source: Retriever, place: Place | None = None) -> Retriever:
-    """A source whose searches are runs of their own in a trace; the source itself where there is none."""
+    """A source whose searches are runs in a trace; the source itself without a trace."""
     node = get_current_run_tree()
     if (seen := telemetry()) is not None:
         source = imported("moot.nodes.telemetry.observed").WatchedRetriever(seen, source)
@@ -117,7 +117,7 @@ def watched(source: Retriever, place: Place | None = None) -> Retriever:
 
 
 class TracedRetriever:
-    """A source, every search of which is a run of a trace."""
+    """A source whose searches are runs of a trace."""
 
     def __init__(self, source: Retriever, node: RunTree, place: Place | None) -> None:
         self.name = source.name
@@ -143,6 +143,6 @@ class TracedRetriever:
 
 
 def document_of(piece: Evidence) -> dict[str, Any]:
-    """A piece of evidence as LangSmith shows documents."""
+    """A piece of evidence as a document for LangSmith."""
     rest = {key: value for key, value in piece.items() if key != "text"}
     return {"page_content": piece["text"], "type": "Document", "metadata": rest}

@@ -1,7 +1,7 @@
-"""Traces of debates in LangSmith: a client that lets no key out, what a trace says of the whole debate, and its scores.
+"""Traces of debates in LangSmith: a client that removes keys, metadata of the whole debate, and its scores.
 
 Tracing is switched on by LangSmith's own variables (``LANGSMITH_TRACING``, ``LANGSMITH_API_KEY``,
-``LANGSMITH_ENDPOINT``, ``LANGSMITH_PROJECT``). A client that somebody else has set (`langsmith.configure`) stays.
+``LANGSMITH_ENDPOINT``, ``LANGSMITH_PROJECT``). A client that was set before (`langsmith.configure`) stays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import langsmith
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command
+from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
 from moot.core.redaction import anonymised, held_keys
@@ -34,38 +34,39 @@ from moot.nodes.models.keeping import current_use
 from moot.nodes.models.kept import FROM_LEDGER
 from moot.nodes.models.prices import Price, costs_of, price_of, read_prices
 from moot.nodes.models.session import Session, ceilings_in, recording, session_in, with_session, within
+from moot.nodes.runtime.document import document_of
 from moot.nodes.runtime.trace import graph_run, note
 from moot.nodes.telemetry.start import watch
 
 log = logging.getLogger(__name__)
 
 ELSEWHERE = ("name", "tags", "events", "extra", "serialized")
-"""Parts of a run that LangSmith's anonymiser does not see, or only in part."""
+"""Parts of a run that LangSmith's anonymiser misses, at least in part."""
 SCALES = {"consistency": 10}
-"""Parts of a confidence that are scores of the debate, and the most that they can be."""
+"""Parts of a confidence that become scores of the debate, with their maximum."""
 
 IN_TIME = {"LANGSMITH_USE_DAEMON": "true", "LANGSMITH_DISABLE_RUN_COMPRESSION": "true"}
-"""Without these LangSmith's client sends from threads that the end of the process waits for, however long it takes.
+"""Without these, LangSmith's client sends from threads for which the process waits at its end, however long it takes.
 
 ``langgraph.json`` sets them for ``langgraph dev``, whose own clients are made before any graph is loaded.
 """
 PATIENCE = 1.0
-"""Seconds that the end of a process waits for what is still to be sent."""
+"""Seconds that a process waits at its end until the rest is sent."""
 
 
 def send_in_time() -> None:
-    """LangSmith's clients that are made from now on hold no process up at its end, unless the environment says so."""
+    """LangSmith clients created from now on do not delay the end of the process, unless the environment says so."""
     for name, value in IN_TIME.items():
         os.environ.setdefault(name, value)
     get_env_var.cache_clear()  # type: ignore[attr-defined]
 
 
 FREE: Price = {"input": 0.0, "output": 0.0}
-"""What a reply costs that the ledger gives."""
+"""The cost of a reply from the ledger."""
 
 
 class Client(langsmith.Client):
-    """LangSmith's client, for runs without keys and with the costs of `prices`."""
+    """LangSmith's client, for runs without keys and with the costs from `prices`."""
 
     def __init__(self) -> None:
         self.prices: Mapping[str, Price] = {}
@@ -81,7 +82,7 @@ class Client(langsmith.Client):
     def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
         """As LangSmith's."""
         if more.get("parent_run_id") is None:
-            self._keys = held_keys()  # not for every run, as it takes longer than the rest
+            self._keys = held_keys()  # not for every run, because it is slower than the rest
         super().create_run(inputs=inputs, run_type=run_type, **self._fit({"name": name, **more}))
 
     def update_run(self, run_id: Any, **more: Any) -> None:
@@ -98,7 +99,7 @@ class Client(langsmith.Client):
 
 
 def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
-    """A call's tokens with what they cost, in USD, under the names that LangSmith sums; as it is without a price."""
+    """A call's tokens with their cost, in USD, under the names that LangSmith sums; unchanged without a price."""
     if price is None:
         return usage
     read, written = costs_of(usage["input_tokens"], usage["output_tokens"], price)
@@ -106,20 +107,26 @@ def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
 
 
 def guard_traces() -> None:
-    """Makes a LangSmith client that lets no key out the one of this process, if tracing is on and none has been set.
+    """Installs a LangSmith client that removes keys for this process, if tracing is on and no client is set.
 
-    moot's own graphs see to that themselves. Where only nodes of moot's run in a graph of yours, call it once before.
+    moot's graphs do this themselves. If you use only moot's nodes in your own graph, call this once before.
     """
-    if run_trees._CLIENT is None and tracing_is_enabled():  # what is public would make LangSmith's own
+    if run_trees._CLIENT is None and tracing_is_enabled():  # the public function would create LangSmith's own client
         langsmith.configure(client=Client())
 
 
 NODE = "__pregel_task_id"
-"""LangGraph's ``configurable`` has this key in a graph that runs as a node."""
+"""The key in LangGraph's ``configurable`` of a graph that runs as a node."""
+RESUMING = "__pregel_resuming"
+"""With this key, a graph with an input starts again; else LangGraph resumes if the thread's state is of the same run.
+
+A server restarts a run after the loss of its worker. Without the key, the nodes that open the debate and keep its
+document would not run.
+"""
 
 
 class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph whose traces are guarded, and whose runs have a session."""
+    """A compiled graph with guarded traces, whose runs have a session."""
 
     def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
         """As LangGraph's."""
@@ -127,13 +134,13 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """As LangGraph's; a graph that is not part of a debate already is one run of a debate, with its `Session`.
+        """The same as LangGraph's; a graph outside a debate is one run of a debate, with its own `Session`.
 
-        A debate within a debate has ceilings of its own, within those of the other.
+        A debate within a debate has its own ceilings, within those of the outer debate.
         """
         guard_traces()
         if NODE in ((config or {}).get("configurable") or {}):
-            # ``astream_events`` has a graph that is a node streamed, and would have the whole of its state written.
+            # ``astream_events`` would stream an inner graph, with all of its state
             options.setdefault("output_keys", self.output_channels)
         parent = var_child_runnable_config.get()
         if not (session_in(config) or session_in(parent)):
@@ -155,19 +162,24 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         goes_on = input is None or isinstance(input, Command)
-        before = (await self.aget_state(config)).values if goes_on else {}
-        recorder = recording()
         run_config: RunnableConfig = config or RunnableConfig()
+        found = await self.aget_state(config) if goes_on else None
+        before, again = (found.values, is_of(found, run_config)) if found else ({}, False)
+        recorder = recording()
         use = recorder.use(run_config) if recorder else current_use()
         session = Session(before, use=use, recorder=recorder, run=run_config, state=before)
         if goes_on:
-            await session.go_on(replied=input is not None)
+            await session.go_on(replied=input is not None and not again)
             left = await self.aget_state(config)
+            if again := is_of(left, run_config):  # the worker was lost after this state was written
+                input = None
             if not left.next and not (isinstance(input, Command) and (input.goto or input.update)):
-                session.finished = "done" if left.values.get("status") == "done" else "failed"  # by another's reply
+                session.leave(document_of(left.values), by_another=not again)
+        elif NODE not in (place := run_config.get("configurable") or {}):
+            run_config = {**run_config, "configurable": {**place, RESUMING: False}}
         added = with_values(options) if recorder else False
         session.watch = await watch(getattr(self.builder, "opened", "") or self.name, session.id)
-        run: Any = super().astream(input, with_session(config, session), **options)
+        run: Any = super().astream(input, with_session(run_config, session), **options)
         ended: BaseException | None = None
         try:
             async with aclosing(run) as chunks:
@@ -184,8 +196,14 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             await session.end(ended)
 
 
+def is_of(found: StateSnapshot, run: RunnableConfig) -> bool:
+    """Whether a state was written by an earlier start of this server run: its input or reply is in the state."""
+    id = (run.get("configurable") or {}).get("run_id")
+    return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
+
+
 def with_values(options: dict[str, Any]) -> bool:
-    """Has the state streamed after each superstep, too, if several kinds of chunks are streamed; whether it was not."""
+    """Adds ``values`` to the stream modes if there are several; returns whether it was added."""
     modes = options.get("stream_mode")
     if not isinstance(modes, list) or "values" in modes:
         return False
@@ -194,13 +212,13 @@ def with_values(options: dict[str, Any]) -> bool:
 
 
 def values_in(chunk: Any) -> dict[str, Any] | None:
-    """The debate's state, if that is what a chunk of several kinds holds."""
+    """The debate's state, if a chunk of a multi-mode stream contains it."""
     *place, mode, values = chunk if isinstance(chunk, tuple) and len(chunk) in (2, 3) else ((), None, None)
     return values if mode == "values" and not any(place) and isinstance(values, dict) else None
 
 
 def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:
-    """A graph all of whose runs have a tag."""
+    """A graph whose runs all have a tag."""
     parts = {name: part for name, part in vars(graph).items() if name != "__orig_class__"}
     return TracedGraph(**parts).with_config(tags=[tag] if tag else [])
 
@@ -209,11 +227,11 @@ def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGra
 
 
 VERSIONS = {f"{name}_version": version(name) for name in ("moot", "langgraph")}
-"""The versions that a result may depend on; each is read from a file."""
+"""The versions that a result may depend on, each read from a file."""
 
 
 def facts_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What a debate is, as metadata: its system, a hash of its settings, its corpus where one is set, the versions."""
+    """A debate's metadata: its system, a hash of its settings, its corpus if one is set, the versions."""
     settings = document["settings"]
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
     corpus = {"corpus": settings["corpus"]} if settings.get("corpus") else {}
@@ -221,7 +239,7 @@ def facts_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def describe(document: Mapping[str, Any]) -> None:
-    """The run of a debate that begins says which system it is, with which settings; its calls will have costs.
+    """Adds the system and its settings to a debate's first run, and makes prices known for its calls.
 
     Raises:
         UserError: the file of prices cannot be read.
@@ -233,7 +251,7 @@ async def describe(document: Mapping[str, Any]) -> None:
 
 
 async def know_prices(run: RunTree | None) -> None:
-    """The calls of a run and of those beside it will have costs, in the process that a debate is resumed in, too.
+    """Makes prices known for the calls of a run and of its siblings, also in a process that resumes a debate.
 
     Raises:
         UserError: the file of prices cannot be read.
@@ -243,9 +261,9 @@ async def know_prices(run: RunTree | None) -> None:
 
 
 def conclude(document: Mapping[str, Any]) -> None:
-    """The run of a debate that ends says what was read and how it ended, and gets the debate's scores as feedback.
+    """Adds the sources read and the outcome to a debate's last run, and sends the debate's scores as feedback.
 
-    It says again what the debate is: one that was interrupted ends in another run than it began in.
+    It adds the debate's metadata again, because an interrupted debate ends in another run than its first.
     """
     if (run := graph_run()) is None or not tracing_is_enabled():
         return
@@ -254,7 +272,7 @@ def conclude(document: Mapping[str, Any]) -> None:
     note(run, facts_of(document) | came_of)
     if scores := list(scores_of(document)):
         sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING, daemon=True)
-        sending.start()  # it may wait for the server
+        sending.start()  # it may block on the server
 
 
 SENDING = "moot-scores"
@@ -262,7 +280,7 @@ SENDING = "moot-scores"
 
 
 def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | None]]:
-    """A debate's scores as feedback: key, score from 0 to 1 (a cosine from -1), whose or of what; none that is null."""
+    """A debate's scores as feedback: key, score from 0 to 1 (a cosine from -1), and its subject; nulls are left out."""
     for agent, scores in document["scores"].items():
         yield from ((key, score, agent) for key, score in scores.items() if score is not None)
     for key, most in SCALES.items():
@@ -275,7 +293,7 @@ def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | N
 def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> None:
     """Sends feedback on a run. Blocking."""
     try:
-        run.client.flush()  # the project is there once its first run has arrived
+        run.client.flush()  # the project exists once its first run has arrived
         project = project_of(run)
         for key, score, comment in scores:
             run.client.create_feedback(
@@ -285,14 +303,14 @@ def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> No
                 comment=comment,
                 trace_id=run.trace_id,
                 session_id=project,
-                extend_trace_retention=False,  # sent at once: at a process's end nobody empties the client's queue
+                extend_trace_retention=False,  # sent at once: the client's queue is not flushed at exit
             )
     except (LangSmithError, ValueError) as error:
         log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, anonymised(str(error)))
 
 
 def project_of(run: RunTree) -> UUID | None:
-    """The id of a run's project; None where the server does not say it, as to a key that may only write."""
+    """The id of a run's project; None if the server does not return it, as for a write-only key."""
     try:
         found: UUID = run.client.read_project(project_name=run.session_name).id
         return found
@@ -303,7 +321,7 @@ def project_of(run: RunTree) -> UUID | None:
 
 
 def finish(seconds: float) -> bool:
-    """Waits until everything is sent, so many seconds at most; whether it is."""
+    """Waits until everything is sent, at most so many seconds; returns whether it is."""
     deadline = time.monotonic() + seconds
     for thread in threading.enumerate():
         if thread.name == SENDING:
@@ -316,6 +334,6 @@ def finish(seconds: float) -> bool:
 
 
 def end() -> None:
-    """At the end of a process what is traced is sent; a LangSmith that does not answer delays it by `PATIENCE`."""
+    """Sends the rest of the trace at the end of a process; waits at most `PATIENCE` for LangSmith."""
     if not finish(PATIENCE):
         log.error("moot: not all of the trace has reached LangSmith.")

@@ -1,7 +1,7 @@
 """Turns: which step has which fields.
 
-Fields stand in groups, as several steps share some. A `Kind` says which groups the turns of a step have: turns of
-result documents are checked by these, and the JSON schema is made of them. A trial's are in `moot.nodes.trial.turns`.
+Fields form groups that several steps share. A `Kind` lists the groups of a step's turns: turns of
+result documents are checked by kinds, and the JSON schema is made from them. A trial's are in `moot.nodes.trial.turns`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing_extensions import TypedDict, get_type_hints
 
 
 class Citation(TypedDict):
-    """What an answer rests on.
+    """A reference of an answer to its evidence.
 
-    ``fabricated`` is true where the id was not among what the writer was shown, ``verified`` where the quote stands in
+    ``fabricated`` is true if the id was not among the evidence shown, ``verified`` if the quote is in
     the evidence's stored text: from ``start`` to before ``end``, in code points (else null). ``text_hash`` names that
-    text: ``sha256:`` and the digest of its UTF-8, null where it is not known.
+    text: ``sha256:`` and the digest of its UTF-8, null if unknown.
     """
 
     evidence_id: str
@@ -33,9 +33,9 @@ class Citation(TypedDict):
 
 
 class TurnKey(TypedDict):
-    """What tells one turn from another.
+    """The fields that identify a turn.
 
-    ``number`` counts, from 1, where an agent takes a step several times in a round: its samples, its tool calls.
+    ``number`` counts from 1 if an agent takes a step several times in a round: its samples, its tool calls.
     """
 
     round: int
@@ -55,7 +55,7 @@ class Role(TypedDict, total=False):
 
 
 class Begun(TypedDict, total=False):
-    """What a turn has from its beginning on."""
+    """The fields that a turn has from its start."""
 
     side: str | None
     query: str | None
@@ -64,7 +64,7 @@ class Begun(TypedDict, total=False):
 
 
 class Outcome(TypedDict, total=False):
-    """What became of a reply: ``ok``, or why there is none that can be used; what it would have said is null then."""
+    """The outcome of a reply: ``ok``, or why it is unusable; its fields are null then."""
 
     outcome: str
 
@@ -83,32 +83,32 @@ class Answering(TypedDict, total=False):
 
 
 class Citing(TypedDict, total=False):
-    """The evidence that something rests on."""
+    """The evidence for an answer."""
 
     citations: list[Citation]
 
 
 class Sure(TypedDict, total=False):
-    """How sure somebody is."""
+    """A confidence."""
 
     confidence: float | None
 
 
 class Searched(TypedDict, total=False):
-    """What came of a search."""
+    """The outcome of a search."""
 
     retrieval: Literal["ok", "empty", "failed"]
 
 
 class Selected(TypedDict, total=False):
-    """The items of a pool that were selected, by their numbers, and the numbers that none has."""
+    """The selected items of a pool, by number, and selected numbers without an item."""
 
     selected: list[int] | None
     dropped: list[int]
 
 
 class Thought(TypedDict, total=False):
-    """What an agent with tools said beside calling them."""
+    """An agent's text besides its tool calls."""
 
     thought: str
 
@@ -120,25 +120,25 @@ class Called(TypedDict, total=False):
 
 
 class Agreed(TypedDict, total=False):
-    """Whether answers agree, as the judge replied."""
+    """The judge's reply on whether answers agree."""
 
     agree: bool | None
 
 
 class TakenAs(TypedDict, total=False):
-    """What the debate made of a judge's reply: whether it goes on as one whose answers agree."""
+    """The debate's reading of a judge's reply: whether it continues as if answers agreed."""
 
     agreed: bool
 
 
 class SummedUp(TypedDict, total=False):
-    """A round in short."""
+    """A summary of a round."""
 
     summary: str | None
 
 
 class Compared(TypedDict, total=False):
-    """Checks of whether an answer means the same as others."""
+    """Comparisons of an answer with others."""
 
     comparisons: list[dict[str, Any]]
 
@@ -150,7 +150,7 @@ class Preferred(TypedDict, total=False):
 
 
 class OfAnother(TypedDict, total=False):
-    """Whose answer something is said of."""
+    """The agent whose answer a turn is about."""
 
     reviewed: str
 
@@ -162,50 +162,50 @@ class Commented(TypedDict, total=False):
 
 
 class Scored(TypedDict, total=False):
-    """What an answer is worth."""
+    """Scores of an answer."""
 
     score: float | None
 
 
 class About(TypedDict, total=False):
-    """What a person was asked."""
+    """The question to a person."""
 
     about: str
 
 
 class Proposed(TypedDict, total=False):
-    """What a person was shown."""
+    """The proposal shown to a person."""
 
     proposed: dict[str, Any]
 
 
 class Replaced(TypedDict, total=False):
-    """Queries that a person put in place of others."""
+    """A person's replacements of queries."""
 
     queries: dict[str, str]
 
 
 class Premises(TypedDict, total=False):
-    """What a claim rests on."""
+    """The premises of a claim."""
 
     premises: list[str] | None
 
 
 class StruckAndAdded(TypedDict, total=False):
-    """The pieces that a person struck and added."""
+    """The pieces of evidence that a person struck and added."""
 
     struck: list[str]
     added: list[str]
 
 
 class Remarked(TypedDict, total=False):
-    """What a person remarked."""
+    """A person's remark."""
 
     remark: str | None
 
 
 class Questioned(TypedDict, total=False):
-    """What a person asked of the verdict."""
+    """A person's question about the verdict."""
 
     question: str | None
 
@@ -239,11 +239,11 @@ class TurnFields(
     Questioned,
     total=False,
 ):
-    """The fields of all steps but a trial's own."""
+    """The fields of all steps except a trial's own."""
 
 
 class Numbered(TypedDict):
-    """The turn's number, where it always has one."""
+    """The turn's number, if it always has one."""
 
     number: int
 
@@ -253,14 +253,14 @@ class Numbered(TypedDict):
 
 @dataclass(frozen=True)
 class Kind:
-    """The turns of one step; where a step has several kinds, a turn is one of these.
+    """The turns of one step; if a step has several kinds, a turn is one of them.
 
     Attributes:
-        name: in the JSON schema.
-        step: that they have.
-        about: what they are.
-        always: groups of fields that each of them has.
-        sometimes: groups of fields that they may have.
+        name: its name in the JSON schema.
+        step: their step.
+        about: their description.
+        always: groups of fields that every turn has.
+        sometimes: optional groups of fields.
     """
 
     name: str
@@ -270,7 +270,7 @@ class Kind:
     sometimes: tuple[type, ...] = ()
 
     def typed(self) -> Any:
-        """The kind as a TypedDict, without other fields."""
+        """The kind as a TypedDict without further fields."""
         fields = get_type_hints(TurnKey, include_extras=True) | {"step": Literal[self.step]}
         for group in self.sometimes:
             fields |= {name: NotRequired[of] for name, of in get_type_hints(group).items()}
@@ -280,7 +280,7 @@ class Kind:
 
 
 def typed_dict(name: str, about: str, fields: Mapping[str, Any], extra: Literal["forbid", "ignore"]) -> Any:
-    """A TypedDict, as Pydantic is to take it."""
+    """A TypedDict for Pydantic."""
     make: Any = TypedDict
     made = make(name, dict(fields))
     made.__doc__ = about
@@ -291,54 +291,54 @@ def typed_dict(name: str, about: str, fields: Mapping[str, Any], extra: Literal[
 BEGUN = (Role, Begun)
 ANSWERED = (*BEGUN, Answering, Outcome)
 BEFORE = (Searched, Selected, Reason, Thought)
-"""What may come before an answer."""
+"""Optional groups of an answer."""
 PERSON_ASKED = (*BEGUN, Numbered, About)
 
 KINDS = (
     Kind("Answer", "respond", "An answer.", (*ANSWERED, Citing), (*BEFORE, Sure)),
-    Kind("AnswerBegun", "respond", "An answer that was not given yet.", BEGUN, BEFORE),
-    Kind("SharedRetrieval", "retrieve", "A search that all share.", (*BEGUN, Searched)),
+    Kind("AnswerBegun", "respond", "A pending answer.", BEGUN, BEFORE),
+    Kind("SharedRetrieval", "retrieve", "A search shared by all agents.", (*BEGUN, Searched)),
     Kind("ToolCall", "act", "A tool that an agent called.", (*BEGUN, Numbered, Thought, Called), (Searched, Outcome)),
-    Kind("Comparison", "compare", "How an answer compares with others, by a model.", (Role, Compared)),
+    Kind("Comparison", "compare", "A model's comparison of an answer with others.", (Role, Compared)),
     Kind(
         "Agreement",
         "agree",
-        "Whether a round's answers agree, by a model.",
+        "A model's judgement of whether a round's answers agree.",
         (*BEGUN, Agreed, Reason, Outcome),
         (TakenAs,),
     ),
-    Kind("Moderation", "moderate", "What a moderator prefers after a round.", (*BEGUN, Preferred, Reason, Outcome)),
-    Kind("Summary", "summarise", "A round in short, for the next one.", (*BEGUN, SummedUp, Outcome)),
-    Kind("FinalAnswer", "summarise", "What the last answers come to.", ANSWERED),
+    Kind("Moderation", "moderate", "A moderator's preference after a round.", (*BEGUN, Preferred, Reason, Outcome)),
+    Kind("Summary", "summarise", "A summary of a round, for the next one.", (*BEGUN, SummedUp, Outcome)),
+    Kind("FinalAnswer", "summarise", "The result of the last answers.", ANSWERED),
     Kind("Judgement", "judge", "A judge's answer.", (*ANSWERED, Citing)),
     Kind(
         "Review",
         "review",
-        "What an agent says of another's answer, and how sure it is, from 1 to 10.",
+        "An agent's review of another's answer, and its confidence, from 1 to 10.",
         (*BEGUN, Numbered, OfAnother, Commented, Sure, Outcome),
     ),
-    Kind("PeerScore", "score", "What another's answer is worth.", (*BEGUN, Numbered, OfAnother, Scored, Outcome)),
-    Kind("QueriesReview", "review_queries", "A person on queries.", (*PERSON_ASKED, Proposed, Replaced)),
-    Kind("PremisesReview", "review_premises", "A person on premises.", (*PERSON_ASKED, Proposed), (Premises,)),
-    Kind("EvidenceReview", "review_evidence", "A person on evidence.", (*PERSON_ASKED, StruckAndAdded)),
-    Kind("Remark", "review_remark", "A person before another round.", (*PERSON_ASKED, Remarked)),
-    Kind("VerdictReview", "review_verdict", "A person on a verdict.", (*PERSON_ASKED, Proposed, Questioned)),
+    Kind("PeerScore", "score", "An agent's score of another's answer.", (*BEGUN, Numbered, OfAnother, Scored, Outcome)),
+    Kind("QueriesReview", "review_queries", "A person's review of queries.", (*PERSON_ASKED, Proposed, Replaced)),
+    Kind("PremisesReview", "review_premises", "A person's review of premises.", (*PERSON_ASKED, Proposed), (Premises,)),
+    Kind("EvidenceReview", "review_evidence", "A person's review of evidence.", (*PERSON_ASKED, StruckAndAdded)),
+    Kind("Remark", "review_remark", "A person's remark before another round.", (*PERSON_ASKED, Remarked)),
+    Kind("VerdictReview", "review_verdict", "A question on a verdict.", (*PERSON_ASKED, Proposed, Questioned)),
 )
-"""The steps of all systems but a trial's own."""
+"""The steps of all systems except a trial's own."""
 
 
 @dataclass(frozen=True)
 class OfItsStep:
-    """Says of a turn's type, to Pydantic, which fields the turns of each step have.
+    """Tells Pydantic which fields the turns of each step have.
 
-    A step that is none of these, as graphs of one's own may have, has any fields; those of the known names have the
-    types that they have elsewhere.
+    Other steps, such as those of your own graphs, may have any fields; fields with known names have the
+    same types as elsewhere.
     """
 
     kinds: Sequence[Kind] = field(hash=False)
 
     def __get_pydantic_core_schema__(self, turn: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The kinds, told apart by their steps."""
+        """The kinds, discriminated by their step."""
         steps = list(dict.fromkeys(kind.step for kind in self.kinds))
         unknown = Annotated[str, Field(json_schema_extra={"not": {"enum": steps}})]
         known = {name: NotRequired[of] for name, of in get_type_hints(turn).items()}
@@ -360,7 +360,7 @@ class OfItsStep:
 
 
 class Speaking(TypedDict):
-    """Who answered, by which model; ``number`` tells samples of one agent apart."""
+    """The agent that answered, and its model; ``number`` tells samples of one agent apart."""
 
     agent: str
     model: str | None
@@ -368,23 +368,23 @@ class Speaking(TypedDict):
 
 
 class QuoteOf(TypedDict):
-    """Words that stand in a piece of evidence."""
+    """A quote from a piece of evidence."""
 
     evidence_id: str
     quote: str
 
 
 class Counted(TypedDict):
-    """How many gave an answer last; null for those who gave none."""
+    """The number of agents with each last answer; null stands for no answer."""
 
     answer: str | None
     votes: int
 
 
 class MinorityAnswer(TypedDict):
-    """An answer with the best argument for it: that with most quotes which stand in their sources, of equals the first.
+    """An answer with its best argument: the one with most verified quotes, among equals the first.
 
-    ``quotes`` are those. ``answer`` is null for those who gave none.
+    ``quotes`` are these quotes. ``answer`` is null for agents without an answer.
     """
 
     answer: str | None
@@ -396,8 +396,8 @@ class MinorityAnswer(TypedDict):
 class Change(Speaking):
     """An answer that differs from the same speaker's last one.
 
-    ``after`` names who had given the new answer before, ``evidence_ids`` what the new answer quotes, and what its
-    speaker had not quoted before; quotes that do not stand in their sources do not count.
+    ``after`` names the agents that gave the new answer before; ``evidence_ids`` are the pieces that it quotes
+    for the first time; unverified quotes do not count.
     """
 
     round: int
@@ -408,8 +408,8 @@ class Change(Speaking):
 
 
 class Dissent(TypedDict):
-    """``votes`` are how many gave each last answer, most first; ``minority`` who did not give the verdict; ``changes``
-    are those of labels and numbers: answers in words may differ and be the same."""
+    """``votes`` count each last answer, most first; ``minority`` are the other answers; ``changes``
+    are changes of labels and numbers: answers in words may differ but mean the same."""
 
     votes: list[Counted]
     minority: list[MinorityAnswer]

@@ -1,1 +1,1 @@
-"""Who debates, who hears whom, and how a round begins."""
+"""The speakers of a debate, who hears whom, and how a round starts."""

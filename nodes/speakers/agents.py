@@ -1,4 +1,4 @@
-"""Debates among n agents: who they are, who hears whom, and how a round of them begins."""
+"""Debates among n agents: the agents, who hears whom, and how a round starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from moot.nodes.texts.show import show_heard, show_opponents
 from pydantic import AfterValidator, Field, model_validator
 
 Topology = Callable[[str, Sequence[str]], list[str]]
-"""From an agent's name and those of all agents, whom that agent hears."""
+"""Returns the agents that an agent hears, from its name and all names."""
 
 
 def _free_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
@@ -42,10 +42,10 @@ Agents = Annotated[tuple[Agent, ...], numbered("agent"), AfterValidator(_free_na
 
 
 def so_many(count: int) -> tuple[Agent, ...]:
-    """Agents that differ in their names alone.
+    """Agents that differ only in their names.
 
     Args:
-        count: how many.
+        count: the number of agents.
     """
     return tuple(Agent(name=f"agent-{i}") for i in range(1, count + 1))
 
@@ -62,14 +62,17 @@ class AgentsSettings(Settings):
         le=2,
         description="Sampling temperature; null leaves it to the endpoint. At 0, agents on one model hardly differ.",
     )
-    agents: Agents = Field(so_many(3), min_length=2, max_length=50, description="Who debates: a list, or how many.")
+    agents: Agents = Field(so_many(3), min_length=2, max_length=50, description="The agents: a list, or their number.")
     min_agents: int = Field(
-        2, ge=1, le=50, description="Fewest of several agents to go on with, when models cannot be reached."
+        2,
+        ge=1,
+        le=50,
+        description="Fewest agents to continue with, if models of others cannot be reached.",
     )
     max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
 
     def roles(self) -> set[str]:
-        """Who may have a model of its own."""
+        """The roles that may have a model of their own."""
         return {agent.name for agent in self.agents} | self.other_roles | SHARED_ROLES
 
     @model_validator(mode="after")
@@ -90,10 +93,10 @@ S = TypeVar("S", bound=RoundsSettings)
 
 
 def agents_needs(settings: AgentsSettings) -> Needs:
-    """What a debate among agents uses.
+    """The resources of a debate among agents.
 
     Args:
-        settings: who debates, and how.
+        settings: the debate's settings.
     """
     return needs_for(settings, {a.name: a.model for a in settings.agents} | dict.fromkeys(settings.other_roles))
 
@@ -102,7 +105,7 @@ def agents_needs(settings: AgentsSettings) -> Needs:
 
 
 def everyone(name: str, names: Sequence[str]) -> list[str]:
-    """All others.
+    """All other agents.
 
     Args:
         name: the agent's.
@@ -112,7 +115,7 @@ def everyone(name: str, names: Sequence[str]) -> list[str]:
 
 
 def neighbours(name: str, names: Sequence[str]) -> list[str]:
-    """The two next to an agent in a ring; with two agents, or one, fewer.
+    """The two neighbours of an agent in a ring; fewer if there are only one or two agents.
 
     Args:
         name: the agent's.
@@ -123,7 +126,7 @@ def neighbours(name: str, names: Sequence[str]) -> list[str]:
 
 
 def nobody(name: str, names: Sequence[str]) -> list[str]:
-    """Nobody.
+    """No agents.
 
     Args:
         name: the agent's.
@@ -133,7 +136,7 @@ def nobody(name: str, names: Sequence[str]) -> list[str]:
 
 
 def same_group(groups: Sequence[Sequence[str]]) -> Topology:
-    """The others of an agent's group, as far as they are present.
+    """The other active agents of an agent's group.
 
     Args:
         groups: the names of each group's agents.
@@ -160,17 +163,17 @@ def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
 
 
 def present(state: DebateState, settings: AgentsSettings) -> list[Agent]:
-    """The agents who have not left the debate."""
+    """The agents that have not left the debate."""
     left = {t["agent"] for t in state["turns"] if t["step"] == "respond" and t.get("outcome") == "failed"}
     return [agent for agent in settings.agents if agent.name not in left]
 
 
 def last_round(state: DebateState, settings: AgentsSettings) -> dict[str, Turn]:
-    """The last answers of those who are present, by their names.
+    """The last answers of the active agents, by name.
 
     Args:
         state: the debate.
-        settings: who debates.
+        settings: the debate's settings.
     """
     names = {agent.name for agent in present(state, settings)}
     return {turn["agent"]: turn for turn in answers_of(state["turns"]) if turn["agent"] in names}
@@ -186,16 +189,16 @@ def to_agents(
     own: bool = True,
     **more: Callable[[str], Any],
 ) -> list[Send]:
-    """Every agent goes into the next round, with its own last answer and those that it hears.
+    """Sends every agent into the next round, with its own last answer and the answers that it hears.
 
     Args:
         to: the node.
         state: the debate.
-        settings: who debates.
-        hears: whom an agent hears.
+        settings: the debate's settings.
+        hears: returns the agents that an agent hears.
         first: the number of the first round.
         own: whether an agent sees its own last answer.
-        more: what else an agent is handed, by its name.
+        more: further state keys for an agent, by its name.
     """
     last, agents = last_round(state, settings), present(state, settings)
     names = [agent.name for agent in agents]
@@ -210,11 +213,11 @@ def to_agents(
 
 
 def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
-    """A router: round after round, until they or the budget are used up; then the node ``vote``.
+    """A router: starts round after round until the rounds or the budget are used up; then the node ``vote``.
 
     Args:
         kind: the graph's settings, which the router takes.
-        hears: whom an agent hears.
+        hears: returns the agents that an agent hears.
     """
 
     def another_round(state: DebateState, settings: S) -> list[Send] | str:
@@ -224,7 +227,7 @@ def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Se
 
 
 def heard_of(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The placeholder ``heard``: summaries, which all hear, then the others' answers; to a lone agent, that it is."""
+    """The placeholder ``heard``: summaries, heard by all, then the others' answers; or that the agent is alone."""
     said = [show_heard(state.get("heard") or []), show_opponents(state["opponents"])]
     return {"heard": "\n\n".join(part for part in said if part) or "(nobody else is heard)"}
 
@@ -232,18 +235,18 @@ def heard_of(state: DebaterState, settings: Any) -> Mapping[str, str]:
 def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_of) -> Node:
     """One agent's answer in one round; see `respond_node`.
 
-    Reads: claim, task, debater, opponents, evidence, turns, and where they are there own, cited and heard.
+    Reads: claim, task, debater, opponents, evidence, turns, and if present own, cited and heard.
 
     Args:
-        then: the prompt of those who have answered before; None where nobody answers twice.
-        confidence: agents say how sure they are.
-        heard: what fills the prompt's placeholder ``heard``, from the state and the settings.
+        then: the prompt after an agent's first answer; None if no agent answers twice.
+        confidence: whether agents state a confidence.
+        heard: returns the value of the placeholder ``heard`` from the state and the settings.
     """
     return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=heard)
 
 
 def gather_node() -> Node:
-    """Waits until all who were sent out are back. Reads: nothing."""
+    """Joins parallel speakers before the next node. Reads: nothing."""
 
     async def step(state: DebateState, run: Any) -> dict[str, Any]:
         return {}

@@ -1,4 +1,4 @@
-"""Debaters that find their own evidence, each a subgraph: who they are, and how a round of them begins."""
+"""Debaters that find their own evidence, each a subgraph, and how a round of them starts."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Debater(BaseModel):
         description=f"Its source, or a list of several: {SOURCES}; null for a debater without one.",
     )
     fallback: tuple[Source, ...] = Field(
-        (), max_length=10, description="Sources that stand in, in this order, for those of its own that fail."
+        (), max_length=10, description="Sources that replace its failed ones, in this order."
     )
-    model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
+    model: ModelName | ModelChoice | None = Field(None, description="Its model, if it differs from `model`.")
 
     @model_validator(mode="after")
     def _fallback_for_something(self) -> Debater:
@@ -49,7 +49,7 @@ class Debater(BaseModel):
 
 
 RESERVED = {"judge", "scorer"} | SHARED_ROLES
-"""Roles that no debater may be called."""
+"""Roles whose names a debater may not have."""
 
 
 def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
@@ -64,38 +64,38 @@ class DebaterSettings(EvidenceSettings):
         (Debater(name="rag", retriever="chroma"), Debater(name="search", retriever="web")),
         min_length=2,
         max_length=8,
-        description="Who debates: two or more, each with its own retriever or none.",
+        description="The debaters: two or more, each with its own retriever or none.",
     )
     max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
     query_formulation: bool = Field(True, description="Off: the claim itself is the query in every round.")
     retrieval: Literal["every_round", "once", "later", "none"] = Field(
         "every_round",
-        description="When debaters look for evidence. once: in the first round, whose evidence they keep; later: from "
-        "the second round on, the first starts from what was given; none: never.",
+        description="When debaters search for evidence. once: in the first round, and they keep it; later: from "
+        "the second round on, the first starts from the given texts; none: never.",
     )
 
     keep_evidence: bool = Field(
         False,
-        description="On: with what it finds next, a debater keeps the evidence that its last answer cites. Off, as in "
-        "the papers: it reads what it finds in this round alone.",
+        description="On: a debater keeps the evidence cited in its last answer beside its new results. Off, as in "
+        "the papers: it reads only the results of this round.",
     )
     ask_person: tuple[Literal["queries", "evidence", "remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
-        """Who may have a model of its own."""
+        """The roles that may have a model of their own."""
         return {d.name for d in self.debaters} | RESERVED
 
     def thresholds(self) -> dict[str, float]:
-        """By score, the least that an answer needs for the debate to end; none where scores decide nothing."""
+        """By score, the least that an answer needs for the debate to end; empty if scores decide nothing."""
         return {}
 
 
 def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
-    """What the debaters use, and these further roles.
+    """The resources of the debaters and of further roles.
 
     Args:
-        settings: who debates, and how.
-        roles: who speaks beside the debaters.
+        settings: the debate's settings.
+        roles: further roles that speak.
         encoder: whether texts are compared by meaning.
     """
     sources = [name for d in settings.debaters for name in sources_of(d.model_dump())]
@@ -105,15 +105,15 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
 
 
 def rests_on_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
-    """Whether an answer is to follow from evidence: its debater looks for some, or was given some.
+    """Whether an answer must follow from evidence: its debater searches for some, or was given some.
 
-    On tasks of reasoning (`by_reasoning`), whose prompts ask for what debaters know as well, one that takes nothing
-    from its evidence is not.
+    On tasks of reasoning (`by_reasoning`), whose prompts also ask for the debaters' knowledge, an answer that takes
+    nothing from its evidence need not.
 
     Args:
         answer: a turn of the step ``respond``.
-        settings: who debates, and how.
-        task: what an answer is; None for one that is not of reasoning.
+        settings: the debate's settings.
+        task: the form of an answer; None if it is not a task of reasoning.
     """
     if task and by_reasoning(task) and answer.get("scores", {}).get("statements") == []:
         return False
@@ -122,11 +122,11 @@ def rests_on_evidence(answer: Turn, settings: DebaterSettings, task: Task | None
 
 
 def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
-    """Every debater goes into the next round, with its own and the others' last answers.
+    """Sends every debater into the next round, with its own and the others' last answers.
 
     Args:
         state: the debate.
-        settings: who debates, and how.
+        settings: the debate's settings.
     """
     last, why = answers_of(state["turns"]), why_another(state, settings)
     sends: list[Send] = []
@@ -142,8 +142,8 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
 
 
 def kept_evidence(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
-    """What a debater goes on with, beside what was given: all evidence of its last answer where it looks for nothing
-    more, what that answer cites where it keeps that, else nothing."""
+    """The evidence that a debater keeps, besides given texts: all evidence of its last answer if it does not search
+    again, the evidence cited in it if the setting keeps this, else none."""
     known = {piece["id"]: piece for piece in state["evidence"]}
     if own and settings.retrieval == "once":
         return {"evidence": [known[i] for i in own["evidence_ids"]], "retrieval": own.get("retrieval")}
@@ -154,12 +154,26 @@ def kept_evidence(state: DebateState, own: Turn | None, settings: DebaterSetting
 
 
 def why_another(state: DebateState, settings: DebaterSettings) -> str:
-    """Why there is another round, for those who look for evidence in it; nothing before the first."""
+    """Why there is another round, for debaters that search in it; empty before the first."""
     if not state["votes"]:
         return ""
-    agreed = agreed_answer(state["votes"]) is not None
-    low = low_scores(answers_of(state["turns"]), settings, state["task"]) if agreed else None
-    return show_why(state["votes"], low)
+    if agreed_answer(state["votes"]) is None:
+        return show_why(state["votes"], None)
+    answers = answers_of(state["turns"])
+    low = low_scores(answers, settings, state["task"])
+    unfaithful = {agent for agent, name, *_ in low if name == "faithfulness"}
+    return show_why(state["votes"], low, unsupported_statements(t for t in answers if t["agent"] in unfaithful))
+
+
+def unsupported_statements(answers: Iterable[Turn]) -> list[tuple[str, str]]:
+    """Each statement of these answers that does not follow from its evidence, with its debater."""
+    judged = ((turn["agent"], turn.get("scores", {})) for turn in answers)
+    return [
+        (agent, statement)
+        for agent, scores in judged
+        for statement, holds in zip(scores.get("statements", []), scores.get("supported", []), strict=True)
+        if not holds
+    ]
 
 
 def low_scores(
@@ -169,8 +183,8 @@ def low_scores(
 
     Args:
         answers: turns of the step ``respond``.
-        settings: who debates, and how.
-        task: what an answer is; None for one that is not of reasoning.
+        settings: the debate's settings.
+        task: the form of an answer; None if it is not a task of reasoning.
 
     Returns:
         Debater, score, its value and its threshold, in the order of the answers.
@@ -185,11 +199,11 @@ def low_scores(
 
 
 def unscored_answers(state: DebateState, *metrics: str) -> list[Send]:
-    """Every answer without scores goes to be scored, with the evidence that it was written from.
+    """Sends every answer without scores to scoring, with the evidence that it was written from.
 
     Args:
         state: the debate.
-        metrics: the nodes that score an answer, all at the same time.
+        metrics: the nodes that score an answer, in parallel.
     """
     known = {piece["id"]: piece for piece in state["evidence"]}
     shared = {key: state.get(key) for key in ("claim", "task", "settings", "metrics", "depth")}
@@ -202,7 +216,7 @@ def unscored_answers(state: DebateState, *metrics: str) -> list[Send]:
 
 
 def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query", "retrieve", "respond"]:
-    """Who looks for nothing in this round answers at once; without query formulation the claim is the query."""
+    """The first step: a debater without a search answers at once; without query formulation the claim is the query."""
     round = state["turns"][0]["round"]
     searching = {"every_round": True, "once": round <= 1, "later": round > 1, "none": False}[settings.retrieval]
     if not (searching and state["debater"]["retriever"]):
@@ -216,9 +230,9 @@ def debater_graph(
     """One debater's round: query, retrieval, answer.
 
     Args:
-        settings: the settings' class of the graph that it becomes a part of.
-        prompt: by which it answers.
-        name: the graph's.
+        settings: the settings' class of the enclosing graph.
+        prompt: the prompt of its answer.
+        name: the subgraph's name.
     """
     debater = DebateGraph(settings, DebaterState, output_schema=StepUpdate)
     debater.add_node("formulate_query", query_node())

@@ -1,4 +1,4 @@
-"""Who answers before a debate, and which debate is held if that does not settle it."""
+"""The agents that answer before a debate, and the debate that follows if they do not settle the claim."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Held = Literal[
     "group_debate",
     "neighbor_debate",
 ]
-"""Debates that a gate may stand before."""
+"""Debates that may follow a gate."""
 OWN = {
     "agents",
     "models",
@@ -38,7 +38,7 @@ OWN = {
     "robustness",
 }
 OWN |= {"budget", "max_cost", "max_calls", "max_seconds"}
-"""Settings of the gate that the debate has not: ceilings hold for both together."""
+"""Settings of the gate that the debate does not have: ceilings cover both together."""
 S = TypeVar("S", bound=Settings)
 
 
@@ -58,12 +58,12 @@ class GateSettings(EvidenceSettings):
         ),
         min_length=2,
         max_length=8,
-        description="Who answers independently: two or more, each with its own retriever or none.",
+        description="The agents that answer independently: two or more, each with its own retriever or none.",
     )
     query_formulation: bool = Field(True, description="Off: the claim itself is their query.")
-    retrieval: Literal["once", "none"] = Field("once", description="none: they look for nothing.")
+    retrieval: Literal["once", "none"] = Field("once", description="none: they do not search.")
     min_verified: int = Field(
-        1, ge=0, le=8, description="Fewest origins from which an answer that all give has a verified quote."
+        1, ge=0, le=8, description="Fewest origins with a verified quote for an answer on which all agree."
     )
     when: Literal["disputed", "never", "always"] = Field(
         "disputed",
@@ -73,21 +73,21 @@ class GateSettings(EvidenceSettings):
     debate: Held = Field("tool_mad", description="The system whose debate is held.")
     debate_settings: dict[str, Any] = Field(
         {},
-        description="Settings of that debate. Those that both have are as they are set here, unless they stand there.",
+        description="Settings of that debate. Settings that both have default to the gate's values.",
     )
     ask_person: tuple[Literal["queries", "evidence"], ...] = ask_person()
 
     def of_debate(self, kind: type[S]) -> S:
-        """The settings of the debate: what is set here of those that both have, then those meant for it alone.
+        """The settings of the debate: the gate's values for shared settings, overridden by those meant for the debate.
 
-        Its first round starts from the gate's evidence: who looks for evidence in every round does so from the second
-        on, and a pool that is filled once is that evidence.
+        Its first round starts from the gate's evidence: debaters that search in every round do so from the second
+        on, and a pool that is filled once consists of that evidence.
 
         Args:
-            kind: the debate's settings.
+            kind: the class of the debate's settings.
 
         Raises:
-            UserError: a setting that it does not have, or a value that it does not take.
+            UserError: an unknown setting, or an invalid value.
         """
         fields = type(self).model_fields
         both = fields.keys() & kind.model_fields.keys() - OWN
@@ -102,23 +102,23 @@ class GateSettings(EvidenceSettings):
 
 
 def gate_roles(settings: GateSettings, debate: Settings) -> set[str]:
-    """Who may have a model of its own, before the debate and in it.
+    """The roles that may have a model of their own, before the debate and in it.
 
     Raises:
-        ValueError: somebody of both has one name.
+        ValueError: a name is used in both.
     """
     own, others = {agent.name for agent in settings.agents}, debate.roles() or set()
     if twice := sorted(own & others):
-        raise ValueError(f"agents: {twice[0]!r} is somebody in {settings.debate}; give this one another name")
+        raise ValueError(f"agents: {twice[0]!r} is also a role in {settings.debate}; choose another name")
     return own | others | SHARED_ROLES
 
 
 def gate_needs(settings: GateSettings, debate: Needs) -> Needs:
-    """What the gate uses, and the debate if it may be held.
+    """The resources of the gate, and of the debate if it may follow.
 
     Args:
         settings: the gate's.
-        debate: what that uses.
+        debate: the debate's resources.
     """
     found = [name for agent in settings.agents for name in sources_of(agent.model_dump())]
     found += settings.standing_in(name for agent in settings.agents for name in agent.fallback)

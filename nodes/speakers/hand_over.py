@@ -1,4 +1,4 @@
-"""Who speaks, and what each speaker is handed: the `Send`s that conditional edges return."""
+"""Speakers and their inputs: builds the `Send`s that conditional edges return."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moot.retrievers.search import SCHOLARLY, resolve
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 SHARED_ROLES = {"equivalence", "source_summariser"}
-"""Roles that any system may have, where its task or its sources want them."""
+"""Roles that any system may have, if its task or its sources need them."""
 
 
 class Agent(BaseModel):
@@ -27,12 +27,12 @@ class Agent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Name = Field("", description="Its name, which is also its role in `models`; by default its number's.")
-    model: ModelName | ModelChoice | None = Field(None, description="Its model, where it differs from `model`.")
+    model: ModelName | ModelChoice | None = Field(None, description="Its model, if it differs from `model`.")
     seed: int | None = Field(
         None,
         ge=0,
         lt=2**31,
-        description="Its sampling seed, where the endpoint takes one: each of its calls has its own, from it.",
+        description="Its sampling seed, if the endpoint accepts one; each call's own seed is derived from it.",
     )
     parameters: float | None = Field(
         None,
@@ -43,14 +43,14 @@ class Agent(BaseModel):
         None, ge=1e6, description="Tokens that its model was pre-trained on (M), e.g. 1.5e13, as for `parameters`."
     )
     persona: str | None = Field(
-        None, min_length=1, max_length=1000, description="Whom it speaks as, e.g. a sceptical physician."
+        None, min_length=1, max_length=1000, description="The persona that it speaks as, e.g. a sceptical physician."
     )
 
 
 def numbered(prefix: str) -> Any:
-    """A validator for a list of speakers that names those without a name: ``prefix-1``, ...
+    """A validator that names the speakers of a list that have no name: ``prefix-1``, ...
 
-    A number stands for so many, and a text for one with the model of that name.
+    A number stands for that many speakers, and a text for a speaker with the model of that name.
     """
 
     def named(given: Any) -> Any:
@@ -68,16 +68,16 @@ def plainly(given: Any) -> list[Any]:
     """Speakers as mappings.
 
     Raises:
-        ValueError: they are no list.
+        ValueError: they are not a list.
     """
     if not isinstance(given, Sequence) or isinstance(given, str):
-        raise ValueError("a list is wanted, of objects or of models' names, or how many there are")
+        raise ValueError("expected a list of objects or of models' names, or a number")
     plain = [one.model_dump(exclude_unset=True) if isinstance(one, BaseModel) else one for one in given]
     return [{"model": one} if isinstance(one, str) else one for one in plain]
 
 
 def called(*names: str) -> Any:
-    """A validator for speakers whose names are given, in this order; a mapping may leave its name out."""
+    """A validator for speakers with fixed names, in this order; a mapping may leave its name out."""
 
     def named(given: Any) -> Any:
         plain = plainly(given)
@@ -91,14 +91,14 @@ def called(*names: str) -> Any:
 
 
 def named_once(names: Iterable[str], reserved: Iterable[str]) -> None:
-    """Checks that speakers have names of their own.
+    """Checks that speakers have unique names.
 
     Raises:
-        ValueError: two have the same, or one has the name of another role.
+        ValueError: two have the same name, or one has the name of another role.
     """
     names = list(names)
     if set(reserved) & set(names) or len(set(names)) < len(names):
-        raise ValueError(f"each needs a name of its own, and not {', '.join(sorted(reserved))}: {names}")
+        raise ValueError(f"each needs its own name, and not {', '.join(sorted(reserved))}: {names}")
 
 
 def needs_for(
@@ -108,12 +108,12 @@ def needs_for(
     *,
     encoder: bool = False,
 ) -> Needs:
-    """What these speakers use, and what these sources want beside them.
+    """The resources of these speakers and of these sources.
 
     Args:
         settings: the debate's.
-        speakers: each with its own model, where it has one.
-        sources: that are opened, by name.
+        speakers: each with its own model, if any.
+        sources: the sources to open, by name.
         encoder: whether texts are compared by meaning.
     """
     sources, roles = list(sources), dict(speakers)
@@ -133,15 +133,15 @@ def new_turn(
     phase: str = "primary",
     side: str | None = None,
 ) -> Turn:
-    """A turn that has just begun.
+    """A new turn.
 
     Args:
-        round: its number, from 1; 0 for what comes before.
-        agent: who takes it.
-        step: what is done in it.
-        number: counts, from 1, where an agent takes a step several times in a round.
-        phase: of a trial; else ``primary``.
-        side: for whom it is taken, in a trial.
+        round: its number, from 1; 0 before the first round.
+        agent: the agent that takes it.
+        step: the name of the step.
+        number: counts from 1 if an agent takes a step several times in a round.
+        phase: the phase of a trial; else ``primary``.
+        side: the side that it speaks for, in a trial.
     """
     turn: Turn = {"round": round, "phase": phase, "agent": agent, "step": step}
     turn |= {"role": agent, "side": side, "query": None, "evidence_ids": [], "scores": {}}
@@ -160,18 +160,18 @@ def hand_over(
     pool: Sequence[Evidence] = (),
     **more: Any,
 ) -> Send:
-    """One speaker goes to the node ``to`` with a new turn and what it may see.
+    """Builds the `Send` that runs one speaker's turn at node ``to``, with its input.
 
     Args:
         to: the node.
         state: the debate.
-        speaker: an element of the list that declares who speaks, as a mapping; at least its name.
-        turn: the turn that it takes.
-        opponents: others' answers that it sees.
+        speaker: the speaker's declaration as a mapping; at least its name.
+        turn: its new turn.
+        opponents: the other answers that it sees.
         own: its own last answer.
-        evidence: what it is shown; by default what was given with the claim.
-        pool: what it may select from, where it is not shown it.
-        more: what the node reads beyond that.
+        evidence: the evidence that it is shown; by default the texts given with the claim.
+        pool: the evidence that it may select from, if it is not shown.
+        more: further keys that the node reads.
     """
     evidence = given_in(state["evidence"]) if evidence is None else standing(evidence)
     heard = [*opponents, *([own] if own else [])]
@@ -194,14 +194,14 @@ def hand_over(
 
 
 def from_person(state: DebateState) -> dict[str, Any]:
-    """What speakers are handed of a person's reviews: what they are told, and the ids that were struck."""
+    """A person's instructions for speakers, and the ids that the person struck."""
     struck = [piece["id"] for piece in state["evidence"] if piece.get("struck")]
     told = show_person(state["turns"])
     return ({"told": told} if told else {}) | ({"struck": struck} if struck else {})
 
 
 def declared(speaker: BaseModel) -> dict[str, Any]:
-    """An element of the list that declares who speaks, as plain JSON; of its model only what was set."""
+    """A speaker's declaration as plain JSON; of its model only the options that were set."""
     model = getattr(speaker, "model", None)
     plain = speaker.model_dump(mode="json")
     return plain | ({"model": model.model_dump(exclude_unset=True)} if isinstance(model, BaseModel) else {})

@@ -1,4 +1,4 @@
-"""Debates over evidence that all share: the pool, and debaters who speak at once or in turn."""
+"""Debates over shared evidence: the pool, and debaters that speak in parallel or in turn."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from moot.retrievers.search import SCHOLARLY, resolve
 from pydantic import AfterValidator, Field
 
 POOL = "pool"
-"""Who fills the evidence that all share; its role turns queries into keywords where a source wants them."""
+"""The role that fills the shared evidence; it turns queries into keywords if a source needs them."""
 POOL_ROLES = {POOL, "judge", "summariser"} | SHARED_ROLES
-"""Roles that no debater over a shared pool may be called."""
+"""Roles whose names a debater over a shared pool may not have."""
 
 
 def _free_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
@@ -36,7 +36,7 @@ def _free_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
 
 
 class PoolDebateSettings(PoolSettings):
-    """Settings of debates over evidence that all debaters share."""
+    """Settings of debates over evidence shared by all debaters."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"judge"})
     """Who else speaks."""
@@ -45,21 +45,21 @@ class PoolDebateSettings(PoolSettings):
         (Agent(name="debater-1"), Agent(name="debater-2")),
         min_length=2,
         max_length=50,
-        description="Who debates: a list, or how many.",
+        description="The debaters: a list, or their number.",
     )
     max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
     ask_person: tuple[Literal["evidence", "remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
-        """Who may have a model of its own."""
+        """The roles that may have a model of their own."""
         return {d.name for d in self.debaters} | {POOL} | self.other_roles | SHARED_ROLES
 
 
 def pool_needs(settings: PoolDebateSettings) -> Needs:
-    """What a debate over shared evidence uses.
+    """The resources of a debate over shared evidence.
 
     Args:
-        settings: who debates, and how.
+        settings: the debate's settings.
     """
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(settings.other_roles)
     sources = settings.opened()
@@ -68,25 +68,25 @@ def pool_needs(settings: PoolDebateSettings) -> Needs:
 
 
 def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send:
-    """The sources that all share are searched for the claim itself, in the name of ``name``.
+    """Searches the shared sources for the claim itself, in a turn of ``name``.
 
     Args:
         state: the debate.
         settings: with the sources.
-        name: who asks.
+        name: the searching agent.
     """
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
     return hand_over("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[], found=state["evidence"])
 
 
 def latest(state: DebateState, names: Iterable[str]) -> list[Turn]:
-    """Each speaker's latest answer, in the order of the names; those who have not spoken yet are left out."""
+    """Each speaker's latest answer, in the order of the names, without those that have not spoken yet."""
     said = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # turns are in order
     return [said[name] for name in names if name in said]
 
 
 def spoken(state: DebateState, names: Sequence[str], round: int, also_before: bool) -> list[Turn]:
-    """Each speaker's latest answer; or all answers of a round and of the one before it, in their order."""
+    """Each speaker's latest answer; or all answers of a round and of the previous one, in order."""
     if not also_before:
         return latest(state, names)
     given = [t for t in state["turns"] if t["step"] == "respond" and t["agent"] in names]
@@ -94,12 +94,12 @@ def spoken(state: DebateState, names: Sequence[str], round: int, also_before: bo
 
 
 def next_up(turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int], bool]) -> tuple[int, list[str]]:
-    """The round, and who speaks next in it, all at the same time.
+    """The round and its next speakers, who speak in parallel.
 
     Args:
         turns: the debate so far.
         names: all speakers, in their order.
-        in_turn: whether those of a round speak one after the other.
+        in_turn: whether the speakers of a round speak one after the other.
     """
     last = answers_of(turns)
     spoken = {turn["agent"] for turn in last}
@@ -118,14 +118,14 @@ def talk(
     also_before: bool = False,
     **shown: Any,
 ) -> list[Send]:
-    """The debaters who speak next, each with its own and the others' latest answers.
+    """Sends the next debaters to the node, each with its own and the others' latest answers.
 
     Args:
         to: the node.
         state: the debate.
-        debaters: who debates.
-        in_turn: whether those of a round speak one after the other, and so hear what was said in it.
-        also_before: they hear what was said in it beside the answers of the round before, not in place of those.
+        debaters: the debaters.
+        in_turn: whether the speakers of a round speak one after the other, and so hear its earlier answers.
+        also_before: whether they hear these in addition to the answers of the previous round, not instead of them.
         shown: ``evidence`` or ``pool``.
     """
     names = [d.name for d in debaters]
@@ -141,10 +141,10 @@ def talk(
 
 
 def round_is_over(state: DebateState, settings: PoolDebateSettings) -> bool:
-    """Whether everybody has spoken in the last round.
+    """Whether all debaters have spoken in the last round.
 
     Args:
         state: the debate.
-        settings: who debates.
+        settings: the debate's settings.
     """
     return len(answers_of(state["turns"])) == len(settings.debaters)

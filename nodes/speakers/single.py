@@ -10,18 +10,18 @@ from moot.nodes.speakers.hand_over import SHARED_ROLES, hand_over, needs_for, ne
 from pydantic import Field
 
 AGENT = "agent-1"
-"""The one who speaks in a system of a single agent."""
+"""The name of the agent in a system with a single agent."""
 
 
 class SingleAgentSettings(Settings):
-    """Settings of systems with one agent that looks for nothing."""
+    """Settings of systems with one agent that does not search."""
 
     demonstrations: int = Field(
         0, ge=0, le=3, description="Worked examples before the question (2 or 3 for each kind of task)."
     )
 
     def roles(self) -> set[str]:
-        """Who may have a model of its own."""
+        """The roles that may have a model of their own."""
         return {AGENT} | SHARED_ROLES
 
 
@@ -29,12 +29,12 @@ class SingleReaderSettings(SourcesSettings):
     """Settings of systems with one agent that reads evidence."""
 
     def roles(self) -> set[str]:
-        """Who may have a model of its own."""
+        """The roles that may have a model of their own."""
         return {AGENT} | SHARED_ROLES
 
 
 def single_needs(settings: Settings) -> Needs:
-    """What a system with one agent uses.
+    """The resources of a system with one agent.
 
     Args:
         settings: the system's.
@@ -44,7 +44,7 @@ def single_needs(settings: Settings) -> Needs:
 
 
 def to_agent(state: DebateState) -> Send:
-    """The single agent answers, from all evidence that there is.
+    """Sends the single agent to answer, with all evidence.
 
     Args:
         state: the debate.

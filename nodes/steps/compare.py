@@ -1,4 +1,4 @@
-"""Consensus: which answers are the same, and what the conditional edges of a debate look at."""
+"""Consensus: groups of equal answers, the stop conditions of debates, and the record of a round."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from moot.nodes.texts.show import show_claim
 from moot.prompts import as_data
 
 METRICS = ("faithfulness", "answer_relevance", "consistency")
-"""Scores of answers that are averaged over a debate, where they were given."""
+"""Scores of answers that are averaged over a debate, if present."""
 EQUIVALENCE = "tasks/equivalence"
 """The prompt that compares answers."""
 IN_WORDS = ("short_answer", "expression")
@@ -30,10 +30,10 @@ IN_WORDS = ("short_answer", "expression")
 
 
 def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
-    """The debaters' answers of a round, by default of the last, in the order of the debaters.
+    """The debaters' answers of a round, by default of the last one, in the order of the debaters.
 
     Args:
-        turns: of the debate; those of the step ``respond`` are answers.
+        turns: the debate's turns; the step ``respond`` has the answers.
         round: its number.
     """
     given = [t for t in turns if t["step"] == "respond"]
@@ -42,12 +42,12 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
 
 
 def last_answers(turns: Sequence[Turn]) -> list[Turn]:
-    """As `answers_of`; those whom a ceiling left too little to ask in the last round stand by their last answers.
+    """The same as `answers_of`, but agents that a ceiling excluded from the last round keep their previous answers.
 
-    An agent's sample never stands for another one that was not asked.
+    A sample of an agent never replaces another sample.
 
     Args:
-        turns: of the debate.
+        turns: the debate's turns.
     """
 
     def who(turn: Turn) -> tuple[Any, ...]:
@@ -58,13 +58,13 @@ def last_answers(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def silence_of(turns: Sequence[Turn]) -> Outcome:
-    """What became of replies none of which could be used: their one outcome, or that they could not be parsed."""
+    """The outcome of unusable replies: their common one, or that they could not be parsed."""
     outcomes = {turn.get("outcome") for turn in turns} & set(get_args(Outcome)) - {"ok"}
     return outcomes.pop() if len(outcomes) == 1 else "unparsed"  # type: ignore[return-value]
 
 
 def agreed_answer(votes: Sequence[Vote]) -> str | None:
-    """The answer that all voters give, as the first of them put it; None where they differ, or any gave none.
+    """The answer of all voters, as the first one worded it; None if votes differ or one is missing.
 
     Args:
         votes: one for each agent.
@@ -75,7 +75,7 @@ def agreed_answer(votes: Sequence[Vote]) -> str | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What an equivalence check of two answers said; ``same`` is None where it gave no usable reply."""
+    """The result of an equivalence check of two answers; ``same`` is None without a usable reply."""
 
     first: str
     second: str
@@ -87,11 +87,11 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
     """Whether two answers mean the same (S0 C.2): one call.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
+        claim: the claim of the debate.
+        task: the form of an answer.
         first: an answer.
         second: another one.
-        model: who compares them.
+        model: the model that compares them.
 
     Raises:
         UserError, WorldError: the call failed.
@@ -109,19 +109,19 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
 async def group_answers(
     claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
 ) -> tuple[list[int | None], list[list[Comparison]]]:
-    """Which answers are the same: by their text, and where the task is open by the model's check after that.
+    """Groups equal answers: by their text, and for open tasks by the model's check after that.
 
-    Answers are taken in order, each compared with the first of every group, those checks at once. No answer joins a
-    group with a member that it surely differs from: "212 km" and "212 miles" are two groups, whoever says "212".
+    Answers are processed in order, each compared with the first of every group in parallel. No answer joins a
+    group with a member that certainly differs from it: "212 km" and "212 miles" are two groups, wherever "212" belongs.
 
     Args:
-        claim: what was asked.
-        task: what an answer is.
-        answers: one for each agent, None where it gave none.
-        model: who checks answers in words; without one only texts are compared.
+        claim: the claim of the debate.
+        task: the form of an answer.
+        answers: one for each agent, None if it gave none.
+        model: the model that checks answers in words; without one only texts are compared.
 
     Returns:
-        Each answer's group, numbered from 0, None where there is no answer; and the checks that each answer took.
+        Each answer's group, numbered from 0, None without an answer; and the checks made for each answer.
 
     Raises:
         UserError, WorldError: a call failed.
@@ -148,10 +148,10 @@ async def group_answers(
 
 
 def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
-    """Each debater's mean of each score over its rounds so far; null where none is known.
+    """Each debater's mean of each score over its rounds so far; null if none is known.
 
     Args:
-        turns: of the debate; those of the step ``respond`` have scores.
+        turns: the debate's turns; those of the step ``respond`` have scores.
     """
     given = [t for t in turns if t["step"] == "respond"]
     agents = list(dict.fromkeys(t["agent"] for t in given))
@@ -163,7 +163,7 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
 
 
 def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
-    """What is found after a round of a debate that goes on until all agree; round 0 are first answers."""
+    """The finding after a round of a debate that continues until all agree; round 0 has first answers."""
     if agreed_answer(votes) is None:
         return "disputed"
     return "agreed" if round > 0 else "first_answers"
@@ -175,15 +175,15 @@ def compare_node(
     finds: RoundReason | Callable[[Any], RoundReason | None] | None = None,
     until_agreed: bool | None = None,
 ) -> Node:
-    """Closes a round: its number, who answered what, whose answers are the same, and its record in ``round_log``.
+    """Closes a round: its number, its votes, the groups of equal answers, and its record in ``round_log``.
 
-    Reads: claim, task, turns. Answers in words whose texts differ are compared by the role ``equivalence``; what it
-    said is a turn of the agent whose answer it was about.
+    Reads: claim, task, turns. Different answers in words are compared by the role ``equivalence``; its
+    reply is a turn of the agent whose answer was compared.
 
     Args:
-        by_text: texts alone are compared; no model is asked then.
-        finds: what is found after a round, as far as no later step finds more, also from the settings; by default, or
-            if that is None, whether all agree or, unless ``until_agreed``, that every round is held.
+        by_text: whether only texts are compared, without a model.
+        finds: returns the round's finding, unless a later step finds more; may depend on the settings. By default, or
+            if it returns None, whether all agree or, unless ``until_agreed``, that every round is held.
         until_agreed: whether an agreement ends the debate; by default unless ``by_text``.
     """
 
@@ -199,14 +199,14 @@ def compare_node(
 
 
 async def closed_round(state: DebateState, run: Run, *, by_text: bool = False) -> dict[str, Any]:
-    """What `compare_node` writes, but for the round's record."""
+    """The writes of `compare_node` without the round's record."""
     spoken = last_answers(state["turns"])
     last = [t for t in spoken if t.get("outcome") != "failed"]
-    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # of those who were asked; a lone agent is one
+    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # of the agents that were called; one may be alone
     if len(last) < least:
         raise WorldError(
             f"Only {len(last)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; `min_agents` is "
-            f"{least}. See the warnings for why.",
+            f"{least}. See the warnings for the reasons.",
             kind="too_few_agents",
             retryable=True,
         )
@@ -241,8 +241,8 @@ def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None
     """Averages each debater's scores over its rounds. Reads: turns, and with ``stable`` votes and rounds.
 
     Args:
-        stable: whether the scores of the last round's answers hold, from the state and the settings, where they gate
-            an agreement: the round's record in ``round_log`` says it then.
+        stable: whether the scores of the last round's answers reach their thresholds (state, settings), if they gate
+            an agreement; the result goes into the round's record in ``round_log``.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None
 
 
 def agree_node(reason: Callable[[Any], StopReason]) -> Node:
-    """Ends the debate with the answer that the last round agrees on. Reads: votes.
+    """Ends the debate with the agreed answer of the last round. Reads: votes.
 
     Args:
         reason: the stop reason, from the settings.

@@ -1,4 +1,4 @@
-"""A gate before a debate: independent answers, and whether they settle the claim; and the debate if they do not."""
+"""A gate before a debate: independent answers, which may settle the claim; the debate follows if they do not."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from moot.retrievers.evidence import Evidence
 from moot.retrievers.origins import origins
 
 Inner = Callable[[Any], tuple[Any, Any]]
-"""From the settings, the graph of the debate that is held if the gate does not end it, and its settings."""
+"""Returns, from the settings, the graph and the settings of the debate that follows the gate."""
 ALIKE = (
     "one model at temperature 0 read the same evidence, so that their agreement says little. Give them other sources, "
     "other models, or a temperature."
 )
-"""What is to be said of readers who are hardly independent."""
+"""The warning for readers that are hardly independent."""
 HANDED = ("turns", "corpora", "calls", "warnings", "round_log", "debates", "graphs", "scores", "votes", "rounds")
 VERDICT = ("answer", "raw_verdict", "stop_reason", "error")
 CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
-"""What a debate hands to the one that it is held in."""
+"""The keys that the inner debate passes to the outer one."""
 
 
 def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
-    """All answer independently, before any debate, each from its own retrieval.
+    """All agents answer independently, before any debate, each from its own retrieval.
 
     Args:
         state: the debate.
-        settings: with those who answer.
+        settings: with the answering agents.
     """
     first = [
         (declared(one) | {"place": place}, new_turn(0, one.name, phase=GATE))
@@ -51,11 +51,11 @@ def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
 
 
 def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> list[str]:
-    """The origins of the evidence from which answers have a quote that was verified, each once. Blocking.
+    """The origins of the evidence from which answers have a verified quote, each once. Blocking.
 
     Args:
         answers: turns with citations.
-        evidence: what they cite.
+        evidence: the evidence that they cite.
     """
     cited = {c["evidence_id"] for turn in answers for c in turn.get("citations") or [] if c["verified"]}
     named = origins(evidence)
@@ -63,7 +63,7 @@ def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> l
 
 
 def alike(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
-    """Readers whose answers are hardly independent: one model at temperature 0 answered all from the same evidence.
+    """Readers whose answers are hardly independent: one model at temperature 0 with the same evidence.
 
     Args:
         answers: their turns.
@@ -81,16 +81,16 @@ def alike(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
 
 
 def taken(calls: Sequence[Call]) -> dict[str, int]:
-    """Calls and their tokens."""
+    """The number of calls and their tokens."""
     return {"calls": len(calls), "tokens": tokens_of(calls)}
 
 
 def gate_node() -> Node:
-    """Closes the gate's answers: who answered what, whether all are the same, and from how many origins they quote.
+    """Closes the gate's answers: the votes, whether all are the same, and the number of origins that they quote.
 
-    Reads: claim, task, turns, evidence, calls, metrics. ``gate`` of the debate's ``metrics`` says what it saw: the
+    Reads: claim, task, turns, evidence, calls, metrics. ``gate`` of the debate's ``metrics`` is its record: the
     ``answers``, the one that all ``agreed`` on, the ``origins`` of verified quotes for it, whether it ``passed``, and
-    what it took (``spent``).
+    its cost (``spent``).
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -116,12 +116,12 @@ def gate_node() -> Node:
 
 
 def gate_alone(state: DebateState, settings: Any) -> StopReason:
-    """Why the gate's answers decide although they do not pass."""
+    """Why the gate's answers decide although they did not pass."""
     return "budget_exhausted" if is_spent(state) else "single_pass"
 
 
 def asked_again(state: DebateState) -> dict[str, Any]:
-    """What an open debate was asked, as another one is asked it."""
+    """The input of an open debate, as the input of another one."""
     task: Task = state["task"]
     asked: dict[str, Any] = {"claim": state["claim"], "task": task["name"]}
     if task["name"] == "labels":
@@ -132,19 +132,19 @@ def asked_again(state: DebateState) -> dict[str, Any]:
 
 
 def with_settings(decision: Decision, own: Any) -> Decision:
-    """The decision, whose prompt is filled by the settings of its own debate."""
+    """The decision, with a prompt filled by the settings of its own debate."""
     fill = decision.values
     return replace(decision, values=lambda state, settings: fill(state, own)) if fill else decision
 
 
 def debate_node(inner: Inner, held: Callable[[Any], bool]) -> Node:
-    """Holds another system's debate on all evidence that there is, and takes its verdict over.
+    """Runs another system's debate on all evidence so far, and takes over its verdict.
 
-    Reads: claim, task, evidence, depth, metrics. What it took is ``debate`` of the gate's metrics.
+    Reads: claim, task, evidence, depth, metrics. Its cost is ``debate`` in the gate's metrics.
 
     Args:
         inner: the debate.
-        held: from the settings, whether it may be held at all.
+        held: from the settings, whether it may be run at all.
     """
 
     def decides(settings: Any) -> Mapping[str | None, Decision]:
@@ -159,10 +159,10 @@ def debate_node(inner: Inner, held: Callable[[Any], bool]) -> Node:
         run.ceilings.hand_on()
         with handed_on(state["evidence"]):
             document: dict[str, Any] = await graph.ainvoke(asked_again(state), context=settings)
-        run.session.document = None  # the debate that it is held in goes on
+        run.session.document = None  # the outer debate continues
         saw = {**state["metrics"]["gate"], "debate": {"graph": document["graph"], **taken(document["calls"])}}
         update = {key: document[key] for key in (*HANDED, *VERDICT)}
-        if set(document["confidence_parts"] or {}) - {"answer_share"}:  # else it is found from the answers of both
+        if set(document["confidence_parts"] or {}) - {"answer_share"}:  # else it is computed from the answers of both
             update |= {key: document[key] for key in CONFIDENCE}
         return update | {
             "evidence": taken_back(document["evidence"]),

@@ -1,4 +1,4 @@
-"""Reading each origin of evidence by itself, and a vote of the origins (after ReliabilityRAG, arXiv:2509.23519)."""
+"""Answers from each origin of evidence alone, and a vote of the origins (after ReliabilityRAG, arXiv:2509.23519)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from moot.retrievers.origins import origins
 from typing_extensions import TypedDict
 
 FEWEST = 2
-"""Origins that an answer needs if another origin contradicts it."""
+"""Fewest origins for an answer that another origin contradicts."""
 
 
 class OriginRead(TypedDict):
-    """An origin of evidence: its name, the best rank at which a piece of it was found (from 1), and the pieces."""
+    """An origin of evidence: its name, the best rank of its pieces (from 1), and the pieces."""
 
     origin: str
     rank: int
@@ -35,10 +35,10 @@ class OriginRead(TypedDict):
 
 
 def by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
-    """Evidence by its origin, best rank first. Blocking.
+    """Groups evidence by its origin, best rank first. Blocking.
 
     Args:
-        evidence: in its order; what no search found has its place as its rank.
+        evidence: in order; pieces that no search found have their position as rank.
     """
     pieces = standing(evidence)
     named = origins(pieces)
@@ -52,9 +52,9 @@ def by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
 
 
 def group_origins_node() -> Node:
-    """Groups the evidence by origin; of more than ``max_origins`` the best are read, and a warning names the others.
+    """Groups the evidence by origin; keeps the ``max_origins`` best, and warns of the others.
 
-    Reads: evidence, metrics. They are ``origins`` of the debate's ``metrics``.
+    Reads: evidence, metrics. The groups are ``origins`` of the debate's ``metrics``.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def group_origins_node() -> Node:
 
 
 def to_origins(state: DebateState) -> list[Send] | Send:
-    """Each origin is read by itself, all at the same time; without evidence, the agent answers without."""
+    """Sends each origin to its own reader, in parallel; without evidence, the agent answers without."""
     known = {piece["id"]: piece for piece in state["evidence"]}
     return [
         hand_over(
@@ -84,12 +84,12 @@ def to_origins(state: DebateState) -> list[Send] | Send:
 
 
 def from_one_origin(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """What the prompt says to those who read one origin: what it leaves open stays open, in whichever task."""
+    """The lines of the prompt for readers of one origin: they leave open whatever their evidence leaves open."""
     if not state["evidence"]:
         return {"untold": ""}
     task = state["task"]
     words = {"grounds": "the evidence in front of you", "reasons": BORNE_OUT.format(subject=task["subject"])}
-    if task["kind"] == "short_answer":  # the rules of such an answer say how
+    if task["kind"] == "short_answer":  # such an answer's own rules say how
         return words | {"untold": "- Leave open what this evidence leaves open. Do not guess."}
     label = unsettled_label(task)
     said = f"`answer` is {label}" if label else f"`answer` is, in these very words: {UNTOLD}"
@@ -97,18 +97,18 @@ def from_one_origin(state: DebaterState, settings: Any) -> Mapping[str, str]:
 
 
 def tells(task: Task, vote: Vote) -> bool:
-    """Whether an origin tells an answer: not that it settles nothing."""
+    """Whether an origin's answer settles anything."""
     return vote["answer"] not in (None, UNTOLD, unsettled_label(task))
 
 
 def weighed(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]) -> list[Vote]:
-    """Answers of origins as votes, each with the reciprocal of its origin's best rank as its weight.
+    """Answers of origins as votes; the weight is the reciprocal of the origin's best rank.
 
-    What tells nothing contradicts nothing, and does not count beside what does; if no origin tells anything, that is
-    what they agree on.
+    Origins without an answer contradict nothing, and do not count beside the others; if no origin has one, this is
+    their agreed result.
 
     Args:
-        task: what an answer is.
+        task: the form of an answer.
         votes: numbered by the origins.
         read: the origins.
     """

@@ -1,4 +1,4 @@
-"""Judging: a last answer from the whole debate."""
+"""Judging: a final answer from the whole debate."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ async def judge(
     """The judge's answer (S1 III-D).
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
+        claim: the claim of the debate.
+        task: the form of an answer.
         history: the debaters' answers of all rounds.
-        evidence: everything that they found or were given.
-        model: who judges.
-        scores: each debater's averages; None where they are kept from the judge.
+        evidence: all evidence that they found or were given.
+        model: the judge's model.
+        scores: each debater's averages; None if the judge must not see them.
         verified_quotes: as for `respond`.
         known: as for `respond`.
         prompt: the prompt's name.
@@ -80,9 +80,9 @@ async def judge(
 def judge_node(prompt: str = PROMPT) -> Node:
     """Adds the judge's turn, its answer and the stop reason.
 
-    Reads: claim, task, turns, evidence, and where they are there scores, rounds, budget, calls. Where no debater ever
-    gave an answer there is nothing to judge, unless a ceiling left too little to ask them all: then the claim alone is.
-    Where the judge gives none there is no verdict: the debate fails.
+    Reads: claim, task, turns, evidence, and if present scores, rounds, budget, calls. If no debater ever
+    gave an answer, the debate fails, unless a ceiling left too little to call all of them: then the judge answers from
+    the claim alone. The debate also fails without an answer of the judge.
 
     Args:
         prompt: the prompt's name.
@@ -93,7 +93,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
         if all(t.get("answer") is None for t in history) and not any(map(was_cut, history)):
             raise ReplyError(
                 "No debater gave a usable answer in any round, so there is nothing to judge. "
-                "Try another model, or another `structured_output`.",
+                "Try another model, or another value of `structured_output`.",
                 silence_of(history),
             )
         speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})

@@ -34,16 +34,16 @@ async def moderate(
     evidence: Sequence[Evidence] = (),
     prompt: str = PROMPT,
 ) -> ModeratorReply:
-    """The answer that a moderator prefers after a round, or none (Liang et al., arXiv:2305.19118): one call.
+    """The answer that a moderator prefers after a round, if any (Liang et al., arXiv:2305.19118): one call.
 
-    It is shown what was given with the claim among ``evidence``.
+    It is shown the given texts among ``evidence``.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
-        answers: the round's, in the order in which they were given.
-        model: who moderates.
-        evidence: what there is; of that the moderator is shown what was given with the claim.
+        claim: the claim of the debate.
+        task: the form of an answer.
+        answers: the round's answers, in their order.
+        model: the moderator's model.
+        evidence: all evidence; the moderator is shown the texts given with the claim.
         prompt: the prompt's name.
 
     Raises:
@@ -56,9 +56,9 @@ async def moderate(
 
 
 def moderate_node(prompt: str = PROMPT) -> Node:
-    """Adds the moderator's turn, and the answer where it prefers one.
+    """Adds the moderator's turn, and the answer if it prefers one.
 
-    Reads: claim, task, turns, rounds, evidence. Without a usable reply, or any, no answer is preferred, and the debate
+    Reads: claim, task, turns, rounds, evidence. Without a usable reply no answer is preferred, and the debate
     goes on.
 
     Args:

@@ -1,7 +1,7 @@
-"""A person in the loop: moments at which a debate waits, shows what it is about to go on with, and takes a reply.
+"""A person in the loop: the moments at which a debate waits, shows its next step, and takes a person's reply.
 
-The setting ``ask_person`` names the moments; at others a debate goes past. Each has a node of its own that calls no
-model, as LangGraph runs a node again from its start when it is resumed.
+The setting ``ask_person`` names the moments; the debate skips the others. Each has its own node that calls no
+model, because LangGraph runs a node again from its start when it is resumed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from moot.retrievers.evidence import standing
 
 State = DebateState | DebaterState | TrialState
 Written = tuple[dict[str, Any], dict[str, Any]]
-"""What a reply adds to the person's turn, and what else it has written."""
+"""The fields that a reply adds to the person's turn, and its other state updates."""
 
 
 def check_resumable(settings: Any) -> None:
-    """Sees that a debate which is to wait for a person can be resumed.
+    """Checks that a debate that may wait for a person can be resumed.
 
     Raises:
         UserError: it runs without a checkpointer.
@@ -39,7 +39,7 @@ def check_resumable(settings: Any) -> None:
     if not getattr(settings, "ask_person", ()) or get_config()["configurable"].get("__pregel_checkpointer"):
         return
     raise UserError(
-        "`ask_person` needs a checkpointer, which keeps the debate while it waits: compile the graph with one "
+        "`ask_person` needs a checkpointer, which stores the debate while it waits: compile the graph with one "
         "(`graph.builder.compile(checkpointer=InMemorySaver())`) and name a thread, or use `moot verify --ask`, or a "
         "thread of the server.",
         kind="no_checkpointer",
@@ -47,18 +47,18 @@ def check_resumable(settings: Any) -> None:
 
 
 def person_node(moment: Moment, *, phase: str | None = None) -> Node:
-    """Lets a person review what comes next, where the setting ``ask_person`` names the moment.
+    """Lets a person review the next step, if the setting ``ask_person`` names the moment.
 
-    The interrupt's value is ``{"kind", "about", "proposed"}``, with ``problem`` where the last reply could not be used:
-    then it is asked for again. The reply: true, null or ``{"accept": true}`` to go on as proposed, else by moment
+    The interrupt's value is ``{"kind", "about", "proposed"}``, with ``problem`` if the last reply was unusable:
+    then the debate asks again. The reply: true, null or ``{"accept": true}`` to go on as proposed, else by moment
     ``{"queries": {name: query}}``, ``{"premises": [...]}``, ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}``
-    or ``{"question": text}``. What the person did is a turn of the agent ``person``.
+    or ``{"question": text}``. The review is a turn of the agent ``person``.
 
-    Reads: turns, evidence, and what is reviewed: debater, answer, raw_verdict.
+    Reads: turns, evidence, and the subject of the review: debater, answer, raw_verdict.
 
     Args:
-        moment: what is reviewed.
-        phase: the phase of a trial, where its state does not say it.
+        moment: the moment of the review.
+        phase: the phase of a trial, if its state does not have it.
     """
     proposal, take = MOMENTS[moment]
 
@@ -83,7 +83,7 @@ def person_node(moment: Moment, *, phase: str | None = None) -> Node:
 
 
 async def replied(moment: Moment, about: str, proposed: Mapping[str, Any]) -> PersonReply:
-    """A person's reply that can be used; after any other the debate waits again."""
+    """A person's valid reply; after an invalid one the debate waits again."""
     value: dict[str, Any] = {"kind": moment, "about": about, "proposed": dict(proposed)}
     problem: dict[str, str] = {}
     while True:
@@ -95,7 +95,7 @@ async def replied(moment: Moment, about: str, proposed: Mapping[str, Any]) -> Pe
 
 
 def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
-    """The turn of a person, in the round that was last; numbered by the debater whose work it is about, or counted."""
+    """The turn of a person in the last round; numbered by the debater under review, or counted."""
     turns, step = state["turns"], f"review_{moment}"
     phase = phase or state.get("phase") or (turns[0]["phase"] if turns else "primary")  # type: ignore[assignment]
     round = max((turn["round"] for turn in turns if turn["phase"] == phase), default=0)
@@ -106,7 +106,7 @@ def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
 
 
 def about_it(state: State, moment: Moment, turn: Turn) -> str:
-    """What is asked of a person, in a sentence."""
+    """The question to a person, in a sentence."""
     who = state.get("debater", {}).get("name")  # type: ignore[attr-defined]
     phase = turn["phase"] if turn["phase"] in ("primary", "switched") and "phase" in state else None
     parts = (f"round {turn['round']}" if turn["round"] else None, f"{phase} debate" if phase else None, who)
@@ -115,13 +115,13 @@ def about_it(state: State, moment: Moment, turn: Turn) -> str:
 
 
 ABOUT: dict[Moment, str] = {
-    "queries": "What will be searched for. Accept it, or put other queries in place of these.",
-    "premises": "What the claim rests on; evidence is looked for by each. Accept it, or list other premises.",
-    "evidence": "The evidence that was found. Accept it, strike pieces by their ids, or add texts.",
-    "remark": "Another round begins. Accept, or make a remark that all who debate have to answer.",
-    "verdict": "The draft of the verdict. Accept it, or ask a question: it is then decided anew.",
+    "queries": "The next queries. Accept them, or replace them.",
+    "premises": "The premises of the claim; each guides a search for evidence. Accept them, or list other premises.",
+    "evidence": "The evidence found. Accept it, strike pieces, or add texts.",
+    "remark": "Another round starts. Accept, or make a remark that all debaters must answer.",
+    "verdict": "The draft of the verdict. Accept it, or ask a question: the verdict is then decided again.",
 }
-"""What is asked of a person at each moment."""
+"""The question to a person at each moment."""
 
 
 # --- what is shown, and what a reply changes --------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def _evidence(state: State, struck: set[str]) -> dict[str, Any]:
 
 
 def _take_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
-    """Struck pieces are marked, not lost; added ones are evidence like any other, in the person's name."""
+    """Struck pieces are marked, not deleted; added ones become evidence in the person's name."""
     asked = Added.model_validate(reply.model_dump())
     struck: list[Evidence] = [{**p, "struck": True} for p in state["evidence"] if p["id"] in asked.strike]
     added = asked.pieces(max((turn["round"] for turn in state["turns"]), default=0))
@@ -144,7 +144,7 @@ def _take_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any]
 
 
 def struck_before(state: State) -> dict[str, Any]:
-    """Pieces that a person struck earlier and that were found again; they stay struck."""
+    """Pieces that a person struck earlier and that a search found again; they stay struck."""
     earlier = set(state.get("debater", {}).get("struck", ()))  # type: ignore[attr-defined]
     again: list[Evidence] = [{**piece, "struck": True} for piece in state["evidence"] if piece["id"] in earlier]
     return {"evidence": again} if again else {}
@@ -165,11 +165,11 @@ def _take_queries(state: State, reply: PersonReply, proposed: Mapping[str, Any])
 
 
 STANCES = {"supporting_query": "plaintiff", "challenging_query": "defense"}
-"""The fields of a negotiator's turn, and whose queries they hold."""
+"""The query fields of a negotiator's turn, and the sides they belong to."""
 
 
 def _asking(state: State) -> Turn:
-    """The turn that holds what will be searched."""
+    """The turn that contains the next queries."""
     turns = state["turns"]
     return next((turn for turn in turns if turn["step"] == "stance_queries"), turns[0])
 
@@ -190,7 +190,7 @@ def _mined(state: State) -> Turn:
 
 
 def _answers(state: State, struck: set[str]) -> dict[str, Any]:
-    """What was said in the last round."""
+    """The answers of the last round."""
     last = max((turn["round"] for turn in state["turns"]), default=0)
     said = [
         (t["agent"], t.get("answer"), t.get("rationale") or t.get("argument")) for t in state["turns"] if _said(t, last)
@@ -224,7 +224,7 @@ MOMENTS: dict[Moment, tuple[Propose, Take]] = {
     "remark": (_answers, _take_remark),
     "verdict": (_verdict, _take_verdict),
 }
-"""What is shown at each moment, and what becomes of the reply."""
+"""The proposal shown at each moment, and the handler of the reply."""
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------
@@ -233,15 +233,15 @@ MOMENTS: dict[Moment, tuple[Propose, Take]] = {
 def remark_first(
     edge: Callable[..., Any], to: str = "hear_remark", rounds: Collection[str] = ()
 ) -> Callable[[Any, Any], Any]:
-    """The same router by way of a node, where it leads into another round and a person is to be asked for a remark.
+    """Wraps a router: if it leads into another round and a person may remark, it goes to ``to`` first.
 
     Args:
-        edge: a router: sends those who speak next, or names a node, from the state and the settings.
+        edge: a router: returns `Send`s of the next speakers, or a node's name, from the state and the settings.
         to: the node, a `person_node` of the moment ``remark``.
-        rounds: the nodes that a round begins with, if the router may name one in place of sending speakers to it.
+        rounds: the first nodes of a round, if the router may name one instead of sending speakers to it.
 
     Raises:
-        ValueError: the router takes anything else.
+        ValueError: the router takes other arguments.
     """
     ask = plain_router(edge)
 
@@ -254,7 +254,7 @@ def remark_first(
 
 
 def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -> bool:
-    """Whether speakers are sent into a round that nobody has spoken in yet, or a node is named that begins one."""
+    """Whether a route starts a new round: it sends speakers into one without turns, or names a node that starts one."""
     last = max((turn["round"] for turn in turns), default=0)
     return any(
         to.arg["turns"][0]["round"] > last if isinstance(to, Send) else to in rounds
@@ -263,11 +263,11 @@ def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -
 
 
 def question_or(to: str, end: str = "close") -> Callable[[DebateState], str]:
-    """A conditional edge after a verdict's review: where there is a question, back to whoever decides.
+    """A conditional edge after a verdict's review: with a question, back to the node that decides.
 
     Args:
         to: the node that decides.
-        end: the node where a verdict that stands goes.
+        end: the node after an accepted verdict.
     """
 
     def answered(state: DebateState) -> str:

@@ -1,4 +1,4 @@
-"""What a person may reply at each moment: plain JSON from whoever resumes a debate, and so checked."""
+"""Schemas of a person's replies at each moment: plain JSON from an outside client, and so validated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Said = Annotated[str, StringConstraints(max_length=4000), AfterValidator(_someth
 
 
 class PersonReply(BaseModel):
-    """A reply: go on as proposed, or what is to change."""
+    """A reply: accept the proposal, or change it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,30 +35,30 @@ class PersonReply(BaseModel):
     def _one_of_both(self) -> PersonReply:
         changes = {name for name in self.model_fields_set - {"accept"} if getattr(self, name)}
         if bool(changes) == bool(self.accept):
-            raise ValueError("either accept, or say what is to change")
+            raise ValueError("either accept, or name changes")
         return self
 
 
 class Queries(PersonReply):
-    """Other queries, by whose they are."""
+    """Replacement queries, by the name of their owner."""
 
     queries: dict[str, Line] = {}
 
 
 class Premises(PersonReply):
-    """Premises in place of those that are proposed."""
+    """Premises that replace the proposed ones."""
 
     premises: Annotated[list[Line], Field(min_length=1, max_length=50)] | None = None
 
 
 class Added(PersonReply):
-    """Pieces that are struck, by their ids, and texts that are added."""
+    """Ids of struck pieces, and added texts."""
 
     strike: list[str] = Field([], max_length=1000)
     add: list[GivenText] = Field([], max_length=MOST_GIVEN)
 
     def pieces(self, round: int) -> list[Evidence]:
-        """The added texts as evidence that a person gave in a round. Blocking."""
+        """The added texts as evidence from a person in a round. Blocking."""
         given = check_given(list(self.add))
         return [
             {**piece, "retrievals": [{**piece["retrievals"][0], "round": round, "agent": PERSON}]} for piece in given
@@ -66,13 +66,13 @@ class Added(PersonReply):
 
 
 class Remark(PersonReply):
-    """What those who debate have to answer."""
+    """A remark that the debaters must answer."""
 
     remark: Said | None = None
 
 
 class Question(PersonReply):
-    """What is asked of whoever decides."""
+    """A question to the role that decides."""
 
     question: Said | None = None
 
@@ -84,30 +84,30 @@ REPLIES: dict[Moment, type[PersonReply]] = {
     "remark": Remark,
     "verdict": Question,
 }
-"""What may be replied at each moment."""
+"""The schema of a reply at each moment."""
 
 
 def check_person_reply(moment: Moment, given: Any, proposed: Mapping[str, Any]) -> PersonReply:
-    """A reply that fits what was proposed. Blocking.
+    """Validates a reply against the proposal. Blocking.
 
     Args:
-        moment: what is reviewed.
-        given: what the debate was resumed with; true and null accept.
-        proposed: what was shown.
+        moment: the moment of the review.
+        given: the value that the debate was resumed with; true and null accept.
+        proposed: the proposal.
 
     Raises:
-        UserError: it is something else.
+        UserError: the reply is invalid.
     """
     try:
         reply = REPLIES[moment].model_validate({"accept": True} if given is True or given is None else given)
     except ValidationError as error:
         raise _refused(moment, _problem(error.errors(include_url=False)[0])) from error
     if isinstance(reply, Queries) and (unknown := sorted(set(reply.queries) - set(proposed["queries"]))):
-        raise _refused(moment, f"nobody called {unknown[0]!r} has a query here")
+        raise _refused(moment, f"there is no query of {unknown[0]!r} here")
     if isinstance(reply, Added):
         known = {piece["id"] for piece in proposed["evidence"]}
         if strange := [id for id in reply.strike if id not in known]:
-            raise _refused(moment, f"no piece of what is shown has the id {strange[0][:80]!r}")
+            raise _refused(moment, f"none of the pieces shown has the id {strange[0][:80]!r}")
         if any(text.get("id") for text in reply.add):
             raise _refused(moment, "an added text has no `id`: it gets one")
         reply.pieces(0)
@@ -126,12 +126,12 @@ SHAPES: dict[Moment, str] = {
     "remark": '{"remark": text}',
     "verdict": '{"question": text}',
 }
-"""A reply that changes something, at each moment."""
+"""The form of a reply with changes, at each moment."""
 
 
 def _refused(moment: Moment, problem: str) -> UserError:
     said = problem.replace("Value error, ", "")
     return UserError(
-        f'The reply cannot be used: {said}. It is {{"accept": true}} to go on as proposed, or {SHAPES[moment]}.',
+        f'The reply cannot be used: {said}. It must be {{"accept": true}} to accept the proposal, or {SHAPES[moment]}.',
         kind="invalid_reply",
     )

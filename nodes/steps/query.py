@@ -16,11 +16,14 @@ from moot.nodes.texts.replies import QueryReply
 from moot.nodes.texts.show import show_claim, show_opponents
 from moot.nodes.texts.task import make_task, wording
 from moot.prompts import as_data
-from moot.retrievers.search import ABOUT, resolve
+from moot.retrievers.search import about_source
 
 PROMPT = "tool_mad/query"
 
-LAST_QUERY = "Your last query; ask for something new rather than for this again:"
+LAST_QUERY = (
+    "Your last query; do not repeat it. What it found may not be shown to you again, so let this one find what you "
+    "still need of that, too:"
+)
 
 
 async def formulate_query(
@@ -37,12 +40,12 @@ async def formulate_query(
     """One search query for a claim.
 
     Args:
-        claim: what is debated.
-        model: who formulates it.
-        task: what an answer is; by default FEVER's labels.
-        tool: what will be searched, in a few words.
+        claim: the claim of the debate.
+        model: the model that writes it.
+        task: the form of an answer; by default FEVER's labels.
+        tool: the source, in a few words.
         opponents: the other debaters' last answers.
-        why: why there is another round, as `show_why` says it.
+        why: the reason for another round, from `show_why`.
         previous_query: the last query of the same debater.
         prompt: the prompt's name.
 
@@ -66,8 +69,8 @@ async def formulate_query(
 def query_node(prompt: str = PROMPT) -> Node:
     """Writes the debater's query into its turn.
 
-    Reads: claim, debater, opponents, previous_query, and where it is there why. Where the model gives no usable query,
-    the claim itself is searched, and a warning says so.
+    Reads: claim, debater, opponents, previous_query, and if present why. If the model returns no usable query,
+    the claim itself is searched, with a warning.
 
     Args:
         prompt: the prompt's name.
@@ -78,7 +81,7 @@ def query_node(prompt: str = PROMPT) -> Node:
         speaker = await run.speaker_of(debater)
 
         def about(source: str) -> str:
-            return ABOUT[resolve(source, run.settings.keyless_web)[0]]
+            return about_source(source, run.settings.keyless_web)
 
         try:
             query = await formulate_query(

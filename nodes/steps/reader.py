@@ -1,4 +1,4 @@
-"""A finished debate summed up for readers: three sentences that rest on checked quotes, and a stance for each quote."""
+"""A summary of a finished debate for readers: three sentences based on checked quotes, and a stance for each quote."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from typing_extensions import TypedDict
 SUMMARY = "reader/summary"
 """The prompt."""
 MOST_QUOTES = 40
-"""Quotes that are shown; those of the verdict come first."""
+"""Most quotes that are shown; those of the verdict come first."""
 MOST_SAID = 6
-"""Sentences, and phrases of a list, that are taken of a reply."""
+"""Most sentences, and phrases of a list, taken from a reply."""
 FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 GROUPED = re.compile(r"(?<=\d)[,\s](?=\d{3}(?!\d))")
-"""What stands between thousands."""
+"""Separators of thousands."""
 
 
 class Sentence(Reply):
@@ -58,13 +58,13 @@ class ReaderReply(Reply):
 
 
 class ReaderInput(TypedDict):
-    """A result document whose quotes were checked."""
+    """A result document with checked quotes."""
 
     document: dict[str, Any]
 
 
 class ReaderState(ReaderInput):
-    """What the steps read and write: ``reply`` is what the model said, ``quotes`` those that it was shown, in order."""
+    """The state of the steps: ``reply`` is the model's reply, ``quotes`` the quotes that it was shown, in order."""
 
     quotes: NotRequired[list[CheckedQuote]]
     reply: NotRequired[dict[str, Any] | None]
@@ -76,8 +76,8 @@ class ReaderState(ReaderInput):
 
 
 def checked_quotes(document: Mapping[str, Any]) -> list[CheckedQuote]:
-    """What was quoted in a debate and stands in its source, what the verdict cites first; what a longer quote holds is
-    part of that.
+    """The verified quotes of a debate, the verdict's first; a quote contained in a longer one is part of the longer
+    one.
 
     Args:
         document: a result document.
@@ -99,12 +99,12 @@ def checked_quotes(document: Mapping[str, Any]) -> list[CheckedQuote]:
 async def summarise_debate(
     document: Mapping[str, Any], quotes: Sequence[CheckedQuote], model: Speaker | BaseChatModel, prompt: str = SUMMARY
 ) -> ReaderReply:
-    """A finished debate for readers, by a model: one call.
+    """A summary of a finished debate for readers, by a model: one call.
 
     Args:
-        document: a debate that came to a verdict.
-        quotes: the checked quotes that it is shown, as `checked_quotes` gives them.
-        model: who writes.
+        document: a debate with a verdict.
+        quotes: the quotes that the model is shown, from `checked_quotes`.
+        model: the model that writes it.
         prompt: the prompt's name.
 
     Raises:
@@ -114,11 +114,11 @@ async def summarise_debate(
 
 
 def shown(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[str, str]:
-    """What fills the prompt.
+    """The values of the prompt's placeholders.
 
     Args:
-        document: a debate that came to a verdict.
-        quotes: the checked quotes that it is shown.
+        document: a debate with a verdict.
+        quotes: the checked quotes that the model is shown.
     """
     task, pieces = document["task"], {piece["id"]: piece for piece in document["evidence"]}
     numbered = (
@@ -145,10 +145,10 @@ def shown(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[s
 
 
 def differing(document: Mapping[str, Any]) -> list[Turn]:
-    """The answers that are not the verdict: of labels in any round, of answers in words the last ones of each.
+    """The answers other than the verdict: labels from any round, answers in words only from each agent's last turn.
 
     Args:
-        document: a debate that came to a verdict.
+        document: a debate with a verdict.
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer") is not None]
     if document["task"]["kind"] == "labels":
@@ -159,15 +159,15 @@ def differing(document: Mapping[str, Any]) -> list[Turn]:
 
 
 def resting(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: ReaderReply) -> ReaderSummary:
-    """What of a reply rests on checked quotes.
+    """The parts of a reply that checked quotes support.
 
-    A sentence does if it names at least one of the quotes that were shown, none that was not, and if each of its
-    figures stands in the passages of those, the claim or its date. Of a quote the first stance holds.
+    A sentence is supported if it names at least one of the quotes shown, no others, and if each of its
+    figures is in the passages of those, the claim or its date. If a quote has several stances, the first counts.
 
     Args:
         document: the debate.
-        quotes: those that were shown, by their numbers from 1.
-        reply: what the model said.
+        quotes: the quotes that were shown, by number from 1.
+        reply: the model's reply.
     """
     texts = {piece["id"]: piece for piece in document["evidence"]}
     summary: ReaderSummary = {"sentences": [], "stances": [], "not_found": [], "would_change": [], "dropped": 0}
@@ -194,12 +194,12 @@ def resting(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: 
 
 
 def figures(*texts: str) -> set[str]:
-    """The figures in texts, as they are compared: ``1,200`` and ``1 200`` are ``1200``."""
+    """The figures in texts, normalised for comparison: ``1,200`` and ``1 200`` are ``1200``."""
     return {found for text in texts for found in FIGURE.findall(GROUPED.sub("", text))}
 
 
 def read_debate_node() -> Node:
-    """Asks the role ``reporter`` for a summary of the debate; nothing of one without a verdict or a checked quote.
+    """Requests a summary of the debate from the role ``reporter``; none without a verdict or a checked quote.
 
     Reads: document.
     """
@@ -217,7 +217,7 @@ def read_debate_node() -> Node:
 
 
 def keep_what_rests_node() -> Node:
-    """Drops the sentences that rest on no checked quote, and counts them. Reads: document, quotes, reply."""
+    """Drops the sentences without support by checked quotes, and counts them. Reads: document, quotes, reply."""
 
     async def step(state: ReaderState, run: Run) -> dict[str, Any]:
         reply = state["reply"] or {"sentences": [], "stances": [], "not_found": [], "would_change": []}

@@ -34,7 +34,7 @@ from moot.retrievers.evidence import given_in, standing
 
 PROMPT = "tool_mad/respond"
 FROM_EVIDENCE = "rag/answer"
-"""The prompt of one who answers alone, once."""
+"""The prompt of an agent that answers alone, once."""
 
 
 async def respond(
@@ -58,22 +58,22 @@ async def respond(
     """An answer to a claim, with reasons and citations.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
-        evidence: what the debater found or was given; may be empty. Prompts of those who look for nothing show what
-            was given with the claim alone.
-        model: who answers.
+        claim: the claim of the debate.
+        task: the form of an answer.
+        evidence: found by or given to the debater; may be empty. Prompts of debaters that do not search show
+            only the texts given with the claim.
+        model: the debater's model.
         opponents: the other debaters' last answers.
         own: the debater's own last answer.
-        cited: the evidence that those cite; not shown, but it may be quoted.
-        verified_quotes: refuse an answer that quotes nothing which stands in the evidence; where there is no evidence
-            there is nothing to quote, and every answer will do.
-        known: the answer comes from what the debater knows, as nothing was looked for, or given.
+        cited: the evidence that these answers cite; not shown, but it may be quoted.
+        verified_quotes: refuse an answer without a quote from the evidence; without evidence
+            every answer is accepted.
+        known: the answer comes from the debater's knowledge, because nothing was searched or given.
         direct: the answer is written before its reasons.
-        persona: whom the debater speaks as.
-        confidence: the reply says how sure the debater is, from 0 to 1.
-        nothing: what is said where there is no evidence.
-        more: what fills further placeholders of the prompt.
+        persona: the debater's persona.
+        confidence: whether the reply has a confidence, from 0 to 1.
+        nothing: the prompt's text in place of missing evidence.
+        more: values of further placeholders of the prompt.
         prompt: the prompt's name.
 
     Raises:
@@ -103,9 +103,9 @@ HOW_SURE = "- In `confidence`, say how likely your answer is to be right, from 0
 
 
 def quote_check(evidence: Sequence[Evidence], shown: set[str], speaker: Speaker) -> Callable[[AnswerReply], str]:
-    """Says of an answer that none of its quotes stands in the evidence; nothing where one does.
+    """Checks whether any quote of an answer is in the evidence; returns the fault, or an empty text.
 
-    Evidence that the speaker's prompt left out cannot be quoted; a speaker who was shown none needs no quote.
+    Evidence that the speaker's prompt left out cannot be quoted; a speaker without evidence needs no quote.
     """
 
     def check(reply: AnswerReply) -> str:
@@ -126,17 +126,17 @@ def respond_node(
 ) -> Node:
     """Writes the debater's answer into its turn.
 
-    Reads: claim, task, debater, opponents, evidence, turns, and where they are there own and cited. An answer that
-    cannot be used is recorded as what it is (``outcome``), with a null answer.
+    Reads: claim, task, debater, opponents, evidence, turns, and if present own and cited. An answer that
+    is unusable is recorded with its ``outcome`` and a null answer.
 
     Args:
         prompt: the prompt's name.
-        then: the prompt of those who see an answer, their own or others'; by default the same.
+        then: the prompt of agents that see an answer, their own or others'; by default the same.
         direct: the answer is written before its reasons.
-        confidence: the reply says how sure the debater is, from 0 to 1.
-        may_leave: where the debater's model cannot be reached, the debate goes on without it (``outcome`` is then
+        confidence: whether the reply has a confidence, from 0 to 1.
+        may_leave: if the debater's model cannot be reached, the debate continues without it (``outcome`` is then
             ``failed``, and a warning says why).
-        more: what fills further placeholders of the prompts, from the state and the settings.
+        more: values of further placeholders of the prompts, from the state and the settings.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
@@ -179,13 +179,13 @@ def respond_node(
 
 
 def looked_for(state: DebaterState) -> bool:
-    """Whether evidence was looked for, by the speaker or for all."""
+    """Whether evidence was searched for, by the speaker or for all."""
     turn = state["turns"][0]
     return turn.get("query") is not None or bool(turn.get("retrieval") or state.get("retrieval") or state.get("steps"))
 
 
 def why_nothing(state: DebaterState) -> str:
-    """What is said to a speaker without evidence: why there is none."""
+    """The text that tells a speaker why there is no evidence."""
     turn = state["turns"][0]
     if "selected" in turn and state.get("pool"):
         return "(none of what was found was selected)"
@@ -200,7 +200,7 @@ def without_ids(turn: Turn, not_shown: Set[str]) -> Turn:
 
 
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
-    """The turn with an answer; a warning names each citation of what was not shown, or does not stand there."""
+    """The turn with an answer; a warning names each citation of evidence that was not shown, or of a missing quote."""
     citations = check_citations(reply.citations, evidence, shown)
     for kind, fault in faults_of(citations):
         ledger.warn(kind, fault)
@@ -216,5 +216,5 @@ def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], sh
 
 
 def without_answer(turn: Turn, outcome: str) -> Turn:
-    """The turn of somebody who gave no answer that can be used."""
+    """The turn of an agent without a usable answer."""
     return {**turn, "answer": None, "rationale": None, "citations": [], "outcome": outcome}

@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from moot.core.errors import MootError, ReplyError, WorldError
+from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, MootError, ReplyError, WorldError
 from moot.nodes.models.caller import all_at_once
 from moot.nodes.models.speaker import Speaker, as_speaker
 from moot.nodes.records.entries import Reading, Task
+from moot.nodes.runtime.budget import in_time
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import EvidenceSettings, Settings
 from moot.nodes.runtime.state import DebaterState
@@ -35,25 +36,25 @@ from moot.retrievers.summariser import open_summariser
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
 """Prompts."""
 SUMMARISED = 16_000
-"""Tokens of a text that a model summarises whole; of a longer one it reads what debaters would be shown."""
+"""Most tokens of a text that a model summarises whole; of a longer one it reads the part shown to debaters."""
 FEW = 10_000
-"""Characters of findings that are made one list in less time than a thread takes to begin."""
+"""Most characters of results that are merged without a thread, because starting one would take longer."""
 
 
 async def retrieve(
     query: str, retriever: Retriever | Sequence[Retriever], k: int = 3, *, agent: str = "", round: int = 0
 ) -> list[Evidence]:
-    """The best ``k`` pieces of a source, or of each of several, for a query; marked with who asked and when.
+    """The best ``k`` pieces from a source, or from each of several, for a query; marked with agent and round.
 
     Args:
-        query: what is looked for.
-        retriever: the source, or several, which are asked at once.
+        query: the search query.
+        retriever: the source, or several, which are searched in parallel.
         k: how many pieces from each.
-        agent: who asks.
-        round: when.
+        agent: the searching agent.
+        round: the current round.
 
     Raises:
-        UserError, WorldError: a source is misconfigured, or none could answer.
+        UserError, WorldError: a source is misconfigured, or all failed.
     """
     sources = [retriever] if not isinstance(retriever, Sequence) else retriever
     finding = await search_all([(watched(source), query) for source in sources], Rules(k))
@@ -63,7 +64,7 @@ async def retrieve(
 
 
 def marked(evidence: Iterable[Evidence], agent: str, round: int, phase: str = "primary") -> list[Evidence]:
-    """Pieces whose findings say who asked in which round, and in which phase where there are several."""
+    """Pieces marked with the agent, the round and, if there are several, the phase of the search."""
     marks = {"round": round, "agent": agent} | ({} if phase == "primary" else {"phase": phase})
     return [{**piece, "retrievals": [{**r, **marks} for r in piece["retrievals"]]} for piece in evidence]  # type: ignore[typeddict-item]
 
@@ -72,10 +73,10 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
     """A query as keywords for a scholarly source (S0 C.2): one call.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
-        query: what is looked for.
-        model: who finds them.
+        claim: the claim of the debate.
+        task: the form of an answer.
+        query: the search query.
+        model: the model that finds them.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -87,13 +88,13 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
 
 
 async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
-    """A piece of evidence with a summary in place of its text (S0 C.2), and so with an id of its own: one call.
+    """A piece of evidence with a summary instead of its text (S0 C.2), and so with its own id: one call.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
-        piece: what is summarised.
-        model: who summarises.
+        claim: the claim of the debate.
+        task: the form of an answer.
+        piece: the piece to summarise.
+        model: the model that summarises.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -105,19 +106,19 @@ async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Spe
 
 
 def retrieve_node(*, required: bool = False) -> Node:
-    """Adds the evidence for the query in the speaker's turn; without a query, for the claim itself.
+    """Adds evidence for the query in the speaker's turn; without a query, for the claim itself.
 
-    Reads: claim, task, debater, turns, and if they are there found and evidence: beside those no origin may have more
-    than its share (``max_origin_share``), and what goes beyond is marked as left out, with a warning. All of the
-    speaker's sources are asked at once; for each that fails one of its fallbacks stands in, in their order. A scholarly
-    source is asked by keywords, and its abstracts are summarised as the setting ``source_summaries`` says; where a
-    model gives none, the query and the abstract stay, with a warning. Every failure is warned of, and so is every
-    source that stood in for another; the turn's ``retrieval`` says whether evidence was found. Of a text that is too
+    Reads: claim, task, debater, turns, and if present found and evidence: together with these no origin may have more
+    than its share (``max_origin_share``), and pieces beyond it are marked as left out, with a warning. All of the
+    speaker's sources are searched in parallel; for each that fails one of its fallbacks is used, in order. A scholarly
+    source is searched by keywords, and its abstracts are summarised as the setting ``source_summaries`` says; if a
+    model returns none, the query and the abstract stay, with a warning. There is a warning for every failure and every
+    source that replaced another; the turn's ``retrieval`` says whether evidence was found. Of a text that is too
     long the beginning and the sentences nearest to the query are shown, with a warning; a model summarises an abstract
-    whole all the same, up to `SUMMARISED` tokens.
+    whole nevertheless, up to `SUMMARISED` tokens.
 
     Args:
-        required: where no source can be searched, the debate fails.
+        required: whether the debate fails if no source can be searched.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
@@ -134,15 +135,17 @@ def retrieve_node(*, required: bool = False) -> Node:
             run.ledger.warn("origin_share", said_of_share(beyond, pool, run.settings))
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
         if required and outcome == "failed":
+            if any(isinstance(answer, BudgetExhausted) for answer in answers):
+                raise WorldError("A ceiling was reached before a source answered. Raise it.", kind=BUDGET_EXHAUSTED)
+            failed = dict.fromkeys(f"`{reading['retriever']}`" for reading in readings if reading.get("failed"))
             raise WorldError(
-                "No evidence, as a source could not be searched: "
-                + "; ".join(f"{reading['retriever']} failed" for reading in readings if reading.get("failed"))
-                + ". See the warnings for why; another source can be named in `sources` or `fallback`.",
+                f"No evidence: {' and '.join(failed)} could not be searched. The warnings give reasons. Name another "
+                "source in `sources`, or a replacement in `fallback`.",
                 kind="retrieval_failed",
                 retryable=True,
             )
         if outcome == "empty":
-            asked = " and ".join(reading["retriever"] for reading in readings)
+            asked = " and ".join(f"`{reading['retriever']}`" for reading in readings)
             run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")
         parted = await all_at_once(shown_in_part(piece, query, run) for piece in pieces)
         found = await all_at_once(summarised(state, piece, run) for piece in parted)
@@ -163,12 +166,12 @@ def retrieve_node(*, required: bool = False) -> Node:
 
 
 def said_of_share(beyond: Sequence[Evidence], beside: Sequence[Evidence], settings: EvidenceSettings) -> str:
-    """What is to be said of pieces that were left out.
+    """The warning about pieces that were left out.
 
     Args:
-        beyond: those.
-        beside: the pool that they did not join.
-        settings: the debate's.
+        beyond: the pieces.
+        beside: the pool they were kept out of.
+        settings: the debate's settings.
     """
     names = origins([*beside, *beyond], in_parts=True)
     count = Counter(names[piece["id"]] for piece in beyond)
@@ -180,14 +183,15 @@ def said_of_share(beyond: Sequence[Evidence], beside: Sequence[Evidence], settin
 
 
 async def shown_in_part(piece: Evidence, query: str, run: Run) -> Evidence:
-    """A piece of which only the beginning is shown, with the sentences nearest to the query too; others as they are.
+    """A piece of which only the beginning and the sentences nearest to the query are shown; short ones unchanged.
 
-    If texts cannot be compared, the beginning alone stays, with a warning.
+    If texts cannot be compared, only the beginning is shown, with a warning.
     """
     if "shown" not in piece:
         return piece
     try:
-        parts = await excerpt(piece["text"], query, run.settings.max_evidence_tokens, await run.encoder())
+        compared = excerpt(piece["text"], query, run.settings.max_evidence_tokens, await run.encoder())
+        parts = await in_time(compared, "text encoder")
     except MootError as error:
         run.ledger.warn("evidence_not_compared", f"{piece['id']}: {error.detail} Only its beginning is shown.")
         return piece
@@ -195,13 +199,13 @@ async def shown_in_part(piece: Evidence, query: str, run: Run) -> Evidence:
 
 
 async def held_to_share(pieces: Sequence[Evidence], run: Run, pool: Sequence[Evidence] = ()) -> list[Evidence]:
-    """The pieces of a shared pool in which no origin has more than its share; those who searched at the same time did
-    not know of each other. What was given stays. A warning names the rest.
+    """The pieces of a shared pool in which no origin has more than its share; parallel searches could not know of
+    each other. Given texts stay. A warning names the rest.
 
     Args:
-        pieces: what may join the pool, in order.
-        run: with the settings.
-        pool: what is in it already.
+        pieces: the candidates, in order.
+        run: the node's run, with the settings.
+        pool: the pieces in it already.
     """
     share = getattr(run.settings, "max_origin_share", 1.0)
     if share >= 1 or len(pieces) + len(pool) < 2:
@@ -224,14 +228,14 @@ def _is_long(piece: Evidence, most: int) -> str:
 
 
 Answer = list[Evidence] | MootError
-NO_DEMO = " With a model of your own no demo corpus stands in for it, unless `fallback` names one, e.g. bm25:demo-news."
+NO_DEMO = " With your own model no demo corpus replaces it, unless `fallback` names one, e.g. bm25:demo-news."
 
 
 async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple[list[Answer], list[Reading]]:
-    """What each of a speaker's sources finds, or the one that stood in for it; and all that was read from.
+    """Results of each of a speaker's sources, or of its fallback; and the log of sources read.
 
     Raises:
-        UserError, WorldError: a source is misconfigured, or a model that makes keywords failed.
+        UserError, WorldError: a source is misconfigured, or a model that finds keywords failed.
     """
     debater, keywords = state["debater"], Keywords(state, query, run)
     rules = rules_of(run.settings, debater)
@@ -243,7 +247,7 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple
     while names:
         queries = [(await run.retriever(name), await keywords.fit(name)) for name in names]
         once = {source.name: (watched(source, run.ledger), words) for source, words in queries}
-        given = dict(zip(once, await ask_all(list(once.values()), rules), strict=True))
+        given = dict(zip(once, await searched(list(once.values()), rules), strict=True))
         answers = answers or [[] for _ in names]
         for place, name, (source, _) in zip(places, names, queries, strict=True):
             answers[place] = answer = given[source.name]
@@ -253,7 +257,7 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple
                 run.ledger.warn("retrieval_failed", f"{source.name}: {answer.detail}{left_out}")
                 reading["failed"] = True
             else:
-                given[source.name] = []  # two names may mean one source, whose findings count once
+                given[source.name] = []  # two names may mean one source, whose results count once
                 for said in stood_in(asked[place], name, source.name, run.settings):
                     run.ledger.warn("stand_in", said, "sources")
             readings.append(reading)
@@ -262,14 +266,22 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple
     return answers, readings
 
 
+async def searched(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[Answer]:
+    """The same as `ask_all`; after `max_seconds` are used up, the missing sources count as failed for this reason."""
+    try:
+        return await in_time(ask_all(queries, rules), "search")
+    except BudgetExhausted as error:
+        return [error for _ in queries]
+
+
 def stood_in(asked: str, name: str, read: str, settings: Settings) -> list[str]:
-    """What is to be said of a source that was read in place of another one.
+    """The warning about a source that was read instead of another one.
 
     Args:
-        asked: the source that was named.
-        name: the fallback that stood in for it as it failed, or itself.
-        read: what was really read.
-        settings: the debate's.
+        asked: the source that was requested.
+        name: the fallback that was used because it failed, or the source itself.
+        read: the source that was really read.
+        settings: the debate's settings.
     """
     said = []
     if name != asked:
@@ -279,8 +291,8 @@ def stood_in(asked: str, name: str, read: str, settings: Settings) -> list[str]:
         said.append(f"`web` was asked for; {read} was read in its place, as {keys}.")
     elif settings.own_model and (demo := demo_corpus(name, settings.corpus)):
         said.append(
-            f"`{name}` was asked for without a corpus; moot's small demo corpus {demo} was read. Name a corpus of "
-            "yours (`corpus`), or another source."
+            f"`{name}` was asked for without a corpus; moot's small demo corpus {demo} was read. Name your own corpus "
+            "(`corpus`), or another source."
         )
     return said
 
@@ -292,14 +304,14 @@ def sources_of(debater: Mapping[str, Any]) -> list[str]:
 
 
 def rules_of(settings: EvidenceSettings, debater: Mapping[str, Any]) -> Rules:
-    """What a debate keeps of what its sources find; who looks for more or fewer documents than ``k`` says how many."""
+    """Rules for the results that a debate keeps; a debater's own ``k`` overrides the setting."""
     return Rules(
         debater.get("k", settings.k), settings.max_per_host, settings.published_before, settings.max_evidence_tokens
     )
 
 
 def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
-    """What a debater reads from under a source's name."""
+    """The log entry of a source that a debater read."""
     return {
         "agent": agent,
         "requested": name,
@@ -311,7 +323,7 @@ def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
 
 @dataclass
 class Keywords:
-    """A query as each source takes it; keywords are made once, when a source first needs them."""
+    """A query in the form that each source takes; keywords are found once, when a source first needs them."""
 
     state: DebaterState
     query: str
@@ -319,7 +331,7 @@ class Keywords:
     made: str | None = None
 
     async def fit(self, name: str) -> str:
-        """What a source is asked: the query, or its keywords."""
+        """The query for a source, or its keywords."""
         if resolve(name)[0] not in SCHOLARLY:
             return self.query
         if self.made is None:
@@ -338,7 +350,7 @@ async def keywords_of(state: DebaterState, query: str, run: Run) -> str:
 
 
 async def summarised(state: DebaterState, piece: Evidence, run: Run) -> Evidence:
-    """A scholarly source's piece with its summary, or as it was with a warning; other pieces as they are."""
+    """A scholarly source's piece with its summary, or unchanged with a warning; other pieces unchanged."""
     how = run.settings.source_summaries
     if how == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
         return piece
@@ -348,22 +360,23 @@ async def summarised(state: DebaterState, piece: Evidence, run: Run) -> Evidence
             read = shown_whole(piece) if is_short(piece["text"], SUMMARISED) else piece
             short = await summarise_evidence(state["claim"], state["task"], read, speaker)
             return with_summary(piece, short["text"], run.settings)
-        return with_summary(piece, await (await open_summariser(how)).summarise(piece["text"]), run.settings)
+        summary = (await open_summariser(how)).summarise(piece["text"])
+        return with_summary(piece, await in_time(summary, "summariser"), run.settings)
     except WorldError as error:
         run.ledger.warn("source_not_summarised", f"{piece['id']}: {error.detail} The abstract itself is shown.")
         return piece
 
 
 def with_summary(piece: Evidence, text: str, settings: EvidenceSettings) -> Evidence:
-    """The piece with a summary of at most the tokens that evidence may have."""
+    """The piece with a summary of at most the tokens allowed for evidence."""
     return with_text(piece, beginning(clean(text), settings.max_evidence_tokens))
 
 
 def with_text(piece: Evidence, text: str) -> Evidence:
-    """The piece with a summary in place of its text, and so with an id of its own.
+    """The piece with a summary instead of its text, and so with its own id.
 
     Raises:
-        WorldError: the summary holds nothing that can be shown.
+        WorldError: the summary contains no visible text.
     """
     text = clean(text)
     if not text:
@@ -372,7 +385,7 @@ def with_text(piece: Evidence, text: str) -> Evidence:
 
 
 def shown_whole(piece: Evidence) -> Evidence:
-    """The piece, of which all is shown."""
+    """The piece, marked as shown in full."""
     whole: Evidence = {**piece}
     whole.pop("shown", None)
     return whole

@@ -1,4 +1,4 @@
-"""Reviews: what one agent says of another's answer, and scores that agents give each other; one call each."""
+"""Reviews and scores of one agent for another's answer; one call each."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ async def review(
     evidence: Sequence[Evidence] = (),
     persona: str | None = None,
 ) -> ReviewReply:
-    """A review of another agent's answer, with what was given with the claim among ``evidence``: one call.
+    """A review of another agent's answer, with the given texts among ``evidence``: one call.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
+        claim: the claim of the debate.
+        task: the form of an answer.
         answer: the other agent's turn, with ``answer`` and ``rationale``.
-        model: who reviews.
-        evidence: what there is; of that the reviewer is shown what was given with the claim.
-        persona: whom the reviewer speaks as.
+        model: the reviewer's model.
+        evidence: all evidence; the reviewer is shown the texts given with the claim.
+        persona: the reviewer's persona.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -60,15 +60,15 @@ async def score_answer(
     evidence: Sequence[Evidence] = (),
     persona: str | None = None,
 ) -> ScoreReply:
-    """What another agent's answer is worth, from 0 to 1 (S3, appendix E), as for `review`: one call.
+    """A score of another agent's answer, from 0 to 1 (S3, appendix E), as for `review`: one call.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
+        claim: the claim of the debate.
+        task: the form of an answer.
         answer: the other agent's turn, with ``answer`` and ``rationale``.
-        model: who scores.
+        model: the scorer's model.
         evidence: as for `review`.
-        persona: whom the scorer speaks as.
+        persona: the scorer's persona.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
@@ -84,9 +84,9 @@ def _shown(claim: str, task: Task, answer: Turn, evidence: Sequence[Evidence], p
 
 
 def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confidence"), prompt: str = REVIEW) -> Node:
-    """Writes what an agent says of the one answer among ``opponents`` into its turn.
+    """Writes an agent's review of the one answer among ``opponents`` into its turn.
 
-    Reads: claim, task, debater, opponents, evidence, turns. Where no usable reply comes, or none at all, the fields are
+    Reads: claim, task, debater, opponents, evidence, turns. Without a usable reply, the fields are
     null.
 
     Args:
@@ -123,13 +123,13 @@ def reviews_of(state: DebateState, name: str) -> list[Turn]:
 
 
 def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: str = "review") -> list[Send]:
-    """Every agent goes to every other one's last answer, where that one gave any.
+    """Sends every agent to every other agent's last answer, if that agent gave one.
 
     Args:
         to: the node.
         state: the debate.
-        settings: who debates.
-        step: what the turns are called.
+        settings: the debate's settings.
+        step: the step of the turns.
     """
     last = last_round(state, settings)
     sends = []

@@ -1,4 +1,4 @@
-"""After the verdict: the deciding step is asked again with less evidence, to see what the verdict hangs on."""
+"""After the verdict: repeats the deciding step with less evidence, to find the evidence that the verdict depends on."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from moot.retrievers.evidence import standing
 from moot.retrievers.origins import origins
 
 RULED_OUT = ("seed", "disputed", "discarded")
-"""What became of evidence in a trial that its debates did not have."""
+"""Outcomes of evidence that the debates of a trial did not use."""
 
 
 def robustness_node() -> Node:
-    """Adds what the verdict hangs on, as ``robustness``, if the setting of that name is on and there is a verdict.
+    """Adds the evidence that the verdict depends on, as ``robustness``, if the setting is on and there is a verdict.
 
-    Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if they are there scores and rounds. The
-    judge is asked again if it decided, else the answer step of ``rag``, which is first asked with all the evidence
-    where another one decided. At most ``robustness_calls`` calls, at the same time. A call that fails, or for which a
+    Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds. The
+    judge is called again if it decided, else the answer step of ``rag``, which is first run with all the evidence
+    if another step decided. At most ``robustness_calls`` calls, in parallel. A call that fails, or for which a
     ceiling leaves too little, is a check without an answer: the verdict stays, and so does its stop reason.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
-        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # no panel's
+        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # not of a panel
         decided = judged[-1] if judged else None
         evidence = had(state, decided)
         names = origins(evidence)
@@ -47,7 +47,7 @@ def robustness_node() -> Node:
         kind: Literal["judge", "answer"] = "judge" if decided else "answer"
         before = Counter(run.ceilings.left_out)
         asked = await all_at_once(again(state, kind, one, evidence, names, run) for one in made)
-        run.ceilings.left_out.clear()  # the debate itself was not cut short by what its checks lack
+        run.ceilings.left_out.clear()  # calls that the checks left out did not cut the debate itself short
         run.ceilings.left_out.update(before)
         return {"robustness": came_to(kind, asked, max(0, len(checks) - most))}
 
@@ -58,7 +58,7 @@ def robustness_node() -> Node:
 
 
 def had(state: DebateState, decided: Turn | None) -> list[Evidence]:
-    """The evidence of those who decided: the judge's own; else what the debate was held on."""
+    """The evidence of the deciding role: the judge's own, else the evidence of the debate."""
     ids = set(decided["evidence_ids"]) if decided else None
     return [
         piece
@@ -68,7 +68,7 @@ def had(state: DebateState, decided: Turn | None) -> list[Evidence]:
 
 
 def quoted(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
-    """By origin, what was quoted of it and stands there."""
+    """By origin, its verified quotes."""
     texts = {piece["id"]: piece["text"] for piece in state["evidence"]}
     found: dict[str, list[str]] = {}
     for turn in state["turns"]:
@@ -87,7 +87,7 @@ def cited(state: DebateState, names: dict[str, str]) -> list[str]:
 
 
 def rests_on(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
-    """Whether all that a turn cites, and that stands in its source, is of origins that are taken away."""
+    """Whether all verified citations of a turn are of origins that are taken away."""
     of = {names.get(one["evidence_id"]) for one in turn.get("citations") or [] if one["verified"]}
     return bool(of) and of <= without
 
@@ -95,7 +95,7 @@ def rests_on(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
 async def again(
     state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: Run
 ) -> Check:
-    """A check with what the deciding step answers to it."""
+    """A check with the deciding step's answer."""
     known = {piece["id"]: piece for piece in evidence}
     left, without = [known[id] for id in check["evidence_ids"]], set(check["without"])
     history = [t for t in state["turns"] if t["step"] == "respond"]
@@ -121,7 +121,7 @@ async def again(
 
 
 async def answering(state: DebateState, run: Run) -> Speaker:
-    """Who answers if no judge decided: the judge if the system has one, else the first who gave an answer."""
+    """The answering role if no judge decided: the judge if the system has one, else the first that gave an answer."""
     roles = run.settings.roles() or set()
     first = next((turn["agent"] for turn in state["turns"] if turn["step"] in ("respond", "judge")), "judge")
     return await run.speaker("judge" if "judge" in roles else first)

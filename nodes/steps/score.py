@@ -1,6 +1,6 @@
 """The stability score (S1, section III): faithfulness and answer relevance, after RAGAS's definitions.
 
-The formulae are pure functions; the model only lists, judges and asks.
+The formulae are pure functions; the model only lists statements, judges them and writes questions.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.nodes.models.speaker import Speaker, as_speaker, is_alone
 from moot.nodes.records.entries import Task, Turn
+from moot.nodes.runtime.budget import in_time
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.settings import Settings
 from moot.nodes.runtime.state import DebateState, ScoreState
@@ -31,7 +32,7 @@ from pydantic import Field
 
 
 def faithfulness_score(supported: Sequence[bool]) -> float | None:
-    """F = supported statements / statements (S1 III; RAGAS). None without statements: the share of nothing is unknown.
+    """F = supported statements / statements (S1 III; RAGAS). None without statements, because F is then undefined.
 
     Args:
         supported: one verdict for each statement.
@@ -44,7 +45,7 @@ def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[
 
     Args:
         claim: the claim's vector, of any length but 0.
-        questions: the vectors of the questions that the answer answers. None without questions.
+        questions: the vectors of the questions that the answer answers. Without questions the score is None.
 
     Raises:
         ValueError: a vector is zero or not finite.
@@ -73,15 +74,15 @@ def passes(
 ) -> bool:
     """Whether one answer is stable: F and AR at or above their thresholds (S1 III-C).
 
-    A score that is unknown fails. An answer that is not to follow from evidence has no faithfulness, and only its AR
+    An unknown score fails. An answer that need not follow from evidence has no faithfulness, and only its AR
     counts.
 
     Args:
-        scores: of the answer, each in [0, 1] or None.
+        scores: the answer's scores, each in [0, 1] or None.
         faithfulness: its threshold.
         answer_relevance: its threshold.
-        has_evidence: whether the answer is to follow from evidence: some was looked for, or given, and it is not
-            reasoned from what its writer knows alone.
+        has_evidence: whether the answer must follow from evidence: it was searched for or given, and the answer is not
+            based only on its writer's knowledge.
     """
     f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
     relevant = ar is not None and ar >= answer_relevance
@@ -90,7 +91,7 @@ def passes(
 
 
 def average(values: Sequence[float | None]) -> float | None:
-    """The mean of the values that are known; None where none is."""
+    """The mean of the known values; None if there are none."""
     known = [v for v in values if v is not None]
     return sum(known) / len(known) if known else None
 
@@ -106,12 +107,12 @@ OF_THE_EVIDENCE = (
     " of what it takes from the evidence. What it knows, works out or concludes by itself is no statement here; if "
     "there is nothing else, leave `statements` empty."
 )
-"""What is to be drawn from an answer: all that it says; or, if it may go beyond the evidence, what it takes from it."""
+"""The statements to draw from an answer: all; or, if it may go beyond the evidence, those taken from the evidence."""
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """A faithfulness score with what it was computed from."""
+    """A faithfulness score and the statements that it was computed from."""
 
     score: float | None
     statements: list[str]
@@ -120,9 +121,9 @@ class Faithfulness:
 
 @dataclass(frozen=True)
 class AnswerRelevance:
-    """An answer relevance score with the questions that it was computed from.
+    """An answer relevance score and the questions that it was computed from.
 
-    ``noncommittal`` says whether the answer evades them (RAGAS); it never counts, as "not enough info" is an answer.
+    ``noncommittal`` says whether the answer evades them (RAGAS); not used, because "not enough info" is an answer.
     """
 
     score: float | None
@@ -138,15 +139,15 @@ async def faithfulness(
     claim: str = "",
     task: Task | None = None,
 ) -> Faithfulness:
-    """How much of a rationale can be inferred from its evidence: two calls, one after the other.
+    """The share of a rationale's statements that its evidence supports: two calls, one after the other.
 
     Args:
         rationale: the reasons of an answer.
-        evidence: what the answer was written from.
-        model: who takes the rationale apart and judges its statements.
-        claim: what the rationale is about, which helps to resolve pronouns.
-        task: of the claim; who said that and when, if it says so, is known beside the evidence. On a task of reasoning
-            only what the rationale takes from the evidence counts.
+        evidence: the evidence that the answer was written from.
+        model: the model that splits the rationale and judges its statements.
+        claim: the claim, which helps to resolve pronouns.
+        task: the claim's task; its speaker and date count as known besides the evidence. On a task of reasoning
+            only statements taken from the evidence count.
 
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
@@ -169,15 +170,15 @@ async def faithfulness(
 
 
 ClaimForm = Literal["question", "as_given"]
-"""How a claim is compared with questions."""
+"""The form in which a claim is compared with questions."""
 
 
 def compared_claim(claim: str, form: ClaimForm = "question") -> str:
-    """What the questions of an answer are compared with: the claim as a question, so that both sides have one form.
+    """The text that an answer's questions are compared with: the claim as a question, so that both sides have one form.
 
     Args:
-        claim: what was asked.
-        form: question: what is no question is put as one; as_given: the claim itself, to the letter of S1 III.
+        claim: the claim of the debate.
+        form: question: a claim that is not a question becomes one; as_given: the claim itself, exactly as in S1 III.
     """
     return claim if form == "as_given" or is_question(claim) else f"Is it true that {claim}?"
 
@@ -191,15 +192,15 @@ async def answer_relevance(
     *,
     claim_form: ClaimForm = "question",
 ) -> AnswerRelevance:
-    """How directly an answer speaks to the claim: one call for n questions, and their vectors.
+    """How directly an answer addresses the claim: one call for n questions, and their vectors.
 
     Args:
-        claim: what was asked.
+        claim: the claim of the debate.
         answer: the answer with its reasons.
-        model: who writes the questions.
-        encoder: e(), which makes the vectors.
-        n: how many questions.
-        claim_form: question: a claim that is no question is compared as "Is it true that {claim}?"; as_given: as it is.
+        model: the model that writes the questions.
+        encoder: e(), the encoder.
+        n: the number of questions.
+        claim_form: question: other claims are compared as "Is it true that {claim}?"; as_given: unchanged.
 
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
@@ -208,7 +209,8 @@ async def answer_relevance(
     values = {"answer": as_data("answer", answer), "count": str(n)}
     reply = await speaker.ask(QUESTIONS, values, questions_reply(n))
     compared = compared_claim(claim, claim_form)
-    return AnswerRelevance(await closeness(compared, reply.questions, encoder), reply.questions, reply.noncommittal)
+    near = await in_time(closeness(compared, reply.questions, encoder), "text encoder")
+    return AnswerRelevance(near, reply.questions, reply.noncommittal)
 
 
 async def closeness(
@@ -234,22 +236,22 @@ async def closeness(
 
 
 class RelevanceSettings(Settings):
-    """What `answer_relevance_node` can be told."""
+    """Settings of `answer_relevance_node`."""
 
     questions: int = Field(3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
     claim_form: ClaimForm = Field(
         "question",
-        description="What these questions are compared with. question: a claim that is no question is put as one, "
-        '"Is it true that ...?"; as_given: the claim as it stands, to the letter of the paper.',
+        description="The text to compare with. question: the claim, turned into a question if it is none, "
+        '"Is it true that ...?"; as_given: the claim unchanged, exactly as in the paper.',
     )
 
 
 def faithfulness_node() -> Node:
-    """Writes ``scores.faithfulness`` (and what it rests on) of the one turn in the state.
+    """Writes ``scores.faithfulness`` (and its statements) of the one turn in the state.
 
-    Reads: claim, turns, evidence, and if it is there task. Null where the turn has no answer or no evidence, or where
-    scoring failed; a warning says which. On tasks of reasoning debaters are asked for what they know as well: there
-    only what they take from the evidence is scored, and without any of that the score is null, with no ``statements``
+    Reads: claim, turns, evidence, and if present task. Null if the turn has no answer or no evidence, or if
+    scoring failed; a warning says which. On tasks of reasoning debaters may use their own knowledge: there
+    only statements taken from the evidence are scored; without any the score is null, with no ``statements``
     and no warning.
     """
 
@@ -274,7 +276,7 @@ def faithfulness_node() -> Node:
 def answer_relevance_node() -> Node:
     """Writes ``scores.answer_relevance`` (and its questions) of the one turn in the state.
 
-    Reads: claim, turns. Null where the turn has no answer, or where scoring failed; a warning says which.
+    Reads: claim, turns. Null if the turn has no answer, or if scoring failed; a warning says which.
     """
 
     async def step(state: ScoreState, run: Run) -> dict[str, Any]:
@@ -296,14 +298,14 @@ def answer_relevance_node() -> Node:
 
 
 COSINE = "cosine of"
-"""How a similarity by the text encoder begins; the encoder's name follows."""
+"""Prefix of a similarity by the text encoder; the encoder's name follows."""
 
 
 def similarity_node() -> Node:
-    """Loads the cross-encoder and says in ``metrics.similarity`` what compares answers with evidence: it, by name.
+    """Loads the cross-encoder that compares answers with evidence, and writes its name to ``metrics.similarity``.
 
-    If it cannot be loaded, the text encoder's cosine stands in (`COSINE`), and a warning says so. If no answer has
-    evidence to be compared with, nothing is loaded or said. Reads: metrics, turns.
+    If it cannot be loaded, the text encoder's cosine is used (`COSINE`), with a warning. If no answer has
+    evidence to compare with, nothing is loaded or written. Reads: metrics, turns.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -324,7 +326,7 @@ def similarity_node() -> Node:
 def consistency_node() -> Node:
     """Writes ``scores.consistency`` of the one turn in the state: the mean similarity(D, a) over its documents (S0).
 
-    Reads: task, turns, evidence, metrics. Null where the turn has no answer or no evidence, or where scoring failed.
+    Reads: task, turns, evidence, metrics. Null if the turn has no answer or no evidence, or if scoring failed.
     """
 
     async def step(state: ScoreState, run: Run) -> dict[str, Any]:
@@ -336,9 +338,11 @@ def consistency_node() -> Node:
         name: str = state["metrics"]["similarity"]
         try:
             if name.startswith(COSINE):
-                score = await closeness(answer, documents, await run.encoder(), mean_cosine)
+                compared = closeness(answer, documents, await run.encoder(), mean_cosine)
+                score = await in_time(compared, "text encoder")
             else:
-                score = average(await (await open_cross_encoder(name)).compare(answer, documents))
+                rated = (await open_cross_encoder(name)).compare(answer, documents)
+                score = average(await in_time(rated, "cross-encoder"))
         except MootError as error:
             return unscored(turn, "consistency", error, run)
         return scored(turn, {"consistency": score})
@@ -347,7 +351,7 @@ def consistency_node() -> Node:
 
 
 def written_answer(task: Task, turn: Turn) -> str:
-    """A turn's answer with its reasons, as it is compared with other texts."""
+    """A turn's answer with its reasons, as used in comparisons with other texts."""
     return f"{full_answer(task, turn['answer'] or '')}. {turn['rationale']}"
 
 
@@ -358,7 +362,7 @@ def scored(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
 
 
 def missing(turn: Turn, score: str, run: Run) -> dict[str, Any]:
-    """The update for a score that has nothing to rest on: null; with a warning, unless the debater reads no source."""
+    """The update for a score without a basis: null, with a warning unless the debater reads no source."""
     if turn.get("answer") is None:
         run.ledger.warn("score_missing", f"{score}: there is no answer")
     elif turn.get("query") is not None:
@@ -370,7 +374,7 @@ def unscored(turn: Turn, score: str, error: MootError, run: Run) -> dict[str, An
     """The update for a score that could not be computed: null, with a warning.
 
     Raises:
-        UserError: the caller has to mend something that every further call needs, such as a key.
+        UserError: the user must fix something that affects all further calls, such as a key.
     """
     if not is_alone(error):
         raise error

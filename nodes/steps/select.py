@@ -1,4 +1,4 @@
-"""Adaptive selection (S4 3.1.2, Eq. 2): which items of a shared pool of evidence a speaker wants to use."""
+"""Adaptive selection (S4 3.1.2, Eq. 2): the items of a shared pool of evidence that a speaker wants to use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROMPT = "madke/select"
 
 @dataclass(frozen=True)
 class Selection:
-    """What was selected of a pool: numbers from 1, those that no item has, why, and how many were named."""
+    """A selection from a pool: numbers from 1, numbers without an item, the reason, and how many were named."""
 
     numbers: list[int]
     dropped: list[int]
@@ -31,15 +31,15 @@ class Selection:
 
 
 def valid_numbers(given: Sequence[int], size: int, most: int) -> tuple[list[int], list[int]]:
-    """Which of the numbers that a reply names are those of items of a pool.
+    """The numbers in a reply that belong to items of a pool.
 
     Args:
         given: the numbers, from 1.
-        size: how many items the pool has.
-        most: how many hold at most.
+        size: the number of items in the pool.
+        most: most numbers to keep.
 
     Returns:
-        The first ``most`` that items have, each once; and those that no item has.
+        The first ``most`` valid numbers, each once; and the invalid ones.
     """
     numbers = list(dict.fromkeys(given))
     return [n for n in numbers if 1 <= n <= size][:most], [n for n in numbers if not 1 <= n <= size]
@@ -56,16 +56,16 @@ async def select_evidence(
     most: int = 3,
     prompt: str = PROMPT,
 ) -> Selection:
-    """The items of a pool that help a speaker, or none of them.
+    """The items of a pool that help a speaker, possibly none.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
+        claim: the claim of the debate.
+        task: the form of an answer.
         pool: the items, numbered from 1 in this order.
-        model: who selects.
-        evidence: what the speaker has before it already; of that it is shown what was given with the claim.
+        model: the speaker's model.
+        evidence: the speaker's evidence so far; of that it is shown the texts given with the claim.
         own: the speaker's own last answer.
-        most: how many may be selected; of more the first hold.
+        most: most items to select; the first of a longer selection are kept.
         prompt: the prompt's name.
 
     Raises:
@@ -92,14 +92,14 @@ def _is_left_out(number: int, pool: Sequence[Evidence], not_shown: Set[str]) -> 
 
 
 def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
-    """Writes what the speaker selects into its turn, and hands it that evidence.
+    """Writes the speaker's selection into its turn, and adds those items to its evidence.
 
-    Reads: claim, task, debater, own, evidence, pool, turns. Numbers that no item has are dropped, with a warning. Where
-    the model gives no usable reply, the speaker goes on without a selection; ``selected`` is null then.
+    Reads: claim, task, debater, own, evidence, pool, turns. Numbers that no item has are dropped, with a warning. If
+    the model returns no usable reply, the speaker continues without a selection; ``selected`` is null then.
 
     Args:
         prompt: the prompt's name.
-        most: how many items may be selected.
+        most: most items to select.
     """
 
     async def step(state: DebaterState, run: Run) -> dict[str, Any]:
@@ -113,10 +113,10 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
                 state["claim"], state["task"], pool, speaker, **shown, most=most, prompt=prompt
             )
         except ReplyError as error:
-            run.ledger.warn("nothing_selected", f"{error.detail} No evidence was used in its place.")
+            run.ledger.warn("nothing_selected", f"{error.detail} No evidence was used instead.")
             return {"turns": [{**turn, "selected": None, "dropped": [], "reason": None}]}
         if len(chosen.numbers) + len(chosen.dropped) < chosen.named:
-            run.ledger.warn("selection_cut", f"{chosen.named} items were named; the first {most} of the pool's hold.")
+            run.ledger.warn("selection_cut", f"{chosen.named} items were named; the first {most} valid ones are used.")
         if chosen.dropped:
             unknown = ", ".join(map(str, chosen.dropped))
             run.ledger.warn(

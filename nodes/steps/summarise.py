@@ -1,4 +1,4 @@
-"""What somebody who does not debate makes of answers: whether they agree, what they come to, a round in short."""
+"""Calls that process answers without debating: agreement checks, final summaries, and summaries of a round."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ async def all_agree(
     """Whether debaters' answers agree, by a model (S4 3.2.2, Eq. 5): one call.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
+        claim: the claim of the debate.
+        task: the form of an answer.
         answers: turns with ``answer`` and ``rationale``.
-        model: who compares them.
+        model: the model that compares them.
         prompt: the prompt's name.
 
     Raises:
@@ -48,15 +48,15 @@ async def all_agree(
 async def sum_up(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = SUMMARY
 ) -> FinalReply:
-    """The answer that debaters' last answers come to (S4 3.2.2, Eq. 6), which is one of theirs: one call.
+    """The final answer from debaters' last answers (S4 3.2.2, Eq. 6), which must be one of theirs: one call.
 
-    A reply whose answer nobody gave, as the task compares texts, is asked for again once, as one that cannot be read.
+    A reply with another answer, as the task compares texts, is requested once more, like an unreadable one.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
+        claim: the claim of the debate.
+        task: the form of an answer.
         answers: turns with ``answer`` and ``rationale``.
-        model: who sums up.
+        model: the summariser's model.
         prompt: the prompt's name.
 
     Raises:
@@ -73,9 +73,9 @@ def _shown(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str, str]:
 def agreement_node(prompt: str = AGREE) -> Node:
     """Asks the role ``judge`` whether the last round's answers agree.
 
-    Reads: claim, task, turns, rounds, votes. The turn has the reply as it came (``agree``, null if it could not be
-    used) and what it was taken as (``agreed``). It decides what the votes leave open (`undecided`) alone: answers that
-    are the same agree in any case, and labels or numbers that differ do not. A warning says if it contradicts those.
+    Reads: claim, task, turns, rounds, votes. The turn has the reply (``agree``, null if it was
+    unusable) and its interpretation (``agreed``). It decides only if votes leave it open (`undecided`): answers that
+    are the same always agree, and labels or numbers that differ do not. A warning says if it contradicts the votes.
 
     Args:
         prompt: the prompt's name.
@@ -102,9 +102,9 @@ def agreement_node(prompt: str = AGREE) -> Node:
 
 
 def undecided(state: DebateState) -> bool:
-    """Whether the votes leave it open that all agree: answers in words, from all, whose texts differ.
+    """Whether votes leave agreement open: all gave answers in words, and their texts differ.
 
-    They do not if two of them surely differ, as an answer and an abstention do.
+    They do not if two of them certainly differ, such as an answer and an abstention.
     """
     given = [vote["answer"] for vote in state["votes"]]
     if state["task"]["kind"] not in IN_WORDS or agreed_answer(state["votes"]) is not None:
@@ -114,10 +114,10 @@ def undecided(state: DebateState) -> bool:
 
 
 def agreed_in(turns: Sequence[Turn], round: int) -> bool:
-    """Whether a round was taken as one whose answers agree, after a judge's reply.
+    """Whether a round counts as one whose answers agree, after a judge's reply.
 
     Args:
-        turns: of the debate.
+        turns: the debate's turns.
         round: its number.
     """
     asked = [turn for turn in turns if turn["step"] == "agree" and turn["round"] == round]
@@ -125,16 +125,16 @@ def agreed_in(turns: Sequence[Turn], round: int) -> bool:
 
 
 def all_agreed(state: DebateState) -> bool:
-    """Whether the last round's answers agree, by their texts or as the judge found."""
+    """Whether the last round's answers agree, by their texts or by the judge's reply."""
     return agreed_answer(state["votes"]) is not None or agreed_in(state["turns"], state["rounds"])
 
 
 def summarise_node(prompt: str = SUMMARY) -> Node:
-    """Ends the debate with what the role ``summariser`` makes of the last round's answers.
+    """Ends the debate with the role ``summariser``'s answer from the last round's answers.
 
-    Reads: claim, task, turns, rounds, votes, budget, calls. If nobody gave an answer there is nothing to sum up
-    (unless a ceiling left too little to ask them: then the claim alone is answered), and
-    if the summariser gives none, or none of the debaters', there is no verdict: the debate fails.
+    Reads: claim, task, turns, rounds, votes, budget, calls. If no debater gave an answer, the debate fails
+    (unless a ceiling left too little to call them: then the summariser answers from the claim alone). It also fails
+    if the summariser returns no answer, or another one than the debaters'.
 
     Args:
         prompt: the prompt's name.
@@ -145,7 +145,7 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
         if all(turn.get("answer") is None for turn in answers) and not any(map(was_cut, answers)):
             raise ReplyError(
                 "No debater gave a usable answer in the last round, so there is nothing to sum up. "
-                "Try another model, or another `structured_output`.",
+                "Try another model, or another value of `structured_output`.",
                 silence_of(answers),
             )
         speaker = await run.speaker_of({"name": "summariser", "told": show_person(state["turns"])})
@@ -167,13 +167,13 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
 async def sum_up_round(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = ROUND_SUMMARY
 ) -> str:
-    """A summary of answers for those who go on debating: one call.
+    """A summary of answers for the next round of a debate: one call.
 
     Args:
-        claim: what is debated.
-        task: what an answer is.
+        claim: the claim of the debate.
+        task: the form of an answer.
         answers: turns with ``answer`` and ``rationale``.
-        model: who sums up.
+        model: the model that writes it.
         prompt: the prompt's name.
 
     Raises:
@@ -184,12 +184,12 @@ async def sum_up_round(
 
 
 def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summariser") -> Send:
-    """Answers of the last round go to be summed up, in the name of ``name``.
+    """Sends the last round's answers to the summariser, in a turn of ``name``.
 
     Args:
         state: the debate.
-        answers: what is summed up.
-        name: whose turn it is.
+        answers: the answers to summarise.
+        name: the agent of the turn.
     """
     turn: Turn = {**new_turn(state["rounds"], name, "summarise"), "role": "summariser"}
     return hand_over("summarise", state, {"name": "summariser"}, turn, opponents=answers, evidence=[])
@@ -198,7 +198,7 @@ def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summ
 def summary_node(prompt: str = ROUND_SUMMARY) -> Node:
     """Sums up the answers among ``opponents``.
 
-    Without a usable reply, or any, the summary is null, and the debate goes on.
+    Without a usable reply, the summary is null, and the debate continues.
 
     Reads: claim, task, opponents, turns.
 
@@ -221,7 +221,7 @@ def summaries_of(turns: Sequence[Turn], round: int) -> list[Turn]:
     """The summaries of a round.
 
     Args:
-        turns: of the debate.
+        turns: the debate's turns.
         round: its number.
     """
     return [turn for turn in turns if turn["step"] == "summarise" and turn["round"] == round]

@@ -1,4 +1,4 @@
-"""Voting: the answer that most agents give."""
+"""Voting: the answer of most agents."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SAME = 9
 def majority(
     votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first", contested: int = 1
 ) -> Vote | None:
-    """The first vote of the answer that has most votes; None where nobody gave an answer.
+    """The first vote for the answer with most votes; None if there are no answers.
 
     Args:
-        votes: who answered what, in the agents' order; those without an answer do not count.
-        weights: what each vote counts; by default 1.
-        tie: the answer that came ``first``, or ``none`` where several have most.
+        votes: the votes in the agents' order; votes without an answer do not count.
+        weights: the weight of each vote; by default 1.
+        tie: the ``first`` answer, or ``none``, if several have most votes.
         contested: fewest votes that an answer needs to win against another one.
     """
     sums: dict[int, float] = {}
@@ -45,17 +45,17 @@ def majority(
 
 
 def confidence_weight(confidence: float) -> float:
-    """What a vote of this confidence (0 to 1) counts (RECONCILE, arXiv:2309.13007, section 4.3).
+    """The weight of a vote with this confidence (0 to 1) (RECONCILE, arXiv:2309.13007, section 4.3).
 
     Args:
-        confidence: how sure the voter is, from 0 to 1.
+        confidence: the voter's confidence, from 0 to 1.
     """
     steps = ((1.0, 1.0), (0.9, 0.8), (0.8, 0.5))
     return next((weight for least, weight in steps if confidence >= least), 0.3 if confidence > 0.6 else 0.1)
 
 
 def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
-    """Why a debate ended that goes on until all agree after a round; first answers, if they are round 0, end none.
+    """Stop reason of a debate that continues until all agree after a round; agreement in round 0 does not end it.
 
     Args:
         state: the debate.
@@ -74,13 +74,13 @@ def vote_node(
 ) -> Node:
     """Ends the debate with the answer that most agents gave in the last round.
 
-    Reads: votes, turns. Where nobody gave an answer there is nothing to count, and the debate fails.
+    Reads: votes, turns. Without any answer, the debate fails.
 
     Args:
-        reason: the stop reason, or what finds it from the state and the settings.
-        weigh: what a vote with an answer counts, from it and the settings; None where all count alike.
-        tie: what a tie leads to; without an answer the debate ends undecided.
-        report: what the debate's ``metrics`` say of it.
+        reason: the stop reason, or a function of the state and the settings that returns it.
+        weigh: returns the weight of a vote with an answer, from it and the settings; None for equal weights.
+        tie: the rule for ties; without an answer the debate ends undecided.
+        report: returns entries for the debate's ``metrics``.
         contested: as for `majority`; without an answer the debate ends undecided.
     """
 
@@ -89,10 +89,10 @@ def vote_node(
         if all(vote["group"] is None for vote in votes):
             answers = answers_of(state["turns"])
             if {turn.get("outcome") for turn in answers} == {BUDGET_EXHAUSTED}:
-                raise WorldError("A ceiling was reached before any agent was asked. Raise it.", kind=BUDGET_EXHAUSTED)
+                raise WorldError("A ceiling was reached before any agent was called. Raise it.", kind=BUDGET_EXHAUSTED)
             raise ReplyError(
                 "No agent gave a usable answer, so there is nothing to count. "
-                "Try another model, or another `structured_output`.",
+                "Try another model, or another value of `structured_output`.",
                 silence_of(answers),
             )
         weights = [weigh(v, run.settings) if v["group"] is not None else None for v in votes]
@@ -112,13 +112,13 @@ def conclude_node(
     reason: StopReason | Callable[[DebateState, Any], StopReason],
     by_text: Callable[[Any], bool] = lambda settings: False,
 ) -> Node:
-    """Compares the last round's answers and ends the debate with the one that most agents gave.
+    """Compares the last round's answers and ends the debate with the answer of most agents.
 
     Reads: claim, task, turns. For systems that compare answers once, at their end: `compare_node` and `vote_node`.
 
     Args:
-        reason: the stop reason, or what finds it from the state and the settings.
-        by_text: whether answers in words are compared by their texts alone, from the settings.
+        reason: the stop reason, or a function of the state and the settings that returns it.
+        by_text: returns from the settings whether answers in words are compared only by their texts.
     """
     vote = vote_node(reason)
 

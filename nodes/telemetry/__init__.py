@@ -1,1 +1,1 @@
-"""What telemetry records of debates, of their calls and searches, and what is logged of them."""
+"""Telemetry and logs of debates, their calls and searches."""

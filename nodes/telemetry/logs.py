@@ -1,6 +1,6 @@
-"""Logs: a line for each debate that begins and ends, and all lines as JSON if ``LOG_JSON`` says so.
+"""Logs: a line for the start and end of each debate; all lines are JSON if ``LOG_JSON`` is set.
 
-``LOG_JSON`` and ``LOG_LEVEL`` are the variables of LangGraph's server, which writes its own lines so.
+``LOG_JSON`` and ``LOG_LEVEL`` are also variables of LangGraph's server, for its own lines.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ YES = ("1", "true", "yes", "on")
 
 
 def log_json() -> None:
-    """Has this process log JSON lines to the standard error stream, if ``LOG_JSON`` says so.
+    """Makes this process log JSON lines to the standard error stream, if ``LOG_JSON`` is set.
 
     Raises:
-        UserError: ``LOG_LEVEL`` is none, or a package is missing.
+        UserError: ``LOG_LEVEL`` is not a level, or a package is missing.
     """
     if os.environ.get("LOG_JSON", "").strip().lower() not in YES:
         return
@@ -54,24 +54,24 @@ def log_json() -> None:
 
 
 def without_keys_of_environment(_: Any, __: str, line: dict[str, Any]) -> dict[str, Any]:
-    """A line of a log without the value of any key that the environment holds."""
+    """A log line without the value of any key in the environment."""
     return {name: redact(value) if isinstance(value, str) else value for name, value in line.items()}
 
 
 class OfDebate(logging.Filter):
-    """Adds the id of the debate whose node runs to what is logged meanwhile, and lets all pass."""
+    """A filter that adds the id of the running node's debate to log records, and lets all pass."""
 
     @classmethod
     def add_to_handlers(cls) -> None:
-        """Adds it to the handlers that the process has: a server's own."""
+        """Adds the filter to the existing handlers of the process, such as a server's own."""
         for handler in logging.getLogger().handlers:
             if not any(isinstance(one, cls) for one in handler.filters):
                 handler.addFilter(cls())
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Adds it."""
+        """Adds the id, if there is a debate; returns True."""
         if not hasattr(record, "debate"):
-            from moot.nodes.models.session import session_in  # which logs, too
+            from moot.nodes.models.session import session_in  # importing this also logs
 
             session = session_in(var_child_runnable_config.get())
             if session is not None and session.id:
@@ -80,12 +80,12 @@ class OfDebate(logging.Filter):
 
 
 def tell_begun(id: str, graph: str, *, again: bool) -> None:
-    """Logs that a debate begins or goes on.
+    """Logs that a debate starts or is resumed.
 
     Args:
         id: its id.
         graph: the system.
-        again: whether it goes on.
+        again: whether it is resumed.
     """
     log.info("debate goes on" if again else "debate begun", extra={"debate": id, "graph": graph})
 
@@ -93,15 +93,15 @@ def tell_begun(id: str, graph: str, *, again: bool) -> None:
 def tell_ended(
     id: str, graph: str, status: str, seconds: float, document: Mapping[str, Any] | None, error: BaseException | None
 ) -> None:
-    """Logs how a run of a debate ended, without what was said in it.
+    """Logs how a run of a debate ended, without its content.
 
     Args:
         id: the debate's id.
         graph: the system.
-        status: as the ledger has it.
-        seconds: of the run.
+        status: as in the ledger.
+        seconds: duration of the run.
         document: the result document, if the debate was closed.
-        error: what ended the run before its end.
+        error: the error or cancellation that ended the run early.
     """
     if not log.isEnabledFor(logging.INFO):
         return

@@ -1,4 +1,4 @@
-"""What telemetry records of a run of a debate, of its nodes, and of the calls and searches within them.
+"""Metrics and spans of a run of a debate, of its nodes, and of their calls and searches.
 
 Nothing here is imported while telemetry is off. Names are those of OpenTelemetry's GenAI conventions, and moot's own.
 """
@@ -30,15 +30,15 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 ROLES = {"human": "user", "ai": "assistant"}
-"""Kinds of messages that the conventions call otherwise than LangChain does."""
+"""Kinds of messages with other names in the conventions than in LangChain."""
 
 _inside: ContextVar[DebateWatch | None] = ContextVar("inside", default=None)
-"""The debate whose node runs, so that its span is the current one's or lies around it."""
+"""The debate of the running node; its span is the current span or encloses it."""
 
 
 @lru_cache(maxsize=1)
 def prices() -> dict[str, Price]:
-    """The prices that calls are counted by, read once. Blocking.
+    """The prices for the cost of calls, read once. Blocking.
 
     Raises:
         UserError: as `read_prices`.
@@ -47,7 +47,7 @@ def prices() -> dict[str, Price]:
 
 
 def show_endpoints(seen: Telemetry) -> None:
-    """Shows how many calls are under way and wait at each endpoint."""
+    """Adds a metric for the calls in flight and waiting at each endpoint."""
 
     def calls() -> Iterator[tuple[float, Mapping[str, Any]]]:
         found = Counter[tuple[str, str]]()
@@ -64,10 +64,10 @@ def show_endpoints(seen: Telemetry) -> None:
 
 
 class DebateWatch:
-    """A run of a debate, as telemetry sees it.
+    """A run of a debate, as telemetry records it.
 
     Args:
-        seen: what is recorded with.
+        seen: the instruments.
         graph: the system.
     """
 
@@ -79,16 +79,16 @@ class DebateWatch:
         seen.running.add(1, self._of)
 
     def begun(self, id: str) -> None:
-        """The debate has its id."""
+        """Called when the debate has its id."""
         self.span.set_attribute("gen_ai.conversation.id", id)
 
     def ended(self, status: str, document: Mapping[str, Any] | None, error: BaseException | None) -> None:
-        """The run is over.
+        """Called when the run has ended.
 
         Args:
-            status: as the ledger has it.
+            status: as in the ledger.
             document: the result document, if the debate was closed.
-            error: what ended the run before its end.
+            error: the error or cancellation that ended the run early.
         """
         told: dict[str, Any] = {"moot.status": status}
         if document and document["stop_reason"]:
@@ -108,7 +108,7 @@ class DebateWatch:
 
     @contextmanager
     def node(self, place: Ledger) -> Iterator[None]:
-        """A node of the debate runs within; what it calls belongs to its span."""
+        """A span for a node of the debate; its calls belong to it."""
         around = None if _inside.get() is self else trace.set_span_in_context(self.span)
         entered = _inside.set(self)
         try:
@@ -131,18 +131,18 @@ class DebateWatch:
 
 
 def kind_of(error: BaseException | None) -> str:
-    """What an error is called."""
+    """The kind of an error."""
     return error.kind if isinstance(error, MootError) else type(error).__name__
 
 
 def failed(span: Span, kind: str) -> None:
-    """A span's work failed. What an error says may hold what a model said, so its kind alone is kept."""
+    """Marks a span as failed with the error's kind only, because its text may quote a model."""
     span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR))
 
 
 def where(place: Ledger) -> dict[str, Any]:
-    """Where in a debate something happens, as attributes."""
+    """The position in a debate, as attributes."""
     said = {"gen_ai.agent.name": place.agent, "moot.node": place.node, "moot.round": place.round}
     said |= {"moot.phase": place.phase}
     return {name: value for name, value in said.items() if value is not None}
@@ -152,15 +152,15 @@ def where(place: Ledger) -> dict[str, Any]:
 
 
 class CallWatch:
-    """A call to a model with all its requests, as telemetry sees it: a context manager around it.
+    """A call to a model with all its requests, as telemetry records it: a context manager around it.
 
     Args:
-        seen: what is recorded with.
-        role: who is asked.
+        seen: the instruments.
+        role: the role that makes the call.
         model: the model.
-        place: where in the debate.
-        session: the debate's.
-        messages: what is sent.
+        place: the position in the debate.
+        session: the debate's session.
+        messages: the messages sent.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class CallWatch:
         return self
 
     def watching(self, attempt: Callable[[], Awaitable[AIMessage]]) -> Callable[[], Awaitable[AIMessage]]:
-        """What makes a request, as it is watched."""
+        """Wraps a function that makes a request, to record it."""
 
         async def watched() -> AIMessage:
             if not self._requests:
@@ -261,12 +261,12 @@ class CallWatch:
 
 
 def short(said: Any) -> str | None:
-    """A short text that an endpoint gives beside its reply, without half characters, which cannot be sent on."""
+    """A short text that an endpoint returns beside its reply, without lone surrogates, which cannot be exported."""
     return str(said)[:200].encode(errors="replace").decode() if said else None
 
 
 def shown(message: BaseMessage) -> dict[str, Any]:
-    """A message in the form that the conventions have."""
+    """A message in the form of the conventions."""
     if isinstance(message, ToolMessage):
         part = {"type": "tool_call_response", "id": message.tool_call_id, "response": message.text}
         return {"role": "tool", "parts": [part]}
@@ -284,7 +284,7 @@ class WatchedRetriever:
     """A source whose searches are recorded.
 
     Args:
-        seen: what is recorded with.
+        seen: the instruments.
         source: the source.
     """
 

@@ -1,4 +1,4 @@
-"""Where telemetry begins: of one of moot's programs, or of a debate in a program of yours."""
+"""Starts telemetry: in one of moot's programs, or in a debate in your own program."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True) -> Telemetry | None:
-    """Turns on what the environment asks for in one of moot's programs: metrics, spans, logs as JSON lines. Blocking.
+    """Turns on the metrics, spans and JSON logs that the environment requests for one of moot's programs. Blocking.
 
     Args:
-        page: metrics are shown at this process's ``/metrics``, too.
-        port: whether this process may open a port for them.
-        logs: whether moot sees to the logs: a server does that itself.
+        page: whether metrics are also served at this process's ``/metrics``.
+        port: whether this process may open a port for metrics.
+        logs: whether moot configures the logs; a server does that itself.
 
     Raises:
-        UserError: a variable says something that cannot be done, a package is missing, or the prices cannot be read.
+        UserError: a variable has an invalid value, a package is missing, or the prices cannot be read.
     """
     if logs:
         log_json()
@@ -34,11 +34,11 @@ def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True)
 
 
 async def watch(graph: str, id: str = "") -> DebateWatch | None:
-    """What watches a run of a debate that begins now; None while telemetry is off.
+    """The recorder for a run of a debate that starts now; None if telemetry is off.
 
     Args:
         graph: the system.
-        id: the debate's, if it goes on.
+        id: the debate's id, if it is resumed.
 
     Raises:
         UserError: as `begin_telemetry`.

@@ -1,1 +1,1 @@
-"""What is said and shown: tasks, answers, quotes, replies, given texts, conversations."""
+"""Texts of debates: tasks, answers, quotes, replies, given texts, conversations."""

@@ -1,7 +1,7 @@
-"""The confidence of a debate whose system has no formula of its own: how far those who answered agree with its verdict.
+"""The default confidence of a debate: the agreement of the answers with its verdict.
 
-It is raw: a share of votes or of answers, which no data were used to calibrate. Systems that decide by votes have the
-winner's share of them; all others the share of all answers, of all rounds, that give the verdict.
+It is raw: an uncalibrated share of votes or of answers. Systems that decide by votes use the
+winner's share; all others the share of the answers in all rounds that give the verdict.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from moot.nodes.records.entries import RoundRecord, Task, Vote
 from moot.nodes.texts.answers import same_answer
 
 CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
-"""Keys of a document that say how sure its verdict is."""
+"""Keys of a document for the confidence in its verdict."""
 PLACES = 6
 """Decimal places of a confidence."""
 NO_VERDICT = "there is no verdict to be sure of"
 ONE_ANSWER = "there is one answer, and no other to hold it against"
 OTHER_WORDS = "nobody answered in the words of the verdict, and answers in words are compared by their texts alone"
-"""Why there is no confidence."""
+"""Reasons for a missing confidence."""
 
 
 def vote_share(votes: Sequence[Vote], group: int) -> float:
-    """What the votes of a group weigh / what all votes with an answer weigh, in [0, 1].
+    """The weight of a group's votes / the weight of all votes with an answer, in [0, 1].
 
     Args:
-        votes: who answered what; a vote without a ``weight`` weighs 1.
-        group: whose share.
+        votes: the votes; a vote without a ``weight`` has weight 1.
+        group: the group.
 
     Raises:
-        ValueError: no vote with an answer weighs anything.
+        ValueError: all votes with an answer have weight 0.
     """
     weights = [(vote["group"], vote.get("weight", 1.0)) for vote in votes if vote["group"] is not None]
     if not sum(weight for _, weight in weights):
@@ -39,12 +39,12 @@ def vote_share(votes: Sequence[Vote], group: int) -> float:
 
 
 def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tuple[int, int]:
-    """How many answers of all rounds give the verdict, and how many there are.
+    """The number of answers in all rounds that give the verdict, and the number of all answers.
 
-    In a round the answers of one group are the same; a group gives the verdict if one of its texts does.
+    In a round the answers of a group are the same; a group gives the verdict if one of its texts does.
 
     Args:
-        task: what an answer is.
+        task: the form of an answer.
         rounds: the debate's ``round_log``; those without votes do not count.
         verdict: an answer.
     """
@@ -58,11 +58,11 @@ def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tup
 
 
 def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, Any]:
-    """The confidence of a verdict that votes decided, as a document has it; {} if there are not two of them.
+    """The confidence of a verdict by votes, as in a document; {} with fewer than two votes.
 
     Args:
-        votes: of those who decided, with their weights if they do not count alike.
-        won: the vote of the winner; None where there is none.
+        votes: the deciding votes, with their weights if these differ.
+        won: the vote of the winner; None if there is none.
     """
     counted = [vote for vote in votes if vote["group"] is not None]
     if won is None or won["group"] is None or len(counted) < 2:
@@ -82,16 +82,16 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
 
 
 def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The confidence of a debate that is done, as its document has it; null if there is none, with the reason.
+    """The confidence of a finished debate, as in its document; null if there is none, with the reason.
 
-    What the system itself found stands. Where answers of several rounds are known, the share of those that give the
+    A confidence from the system itself is kept. If answers of several rounds are known, the share that gives the
     verdict is among the parts.
 
     Args:
-        state: a debate's, with its ``answer`` as its document has it.
+        state: a debate's state, with its ``answer`` as in its document.
     """
     answer, known = state["answer"], {key: state.get(key) for key in CONFIDENCE}
-    if answer is None:  # a panel is sure of a verdict for which the task has no label
+    if answer is None:  # a panel may have a confidence in a verdict for which the task has no label
         own = known["confidence"] is not None and "vote_share" not in (known["confidence_parts"] or {})
         return known if own else _none(NO_VERDICT)
     same, given = answers_like(state["task"], state["round_log"], answer)

@@ -1,7 +1,7 @@
-"""Reading what models write as an answer of the task, and comparing answers. Nothing is guessed.
+"""Parses models' texts as answers of the task, and compares answers. It never guesses.
 
-A text is an answer where it is one, or where it begins with one and goes on to explain it. A text that denies an
-answer, names two, or only quotes one is none: it is asked for again.
+A text is an answer if it is one, or if it begins with one and then explains it. A text that denies an
+answer, names two, or only quotes one is not an answer: the model is asked again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from functools import lru_cache
 from moot.nodes.records.entries import Task
 
 LONGEST_READ = 20_000
-"""Characters of a text that is read as an answer; longer ones are none."""
+"""Most characters of a text that is parsed as an answer."""
 LONGEST_ANSWER = 500
-"""Characters of a short answer or an expression."""
+"""Most characters of a short answer or an expression."""
 
 QUOTES = "\"'“”‘’«»„‚‹›「」"
 MARKS = string.whitespace + QUOTES + "`*#>.,;:!()[]{}$|\\"
@@ -43,9 +43,9 @@ UNBOXED = re.compile(rf"{REJECTED.pattern}|\b(?:not|instead)\b|n't\b")
 REFUSALS = frozenset(
     ("i don't know", "i do not know", "unknown", "n/a", "null", "cannot be determined", "not known", "no answer")
 )
-"""What is no answer, folded."""
+"""Texts that are not answers, folded."""
 UNTOLD = "(the evidence does not tell)"
-"""The answer to a question in words by which somebody abstains, as prompts that show evidence offer it."""
+"""The abstention on a question in words, as offered by prompts with evidence."""
 _LACK = r"(?:not enough|insufficient|no) (?:evidence|info|information)"
 _SOURCE = r"(?:the|this|my|what) (?:\w+ )?(?:evidence|texts?|passages?|documents?|context)"
 _UNSAID = r"(?:it is )?not (?:stated|specified|given|mentioned|told|known)|(?:it )?can(?:not|'t| not) be determined"
@@ -53,7 +53,7 @@ SILENT = re.compile(
     rf"(?:{_LACK}|{_UNSAID})(?: (?:in|by|from) {_SOURCE})?"
     rf"|(?:{_SOURCE} )?(?:does|do)(?: not|n't) (?:tell|say|state it|mention it)|{_SOURCE} is silent"
 )
-"""Other ways to say the same, folded."""
+"""Other wordings of an abstention, folded."""
 EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
 BOXED = re.compile(r"\\boxed\s*\{")
 SEPARATOR = re.compile(r"\s*(?:[.:;,!)\]]+(?=\s|$)|[(\n–—]|-+\s|$)")
@@ -65,15 +65,15 @@ DENIED = re.compile(
 
 
 def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | None:
-    """The answer of the task that a text gives; None where it gives none, or not clearly one.
+    """The task's answer in a text; None if there is none, or not a clear one.
 
-    Labels come back as the task spells them, numbers in one spelling of their value (with the unit, if one is given),
-    short answers and expressions as they were written. A short answer may be `UNTOLD`, in these words.
+    Labels are returned as the task spells them, numbers in one spelling of their value (with the unit, if any),
+    short answers and expressions unchanged. A short answer may be `UNTOLD`, in these words.
 
     Args:
-        task: what an answer is.
-        text: what somebody wrote as an answer.
-        may_abstain: the writer was offered `UNTOLD`, which then answers every task; so do other ways to say it.
+        task: the form of an answer.
+        text: the text of a model.
+        may_abstain: whether the prompt offered `UNTOLD`, which is then valid for every task, in any of its wordings.
     """
     if len(text) > LONGEST_READ:
         return None
@@ -94,11 +94,11 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
 
 
 def same_answer(task: Task, one: str, other: str) -> bool:
-    """Whether two answers are the same by their text: same label, same value (of one unit), or same once normalised.
+    """Whether two answers are the same by their text: same label, same value (in one unit), or same normalised text.
 
     Args:
-        task: what an answer is.
-        one: an answer, as `read_answer` gives it.
+        task: the form of an answer.
+        one: an answer from `read_answer`.
         other: another one.
     """
     if task["kind"] == "short_answer":
@@ -125,7 +125,7 @@ def _is_untold(text: str) -> bool:
 
 
 def abstains(task: Task | None, answer: str | None) -> bool:
-    """Whether an answer, as `read_answer` gives it, says that the evidence tells none."""
+    """Whether an answer from `read_answer` says that the evidence does not settle the question."""
     return task is not None and answer == UNTOLD and UNTOLD not in task["labels"]
 
 
@@ -133,15 +133,15 @@ def abstains(task: Task | None, answer: str | None) -> bool:
 
 
 def fold(text: str) -> str:
-    """A text without what tells no labels apart: case, marks around it, and what stands between its words."""
+    """A text without differences that do not matter between labels: case, marks around it, and separators of words."""
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
 
 
 def spellings(task: Task) -> dict[str, str]:
-    """Every folded spelling of every label; a spelling that two labels could mean is none.
+    """Every folded spelling of every label, without spellings that two labels share.
 
-    A spelling with signs or digits, such as an option ``-0.5``, is not folded: too much would be lost.
+    A spelling with signs or digits, such as an option ``-0.5``, is not folded, because its meaning would be lost.
     """
     labels = {fold(label): label for label in task["labels"]}
     others: dict[str, str | None] = {}
@@ -154,20 +154,20 @@ def spellings(task: Task) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
-    """What labels may be written as: folded, and strictly."""
+    """The spellings of labels: folded, and strict."""
     task: Task = json.loads(task_json)
     options = {strict(spelling): label for spelling, label in task["spellings"].items()}
     return spellings(task), options | {strict(label): label for label in task["labels"]}
 
 
 def strict(text: str) -> str:
-    """A text as options are compared: Unicode's compatible form, single spaces, no Markdown around it."""
+    """A text in the form for comparing options: Unicode's compatible form, single spaces, no Markdown around it."""
     normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
     return re.sub(r"\s+", " ", normal).casefold()
 
 
 def read_label(task: Task, text: str) -> str | None:
-    """The label that a text is, or begins with; None where it denies it, names another one too, or only quotes it."""
+    """The label that a text is or begins with; None if it denies it, names another one too, or only quotes it."""
     known, options = _tables(json.dumps(task))
 
     def whole(body: str) -> str | None:
@@ -177,7 +177,7 @@ def read_label(task: Task, text: str) -> str | None:
     body = unwrapped(text)
     if (label := whole(body)) is not None:
         return label
-    if body.startswith(">") and "\n" in body:  # somebody else's words
+    if body.startswith(">") and "\n" in body:  # a quotation of others
         return None
     body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
     if not body or body[0] in QUOTES or body.startswith("~~"):
@@ -197,7 +197,7 @@ def read_label(task: Task, text: str) -> str | None:
 
 
 def _explains(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
-    """Whether what follows a label takes nothing back and names no other."""
+    """Whether the text after a label neither withdraws it nor names another label."""
     folded = fold(rest)
     if folded in known:
         return known[folded] == label
@@ -212,7 +212,7 @@ def _explains(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
         return False
     if not letters:
         return True
-    # "A" and "I" are words too: they name an option only where something says so.
+    # "A" and "I" are words too: they name an option only if the context says so.
     named = re.findall(r"(?<![\w'])([B-HJ-Z])(?![\w'])|[(\[]([A-Z])[)\]]|(?:option|answer|choice)\s+([A-Z])\b", rest)
     return all(not found or found not in task["labels"] or found == label for groups in named for found in groups)
 
@@ -237,9 +237,9 @@ NEGATED = re.compile(
 
 
 def read_number(text: str) -> Fraction | None:
-    """The value of the one number that a text gives; None where it gives none, several, or a vague one.
+    """The value of the only number in a text; None if there is none, if there are several, or if it is vague.
 
-    Where a text computes, the number after its last marker counts: ``####``, a box, an equals sign.
+    If a text contains a calculation, the number after its last marker counts: ``####``, a box, an equals sign.
     """
     found = _find_number(text)
     return None if found is None else _value(found)
@@ -292,7 +292,7 @@ def _value(match: re.Match[str]) -> Fraction | None:
 
 
 def show_number(value: Fraction) -> str:
-    """One spelling for each value: a decimal number where it ends, else a fraction."""
+    """One spelling for each value: a decimal number if it terminates, else a fraction."""
     below, places = value.denominator, 0
     while below % 10 == 0 or below % 5 == 0 or below % 2 == 0:
         below = below // 10 if below % 10 == 0 else below // 5 if below % 5 == 0 else below // 2
@@ -305,7 +305,7 @@ def show_number(value: Fraction) -> str:
 
 
 def read_quantity(text: str) -> str | None:
-    """The one number that a text gives, in one spelling, with its unit if that is one of `UNITS`."""
+    """The only number in a text, in one spelling, with its unit if that is one of `UNITS`."""
     found = _find_number(text)
     value = None if found is None else _value(found)
     if found is None or value is None:
@@ -316,13 +316,13 @@ def read_quantity(text: str) -> str | None:
 
 
 def unit_of(text: str) -> tuple[str, ...]:
-    """The unit of the one number that a text gives: of what, and per what; empty if it names none of `UNITS`."""
+    """The unit of the only number in a text: numerator and denominator; empty if it names none of `UNITS`."""
     found = _find_number(text)
     return () if found is None else _unit(found)
 
 
 def same_unit(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two units may be the same: what one of them leaves out is no difference."""
+    """Whether two units may be the same: a part that one of them omits is no difference."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
@@ -365,9 +365,9 @@ UNITS = {
     )
     for written in names.casefold().split()
 }
-"""Units by the ways to write them. Other words beside a number tell no two answers to one question apart.
+"""Units by their spellings. Other words beside a number do not distinguish answers to the same question.
 
-The sign of the dollar is none, as LaTeX has it around all formulae.
+The dollar sign is not a unit, because LaTeX has it around all formulae.
 """
 _UNIT = rf"(?:{'|'.join(sorted(map(re.escape, UNITS), key=len, reverse=True))})(?!\w)"
 UNIT_AFTER = re.compile(rf"[\s-]{{0,2}}(?:degrees?\s)?({_UNIT})", re.IGNORECASE)
@@ -387,7 +387,7 @@ def _unit(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def surely_differ(one: str, other: str) -> bool:
-    """Whether two answers cannot mean the same: one alone abstains, or they are one number with different units."""
+    """Whether two answers cannot mean the same: only one abstains, or they are one number with different units."""
     if one == other or UNTOLD in (one, other):
         return one != other
     value = read_number(one)
@@ -398,9 +398,9 @@ def surely_differ(one: str, other: str) -> bool:
 
 
 def normal_text(text: str) -> str:
-    """A short answer without case, Latin accents, an article before it, and punctuation that tells nothing apart.
+    """A short answer without case, Latin accents, a leading article, and punctuation without meaning.
 
-    Signs and what stands between digits stay: a match here is final, while a difference costs one more check.
+    Signs and characters between digits stay: a match here is final, while a difference only costs one more check.
     """
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))
@@ -412,7 +412,7 @@ def normal_text(text: str) -> str:
 
 
 def normal_expression(text: str) -> str:
-    """A LaTeX expression without what changes its looks alone (after MATH's own way of comparing)."""
+    """A LaTeX expression without commands that change only its looks (after MATH's comparison)."""
     shown = unwrapped(text).strip().strip("$").strip().rstrip(".")
     shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", " ", shown)
     shown = re.sub(r"\\[dt]frac", r"\\frac", shown)
@@ -431,7 +431,7 @@ def normal_expression(text: str) -> str:
 
 
 def unwrapped(text: str) -> str:
-    """A text without a box, tags or Markdown around its answer; where it has one box, what is in the box."""
+    """A text without a box, tags or Markdown around its answer; if it has one box, the content of the box."""
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:
         inside = _braced(text, boxes[0].end())
@@ -452,7 +452,7 @@ def _braced(text: str, begin: int) -> str | None:
 
 
 def _without_lead(text: str, pattern: re.Pattern[str] = LEAD) -> str:
-    """A text without words like "The answer is:" before its answer."""
+    """A text without a lead such as "The answer is:" before its answer."""
     plain = text.lstrip("#>*_ \t\n").replace("**", "").replace("__", "")
     lead = pattern.match(plain)
     return plain[lead.end() :] if lead else text

@@ -1,9 +1,9 @@
-"""A verdict's prediction set and decision, by a calibration that was fitted on labelled debates of the same system.
+"""A verdict's prediction set and decision, from a calibration fitted on labelled debates of the same system.
 
-The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511): it holds each label that a
-debate makes no stranger than the right label was among the labelled debates. The decision is by conformal risk control
-(Angelopoulos et al. 2024, arXiv:2208.02814): act from the least confidence at which acting was seldom wrong. Both hold
-for debates of the system, settings, models, task and prompts that were measured, and for no others.
+The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511): it contains each label
+that is no stranger than the right label was among the labelled debates. The decision uses conformal risk control
+(Angelopoulos et al. 2024, arXiv:2208.02814): act from the least confidence at which acting was rarely wrong. Both hold
+only for debates with the measured system, settings, models, task and prompts.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from moot.prompts import shipped
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 FEW = 200
-"""Cases below which it is said what cannot be promised."""
+"""Number of cases below which documents state the limits of the guarantee."""
 INERT = {"calibration", "seed", "reader_summary", "timeout", "attempts", "max_concurrency", "requests_per_minute"}
 INERT |= {"max_wait", "robustness", "robustness_calls"}
-"""Settings that change nothing about how often a system is right."""
+"""Settings without effect on how often a system is right."""
 SHORT = 80
-"""Characters of a setting that a message shows."""
+"""Most characters of a setting in a message."""
 PLACES = 9
-"""Decimal places to which scores are compared."""
+"""Decimal places for comparisons of scores."""
 
 
 class Bound(BaseModel):
-    """What a calibration is bound to."""
+    """The configuration that a calibration is valid for."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,16 +45,16 @@ class Bound(BaseModel):
     prompts: dict[str, str]
 
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that tell it from every other."""
+        """A digest of sixteen hexadecimal digits."""
         return digest(self.model_dump())
 
 
 class Calibration(BaseModel):
-    """A calibration as its file has it.
+    """A calibration as in its file.
 
-    ``scores`` are the nonconformity scores of the right labels, each with how often it came; ``least_confidence`` is
-    what a verdict needs to be acted on, null if none is enough. ``moot`` is the version that it was fitted with,
-    ``corpora`` a digest of what each corpus held then: they may change, and documents say if they did.
+    ``scores`` are the nonconformity scores of the right labels, each with its frequency; ``least_confidence`` is
+    the confidence needed to act on a verdict, null if none is enough. ``moot`` is the version that it was fitted with,
+    ``corpora`` a digest of each corpus at that time: corpora may change, and documents say if they did.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -72,12 +72,12 @@ class Calibration(BaseModel):
 
 
 def digest(said: Any) -> str:
-    """Sixteen hexadecimal digits that tell plain values apart."""
+    """A digest of plain values: sixteen hexadecimal digits."""
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def prompt_digests(settings: Settings) -> dict[str, str]:
-    """By name, what tells each prompt of a system from other texts, those of a debate that it may hold among them."""
+    """By name, a digest of each prompt of a system, including prompts of an inner debate."""
     edited, inner = settings.edited(), settings.beneath()
     own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
     return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
@@ -89,25 +89,25 @@ def prompt_digests(settings: Settings) -> dict[str, str]:
 def bound_to(
     graph: str, task: Task, settings: Mapping[str, Any], prompts: Mapping[str, str], sources: Mapping[str, str]
 ) -> Bound:
-    """What a debate's calibration is bound to.
+    """The configuration that a debate's calibration is bound to.
 
     Args:
         graph: the system.
-        task: what an answer is; who said the claim and when does not matter.
-        settings: as a document records them; edited prompts among them are told by ``prompts``.
-        prompts: as `prompt_digests` gives them.
-        sources: what names such as ``web`` stand for (`moot.retrievers.search.contents`).
+        task: the form of an answer; the claim's speaker and date are ignored.
+        settings: as in a document; edited prompts are covered by ``prompts``.
+        prompts: from `prompt_digests`.
+        sources: the sources behind names such as ``web`` (`moot.retrievers.search.contents`).
     """
     held = {key: value for key, value in settings.items() if key not in INERT and not key.endswith("_prompt")}
     asked = {"name": task["name"], "kind": task["kind"], "labels": list(task["labels"])}
     plain = json.loads(json.dumps(held))
-    if "published_before" in plain:  # a claim's own day, on benchmarks that have one: which day it is does not matter
+    if "published_before" in plain:  # a claim's own date, on benchmarks that have one: its value does not matter
         plain["published_before"] = plain["published_before"] is not None
     return Bound(graph=graph, task=asked, settings=plain, sources=dict(sources), prompts=dict(prompts))
 
 
 def differences(fitted: Bound, here: Bound) -> Iterator[str]:
-    """What a debate has otherwise than the debates that a calibration was fitted on, in words."""
+    """The differences between a debate and the debates of a calibration, in words."""
     if fitted.graph != here.graph:
         yield f"the graph (fitted on {fitted.graph}, here {here.graph})"
     if fitted.task != here.task:
@@ -136,20 +136,20 @@ def _short(value: Any) -> str:
 
 
 def read_calibration(path: str) -> Calibration:
-    """A calibration from its file. Blocking.
+    """Reads a calibration from its file. Blocking.
 
     Args:
-        path: of the file.
+        path: the path of the file.
 
     Raises:
-        UserError: there is none, or it is none.
+        UserError: there is no such file, or it is not a calibration.
     """
     try:
         found = Calibration.model_validate_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"calibration: {path} cannot be read: {error.strerror}.", kind="missing_file") from error
     except (ValidationError, UnicodeDecodeError) as error:
-        raise UserError(f"calibration: {path} is no file of `moot calibrate`.", kind="invalid_file") from error
+        raise UserError(f"calibration: {path} is not a file of `moot calibrate`.", kind="invalid_file") from error
     if found.hash != found.bound.digest():
         raise UserError(f"calibration: {path} was changed after it was written.", kind="invalid_file")
     return found
@@ -159,12 +159,12 @@ def check_bound(calibration: Calibration, here: Bound) -> None:
     """Refuses a calibration that was fitted on other debates.
 
     Raises:
-        UserError: as said, with what differs.
+        UserError: the calibration does not fit; with the differences.
     """
     if said := list(differences(calibration.bound, here)):
         more = f" and {len(said) - 5} more" if len(said) > 5 else ""
         raise UserError(
-            f"This calibration was fitted on other debates, and says nothing of this one. It differs in: "
+            f"This calibration was fitted on other debates, and is not valid for this one. It differs in: "
             f"{'; '.join(said[:5])}{more}. Fit one on labelled runs with these settings (moot calibrate), or leave "
             "`calibration` out.",
             kind="invalid_setting",
@@ -172,15 +172,15 @@ def check_bound(calibration: Calibration, here: Bound) -> None:
 
 
 def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Iterator[str]:
-    """What has changed since a calibration was fitted and may make it wrong, in words.
+    """Changes since a calibration was fitted that may make it wrong, in words.
 
     Args:
-        calibration: as its file has it.
-        corpora: by name, a digest of what each corpus holds now (`moot.retrievers.search.contents`).
+        calibration: from its file.
+        corpora: by name, a digest of each corpus now (`moot.retrievers.search.contents`).
     """
     for name in sorted(calibration.corpora.keys() & corpora.keys()):
         if calibration.corpora[name] != corpora[name]:
-            yield f"The corpus {name} has changed since the calibration was fitted: it promises nothing of what is new."
+            yield f"The corpus {name} has changed since the calibration was fitted: it does not cover the new content."
     if calibration.moot != moot_version():
         yield f"The calibration was fitted with moot {calibration.moot}; this is moot {moot_version()}."
 
@@ -191,13 +191,13 @@ def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Itera
 def label_shares(
     labels: Sequence[str], answer: str | None, confidence: float | None, rounds: Sequence[RoundRecord]
 ) -> dict[str, float]:
-    """How a debate shares its belief among the labels; the shares add up to 1.
+    """A distribution over the labels, from a debate's confidence; the shares add up to 1.
 
-    The verdict has the confidence; the others share the rest by one more than the answers that gave each. Without a
-    verdict or a confidence all labels are alike.
+    The verdict has the confidence; the others share the rest in proportion to their answers plus one. Without a
+    verdict or a confidence all labels have the same share.
 
     Args:
-        labels: of the task.
+        labels: the task's labels.
         answer: the verdict.
         confidence: of the verdict, in [0, 1].
         rounds: the debate's ``round_log``.
@@ -211,12 +211,12 @@ def label_shares(
 
 
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
-    """The share of labelled debates, this one among them, that are at least as strange, in (0, 1].
+    """The share of labelled debates, including this one, that are at least as strange, in (0, 1].
 
     Args:
-        scores: theirs, each with how often it came.
+        scores: their scores, each with its frequency.
         score: 1 - the share of a label (`label_shares`).
-        tie: the share of equally strange ones that counts: 1, or drawn from [0, 1] for exact coverage.
+        tie: the weight of equally strange debates: 1, or drawn from [0, 1] for exact coverage.
     """
     known = [(round(one, PLACES), count) for one, count in scores]
     here = round(score, PLACES)
@@ -228,10 +228,10 @@ def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0)
 def prediction_set(
     shares: Mapping[str, float], scores: Sequence[tuple[float, int]], alpha: float, tie: float = 1.0
 ) -> list[str]:
-    """The labels that are not too strange: those whose p-value is above alpha.
+    """The labels whose p-value is above alpha.
 
     Args:
-        shares: of the labels, as `label_shares` gives them.
+        shares: the labels' shares, from `label_shares`.
         scores: as for `p_value`.
         alpha: the share of debates whose right label may be missing.
         tie: as for `p_value`.
@@ -240,7 +240,7 @@ def prediction_set(
 
 
 def guarantee(n: int, alpha: float) -> str:
-    """What is promised, in words, and with few cases what is not."""
+    """The guarantee in words, with its limits if there are few cases."""
     said = (
         f"On average over claims like the {n:,} cases that it was fitted on, the right answer is in the prediction set "
         f"of at least {1 - alpha:.0%}, and at most {alpha:.0%} of all claims are acted on wrongly."
@@ -249,27 +249,27 @@ def guarantee(n: int, alpha: float) -> str:
 
 
 def unpromised(n: int, alpha: float) -> str:
-    """What so many cases cannot promise; empty if there are enough.
+    """The limits of the guarantee with so many cases; empty if there are enough.
 
-    The coverage of one fitted file varies around what is promised on average, with a standard deviation of about
+    The coverage of one fitted file varies around the guaranteed average, with a standard deviation of about
     sqrt(alpha (1 - alpha) / (n + 2)) (Vovk 2012).
     """
     if n >= FEW:
         return ""
     off = 1.96 * (alpha * (1 - alpha) / (n + 2)) ** 0.5
-    none = " With so few, every prediction set holds all labels." if n + 1 < 1 / alpha else ""
+    none = " With so few, every prediction set contains all labels." if n + 1 < 1 / alpha else ""
     return f"With fewer than {FEW} cases it may be off by {off:.0%} either way for this file.{none}"
 
 
 def calibrated(
     calibration: Mapping[str, Any] | None, document: Mapping[str, Any], *, done: bool = True
 ) -> dict[str, Any]:
-    """What a calibration says of a debate, as its document has it; {} without one.
+    """The results of a calibration for a debate, as in its document; {} without one.
 
     Args:
-        calibration: as its file has it.
-        document: the debate's.
-        done: whether the debate is; of others only the calibration itself is told.
+        calibration: from its file.
+        document: the debate's document.
+        done: whether the debate is finished; for others only the calibration itself is returned.
     """
     if calibration is None:
         return {}
@@ -288,13 +288,13 @@ def calibrated(
 
 
 def backed(document: Mapping[str, Any]) -> str:
-    """What backs a confidence: ``calibrated on 240 cases``, or ``not calibrated``."""
+    """The backing of a confidence: ``calibrated on 240 cases``, or ``not calibrated``."""
     found = document.get("calibration")
     return f"calibrated on {found['n']:,} cases" if found else "not calibrated"
 
 
 def rests_on(document: Mapping[str, Any]) -> str | None:
-    """What a confidence rests on, in words: ``2 of 3 votes; not calibrated``. None without a confidence."""
+    """The basis of a confidence, in words: ``2 of 3 votes; not calibrated``. None without a confidence."""
     if document["confidence"] is None:
         return None
     return "; ".join(filter(None, (document.get("confidence_from"), backed(document))))

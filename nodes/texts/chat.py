@@ -1,4 +1,4 @@
-"""Debates in a conversation: what is asked in it, and the verdict as what is said next."""
+"""Debates in a conversation: the claim comes from its messages, and the verdict becomes its next message."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class ChatMessage(TypedDict):
 
 
 def merge_messages(old: list[Any], new: Any) -> list[Any]:
-    """Messages one after the other; None adds nothing."""
+    """Joins two lists of messages; None adds nothing."""
     return [*old, *(new if isinstance(new, list) else [] if new is None else [new])]
 
 
 def read_messages(messages: Any) -> list[BaseMessage]:
-    """Messages in whatever form LangChain takes; of those with one id the last, in the place of the first.
+    """Messages in any of LangChain's forms; of messages with the same id the last replaces the first.
 
     Raises:
         UserError: something that is no message.
@@ -47,18 +47,18 @@ def read_messages(messages: Any) -> list[BaseMessage]:
 
 
 def plain(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Messages as plain values, which become the same messages again."""
+    """Messages as plain values, from which the same messages can be built again."""
     return [message.model_dump(mode="json", exclude_defaults=True) | {"type": message.type} for message in messages]
 
 
 def question_of(messages: Sequence[BaseMessage]) -> str | None:
-    """The text of the last message by a person, which nobody has answered; None where there is none."""
+    """The text of the last message, if a person wrote it and it has no answer yet; None if there is none."""
     spoken = [message for message in messages if isinstance(message, HumanMessage | AIMessage)]
     return str(spoken[-1].text) if spoken and isinstance(spoken[-1], HumanMessage) else None
 
 
 def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
-    """What a debate is about: the claim that is given, else the question of the messages.
+    """The claim of a debate: the given one, else the question of the messages.
 
     The claim of the debate before on the thread (``opened``), which is still in the state, is not given.
     """
@@ -67,6 +67,6 @@ def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
 
 
 def answered(messages: Any, text: str) -> list[dict[str, Any]]:
-    """What a debate adds to the conversation that it was asked in; nothing where it was not asked in one."""
+    """The update of the conversation by a debate; empty if the debate was not started in one."""
     asked = question_of(read_messages(messages)) is not None
     return plain([AIMessage(text, id=str(uuid4()))]) if asked else []

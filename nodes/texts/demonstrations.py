@@ -1,4 +1,4 @@
-"""Worked examples that a prompt shows before the question, in the form that the task's answers have."""
+"""Worked examples before the question of a prompt, in the form of the task's answers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from moot.nodes.texts.task import make_task
 from moot.prompts import as_data
 
 SPELLINGS = {"true": ("supported",), "false": ("refuted", "not_supported"), "open": ("not enough info",)}
-"""How an example's outcome is written in tasks on claims."""
+"""The wording of an example's outcome in tasks on claims."""
 
 
 _FILE = resources.files("moot.prompts") / "demonstrations.jsonl"
 EXAMPLES: tuple[dict[str, Any], ...] = tuple(map(json.loads, _FILE.read_text(encoding="utf-8").splitlines()))
-"""They are read at import: debates need them in the event loop, which must not wait for a disk."""
+"""Read at import, because the event loop must not wait for a disk."""
 
 
 def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
-    """So many worked examples for a task; nothing for none.
+    """Worked examples for a task; an empty text for none.
 
     Args:
-        task: what an answer is.
-        count: how many.
-        steps: with reasoning step by step, else with one sentence.
+        task: the form of an answer.
+        count: the number of examples.
+        steps: whether they reason step by step; else they have one sentence.
 
     Raises:
-        UserError: the task has fewer examples; tasks with labels of one's own have none.
+        UserError: the task has fewer examples; tasks with the user's own labels have none.
     """
     if not count:
         return ""
@@ -47,7 +47,7 @@ def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
 
 
 def _shown(example: dict[str, Any], task: Task, steps: bool) -> str:
-    """An example as the task's answers look; nothing where it does not fit."""
+    """An example in the form of the task's answers; empty if it does not fit."""
     if example["kind"] != _kind(task):
         return ""
     spellings: Sequence[str] = SPELLINGS.get(example["outcome"], (example["outcome"],))
@@ -62,7 +62,7 @@ def _shown(example: dict[str, Any], task: Task, steps: bool) -> str:
 
 
 def _kind(task: Task) -> str:
-    """The kind of examples that fit a task; nothing for labels of one's own."""
+    """The kind of examples that fit a task; empty for the user's own labels."""
     if task["kind"] != "labels":
         return task["kind"]
     if task["name"] == "pubmedqa":
@@ -73,7 +73,7 @@ def _kind(task: Task) -> str:
 
 
 def shown_demonstrations(*, steps: bool = False) -> Callable[[DebaterState, Any], dict[str, str]]:
-    """What fills the placeholder ``demonstrations``, as the setting of that name says."""
+    """The value of the placeholder ``demonstrations``, by the setting of that name."""
 
     def shown(state: DebaterState, settings: Any) -> dict[str, str]:
         return {"demonstrations": demonstrations(state["task"], settings.demonstrations, steps=steps)}

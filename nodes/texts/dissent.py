@@ -1,4 +1,4 @@
-"""Who did not give the verdict, with their best argument, and who changed an answer after what."""
+"""Dissent: the answers other than the verdict with their best arguments, and changes of answers with their cause."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Who = tuple[str, int | None]
 
 
 def dissent_of(document: Mapping[str, Any]) -> Dissent:
-    """Who did not give the verdict of a debate, and who changed an answer.
+    """The dissent in a debate: agents with another answer than the verdict, and changes of answers.
 
-    They are the judges of a panel, if one decided; else those who answered.
+    The agents are the judges of a panel, if one decided; else the agents that answered.
 
     Args:
         document: a result document, or the state that becomes one.
@@ -24,7 +24,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
     judged = [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
     answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
     given = [turn for turn in answers if turn["phase"] == "primary"]
-    given = given or [turn for turn in answers if turn["phase"] == GATE]  # no debate was held behind the gate
+    given = given or [turn for turn in answers if turn["phase"] == GATE]  # no debate followed the gate
     said = judged or given
 
     def by(turn: Mapping[str, Any]) -> Speaking:
@@ -51,7 +51,7 @@ def _answer(turn: Mapping[str, Any]) -> str | None:
 
 
 def _groups(document: Mapping[str, Any], last: Mapping[Who, Any], verdict: str | None) -> dict[Any, list[Any]]:
-    """Last answers by what they say, as the votes group them; the verdict's has an empty text as its key."""
+    """Last answers grouped by the votes' groups; the verdict's key is an empty text."""
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
     for who, turn in last.items():
@@ -80,7 +80,7 @@ def _argument(turns: Sequence[Mapping[str, Any]], by: Any) -> MinorityAnswer:
 
 
 def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], by: Any) -> list[Change]:
-    """Answers that differ from the same speaker's last one, in their order."""
+    """Answers that differ from the same speaker's last one, in order."""
     if document["task"]["kind"] not in ("labels", "number"):
         return []
     changes: list[Change] = []
@@ -88,7 +88,7 @@ def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], by
     quoted: dict[Who, set[str]] = {}
     for place, turn in enumerate(given):
         who, answer = (turn["agent"], None), turn.get("answer")
-        if answer is None or "number" in turn:  # a sample changes nothing
+        if answer is None or "number" in turn:  # samples do not change
             continue
         new = [quote["evidence_id"] for quote in _quotes(turn)]
         if (before := last.get(who)) is not None and not _same(document, before, answer):
@@ -107,6 +107,6 @@ def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], by
 
 
 def _last(given: Sequence[Mapping[str, Any]], agent: str, round: int) -> str | None:
-    """The last answer that somebody gave in an earlier round."""
+    """An agent's last answer in an earlier round."""
     said = [turn.get("answer") for turn in given if turn["agent"] == agent and turn["round"] < round]
     return said[-1] if said else None

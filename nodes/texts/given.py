@@ -1,4 +1,4 @@
-"""Texts that are given with a claim, checked and made evidence."""
+"""Texts given with a claim, checked and turned into evidence."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from typing_extensions import TypedDict
 MOST_GIVEN = 200
 """Texts."""
 LONGEST_GIVEN = 400_000
-"""Characters of all texts together."""
+"""Most characters of all texts together."""
 
 GATE = "gate"
-"""Who hands evidence on; no speaker is called so."""
+"""The agent of inherited evidence; no speaker has this name."""
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]
 Short = Annotated[str, StringConstraints(max_length=4000)]
 
 
 class GivenText(TypedDict):
-    """A text that is given with a claim. Without an ``id`` it has the one that evidence with its text would have."""
+    """A text given with a claim. Without an ``id`` it gets the id of evidence with the same text."""
 
     text: Annotated[str, Field(min_length=1, max_length=LONGEST_GIVEN, description="The text.")]
-    id: NotRequired[Annotated[Id | None, Field(description="What citations call it; by default a hash of the text.")]]
+    id: NotRequired[Annotated[Id | None, Field(description="Its id in citations; by default a hash of the text.")]]
     title: NotRequired[Annotated[Short | None, Field(description="Its title.")]]
-    source: NotRequired[Annotated[Short | None, Field(description="Where it comes from.")]]
+    source: NotRequired[Annotated[Short | None, Field(description="Its origin.")]]
     url: NotRequired[Annotated[Short | None, Field(description="Its address.")]]
     published: NotRequired[Annotated[Short | None, Field(description="When it was published, e.g. 2020-10-25.")]]
     page: NotRequired[Annotated[Short | None, Field(description="The page of a document that it is from.")]]
-    heading: NotRequired[Annotated[Short | None, Field(description="What stands over it in a document.")]]
-    fetched: NotRequired[Annotated[Short | None, Field(description="When its page was read, as 2026-11-23T07:50Z.")]]
+    heading: NotRequired[Annotated[Short | None, Field(description="Its heading in a document.")]]
+    fetched: NotRequired[Annotated[Short | None, Field(description="When its page was read: 2026-11-23T07:50Z.")]]
     sha256: NotRequired[Annotated[Short | None, Field(description="The SHA-256 of that page's bytes, in hexadecimal.")]]
 
 
@@ -48,10 +48,10 @@ _handed: ContextVar[tuple[Evidence, ...]] = ContextVar("handed_evidence", defaul
 
 @contextmanager
 def handed_on(evidence: Iterable[Evidence]) -> Iterator[None]:
-    """A debate that begins within it has this evidence from its beginning, as if it were given with the claim.
+    """Within it, a new debate has this evidence from its start, as if it were given with the claim.
 
     Args:
-        evidence: pieces of the debate that it is held in.
+        evidence: evidence of the outer debate.
     """
     mark: Retrieval = {"query": "", "score": None, "retriever": GIVEN, "round": 0, "agent": GATE}
     pieces: list[Evidence] = [{**piece, "retrievals": [*piece["retrievals"], mark]} for piece in standing(evidence)]
@@ -63,12 +63,12 @@ def handed_on(evidence: Iterable[Evidence]) -> Iterator[None]:
 
 
 def handed() -> list[Evidence]:
-    """The evidence that the debate which holds this one hands on; see `handed_on`."""
+    """The evidence inherited from the outer debate; see `handed_on`."""
     return list(_handed.get())
 
 
 def taken_back(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """Evidence of a debate as the one that it was held in has it: without the mark that it was handed on."""
+    """Evidence of an inner debate in the form of the outer one: without the mark of inheritance."""
     return [
         {**piece, "retrievals": [found for found in piece["retrievals"] if found.get("agent") != GATE]}
         for piece in evidence
@@ -76,13 +76,13 @@ def taken_back(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 
 def check_given(given: Any) -> list[Evidence]:
-    """What is given with a claim as evidence, each text once. Blocking.
+    """Given texts as evidence, each text once. Blocking.
 
     Args:
-        given: a list of `GivenText`, or None; further fields of its elements, as evidence has them, are passed over.
+        given: a list of `GivenText`, or None; other fields of evidence in its elements are ignored.
 
     Raises:
-        UserError: something else, a text that holds nothing, two texts with one id, or too much text.
+        UserError: another value, an empty text, two texts with one id, or too much text.
     """
     if isinstance(given, list) and len(given) > MOST_GIVEN:
         raise _refused(f"there are {len(given):,} texts")
@@ -117,7 +117,7 @@ def _piece(given: GivenText, number: int) -> Evidence:
         sha256=given.get("sha256"),
     )
     if not piece["text"]:
-        raise _refused(f"text {number} holds nothing that can be shown")
+        raise _refused(f"text {number} contains nothing that can be shown")
     if published := piece.get("published"):
         piece["published"] = iso_date(published) or published
     piece["retrievals"] = [{**piece["retrievals"][0], "round": 0, "agent": GIVEN}]
@@ -133,7 +133,7 @@ def _problem(error: Any) -> str:
 
 def _refused(problem: str) -> UserError:
     return UserError(
-        f"`given` cannot be used: {problem}. It is a list of at most {MOST_GIVEN} objects, each with `text` and, if "
+        f"`given` cannot be used: {problem}. It must list at most {MOST_GIVEN} objects, each with `text` and, if "
         f"known, `id` (letters, digits and ._:-), `title`, `source`, `url`, `published`; all texts together have at "
         f"most {LONGEST_GIVEN:,} characters.",
         kind="invalid_given",

@@ -1,4 +1,4 @@
-"""Files and pages of the web as texts that are given with a claim."""
+"""Files and web pages as texts given with a claim."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from moot.retrievers.files import NAMES, READERS, text_in
 
 
 def read_given(given: str | Path) -> list[Any]:
-    """What a file or a page of the web gives with a claim. Blocking.
+    """The texts of a file or a web page, to give with a claim. Blocking.
 
     Args:
         given: a file, or an address that begins with http:// or https://.
 
     Returns:
-        Objects as `moot.nodes.texts.given.GivenText` has them: of JSON Lines one a line, of a document one for each
-        page or heading, of plain text and Markdown one.
+        Objects of the form of `moot.nodes.texts.given.GivenText`: for JSON Lines one per line, for a document one per
+        page or heading, for plain text and Markdown one.
 
     Raises:
-        UserError: it cannot be read, is of another kind, holds too much, or a line is no object with a text.
+        UserError: it cannot be read, is of another kind, is too long, or a line is not an object with a text.
         WorldError: a page cannot be fetched.
     """
     if not is_url(str(given)):
@@ -38,14 +38,14 @@ def read_given(given: str | Path) -> list[Any]:
 
 
 def given_in(file: Path, name: str) -> list[Any]:
-    """As `read_given`, of a file; ``name`` is what it is called."""
+    """The same as `read_given`, for the content of a file; ``name`` is its name."""
     try:
         kind = None if file.suffix.lower() == ".jsonl" else kind_of(file)
         if kind:
             texts = texts_of(read_document(file, name, kind), Path(name).stem)
             return _bounded(name, [{**text, "source": name} for text in texts])
         if file.suffix.lower() not in READERS:
-            raise unreadable(name, Unreadable(f"files of its kind are not read; these are: {', '.join(NAMES)}"))
+            raise unreadable(name, Unreadable(f"files of this kind are not supported; these are: {', '.join(NAMES)}"))
         text = text_in(file, name)
     except Unreadable as why:
         raise unreadable(name, why) from why
@@ -72,7 +72,7 @@ def _object(line: str, where: str) -> Any:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: no valid JSON ({error}).", kind="invalid_file") from error
+        raise UserError(f"{where}: not valid JSON ({error}).", kind="invalid_file") from error
     if not isinstance(found, dict) or not isinstance(found.get("text"), str):
-        raise UserError(f"{where}: no object with a `text`.", kind="invalid_file")
+        raise UserError(f"{where}: not an object with a `text`.", kind="invalid_file")
     return found

@@ -1,7 +1,7 @@
-"""Quotes: where one stands in a text, and which of an answer's citations are borne out by the evidence.
+"""Quotes: finding them in a text, and checking an answer's citations against the evidence.
 
-What type and layout change is forgiven: white space, kinds of quotation marks and of dashes, Unicode forms, characters
-without width. Words are not: not one may differ, be missing, be added, stand elsewhere or be in another letter case.
+Type and layout are ignored: white space, kinds of quotation marks and of dashes, Unicode forms, characters
+without width. Words must match: none may differ, be missing, be added, be moved or have another letter case.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from moot.nodes.texts.replies import Quote
 from moot.retrievers.evidence import Evidence
 
 SHOWN = 80
-"""Characters of an id or a quote that a message shows."""
+"""Most characters of an id or a quote in a message."""
 
 MARKS = frozenset("\"'`´ʹʺʻʼʽ«»‘’‚‛“”„‟′″‴‵‶‷⁗‹›❛❜❝❞❟❠❮❯⹂〝〞〟＂＇｀「」『』｢｣")
-"""Quotation marks, single and double alike: models write one for the other inside JSON."""
+"""Quotation marks, single and double alike: models exchange them inside JSON."""
 TWOFOLD = frozenset('"″‶‴‷⁗“”„‟〞〟＂')
-"""Those of two strokes and more, which after a figure mean another measure than one stroke, as primes do anywhere."""
+"""Marks of two or more strokes; after a figure they mean another measure than one stroke, as primes do anywhere."""
 PRIMES = frozenset("″‶‴‷⁗")
 HYPHENS = frozenset("-‐‑－﹣")
 DASHES = frozenset("−⁃˗")
 """Dashes that Unicode does not list with the others (Pd)."""
 NO_WIDTH = frozenset("\u034f\u180b\u180c\u180d\u180f") | {chr(i) for i in range(0xFE00, 0xFE10)}
 BRACKETS = str.maketrans("‹›", "<>")
-"""Prompts show angle brackets as ‹ and ›, and so a faithful copy has those."""
+"""Prompts show angle brackets as ‹ and ›, so a faithful copy contains these."""
 
 NOT_PLAIN = ("<super>", "<sub>", "<fraction>", "<circle>")
-"""Forms that mean something else than their plain letters and digits: 10² is not 102."""
+"""Forms with another meaning than their plain letters and digits: 10² is not 102."""
 UNSPACED = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-"""Scripts that put no spaces between words."""
+"""Scripts without spaces between words."""
 
 WORD = re.compile(
     r"字\u0300*"
@@ -52,9 +52,9 @@ WORD = re.compile(
 
 @dataclass(frozen=True)
 class Folded:
-    """A text as it is compared, and for each of its characters the part of the text that it stands for.
+    """A text normalised for comparison, with the part of the original text for each character.
 
-    In ``text`` a dash is ``—`` and a hyphen ``-``, as only a hyphen makes one word of two.
+    In ``text`` a dash is ``—`` and a hyphen ``-``, because only a hyphen makes one word of two.
     """
 
     text: str
@@ -62,7 +62,7 @@ class Folded:
 
     @cached_property
     def plain(self) -> str:
-        """The text, dashes and hyphens alike."""
+        """The text with dashes and hyphens alike."""
         return self.text.replace("—", "-")
 
     @cached_property
@@ -75,7 +75,7 @@ class Folded:
         return edges
 
     def find(self, words: str) -> tuple[int, int] | None:
-        """Where folded words stand first, as offsets in the text that was folded."""
+        """The first place of folded words, as offsets in the original text."""
         text, edges, size = self.plain, self.edges, len(words)
         first = text.find(words)
         for i in range(first, len(text) - size + 1) if first >= 0 else ():
@@ -86,17 +86,17 @@ class Folded:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """Where a quote first stands in a text.
+    """The first place of a quote in a text.
 
-    It begins and ends at the edges of words, and holds a letter or a digit. Quotation marks around the whole of it may
+    It starts and ends at the edges of words, and contains a letter or a digit. Quotation marks around it may
     be the writer's own.
 
     Args:
-        quote: what somebody says stands there.
-        text: where it is looked for.
+        quote: the quote.
+        text: the text to search.
 
     Returns:
-        Its start and its end, which is exclusive, in code points; None where it does not stand there.
+        Its start and its end, which is exclusive, in code points; None if it is not there.
     """
     found = _find(quote, text)
     if found is None and not {"‹", "›"}.isdisjoint(quote):
@@ -120,7 +120,7 @@ def _bare(words: str) -> str:
 
 
 def fold(text: str) -> str:
-    """A text as quotes are compared: what is forgiven is alike in it."""
+    """A text normalised for comparing quotes: ignored differences are removed."""
     return _folded(text).plain.strip()
 
 
@@ -155,7 +155,7 @@ def _ordered(chars: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
 
 @lru_cache(maxsize=4096)
 def _forms(char: str) -> str:
-    """What one character of a text is compared as; nothing where it has no width."""
+    """The normalised form of a character; empty if it has no width."""
     category = unicodedata.category(char)
     if char.isspace():
         return " "
@@ -193,10 +193,10 @@ def _kind(char: str) -> str:
 
 
 def check_citations(quotes: Iterable[Quote], evidence: Iterable[Evidence], shown: Collection[str]) -> list[Citation]:
-    """Citations, each checked against the text that it names.
+    """Citations, each checked against the text of its evidence.
 
     Args:
-        quotes: what an answer cites.
+        quotes: the citations of an answer.
         evidence: the pieces whose texts are known.
         shown: ids that the writer was shown; others are fabricated.
     """
@@ -219,12 +219,12 @@ def _checked(quote: Quote, text: str | None, shown: Collection[str]) -> Citation
 
 
 def text_hash(text: str) -> str:
-    """``sha256:`` and the hexadecimal digest of a text's UTF-8, which says what offsets refer to."""
+    """``sha256:`` and the hexadecimal digest of a text's UTF-8, which identifies the text that offsets refer to."""
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def without_quote(citations: Sequence[Citation]) -> str:
-    """What is wrong with citations none of which is verified; nothing where one is."""
+    """The fault of citations if none is verified; empty if one is."""
     if any(c["verified"] for c in citations):
         return ""
     wrong = "; ".join(fault for _, fault in faults_of(citations[:3])) or "there are none"
@@ -232,7 +232,7 @@ def without_quote(citations: Sequence[Citation]) -> str:
 
 
 def faults_of(citations: Iterable[Citation]) -> list[tuple[str, str]]:
-    """What is wrong with each citation that is not verified: the kind of its warning, and in words."""
+    """The fault of each unverified citation: the kind of its warning, and the words."""
     wrong = [citation for citation in citations if not citation["verified"]]
     keys = held_keys() if wrong else ()
     faults = []

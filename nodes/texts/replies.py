@@ -1,4 +1,4 @@
-"""What models are asked to reply: one Pydantic model per kind of reply, and its JSON schema.
+"""The replies that models are asked for: one Pydantic model per kind, and its JSON schema.
 
 Field names are a contract that scripted endpoints and stored runs rely on. The schemas keep to the keywords that
 strict structured output documents: every field required, no further properties, no lengths of strings.
@@ -34,7 +34,7 @@ class Reply(BaseModel):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """What a text without any JSON says, where a kind of reply can be read from one; else nothing."""
+        """Parses a text without JSON, for kinds of replies that allow it; else an empty list."""
         return []
 
 
@@ -113,26 +113,26 @@ class QuestionsReply(Reply):
 
 
 def _plain(value: Any) -> Any:
-    """Numbers and truth values as the text that they were written as."""
+    """Numbers and truth values as the texts that they were written as."""
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
 def answer_reply(
     task: Task, *, direct: bool = False, confidence: bool = False, may_abstain: bool = False
 ) -> type[AnswerReply]:
-    """The reply whose ``answer`` is one of the task's.
+    """The class of replies whose ``answer`` is an answer of the task.
 
     Args:
-        task: what an answer is.
-        direct: the answer comes first, so that no reasons are written before it.
-        confidence: with a ``confidence`` from 0 to 1.
-        may_abstain: as for `read_answer`.
+        task: the form of an answer.
+        direct: whether the answer comes first, before its reasons.
+        confidence: whether it has a ``confidence`` from 0 to 1.
+        may_abstain: as in `read_answer`.
     """
     return _answer_reply(_asked(task), direct, confidence, may_abstain)
 
 
 def _asked(task: Task) -> str:
-    """A task as far as replies depend on it, as a key: not on who said the claim, and when."""
+    """The parts of a task that replies depend on, as a key: without the claim's speaker and date."""
     return json.dumps({key: value for key, value in task.items() if key not in ("claim_date", "speaker")})
 
 
@@ -178,11 +178,11 @@ class FinalReply(Reply):
 
 
 def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
-    """The reply with the final answer: one of the task's and of those given, as the task compares texts.
+    """The class of the final reply: an answer of the task that was also given, as the task compares texts.
 
     Args:
-        task: what an answer is.
-        given: by debaters; without any, every answer of the task will do.
+        task: the form of an answer.
+        given: the debaters' answers; without any, every answer of the task is valid.
     """
     return _final_reply(_asked(task), tuple(dict.fromkeys(given)))
 
@@ -211,11 +211,11 @@ NOT_FOUND = re.compile(
     r"|^\W*(?:no|none|nothing|null|n/a)\W*$",
     re.IGNORECASE,
 )
-"""How models that were not held to a schema say that no item helps."""
+"""How models without a schema say that no item helps."""
 
 
 def _numbers(value: Any) -> Any:
-    """Numbers as a list, where they are written in another way; what says anything else stays as it is."""
+    """Numbers as a list if they are written in another way; other values unchanged."""
     if isinstance(value, list):
         if any(isinstance(item, bool | list) for item in value):
             raise ValueError("holds something that is no number")
@@ -252,7 +252,7 @@ class SelectReply(Reply):
 
 @lru_cache(maxsize=256)
 def select_reply(size: int, most: int) -> type[SelectReply]:
-    """The reply that selects at most ``most`` of ``size`` items; other numbers are for the reader to drop."""
+    """The class of replies that select at most ``most`` of ``size`` items; the reader drops other numbers."""
     item = {"type": "integer", "minimum": 1, "maximum": size}
     schema = WithJsonSchema({"type": "array", "items": item, "minItems": 0, "maxItems": most})
     kind = Annotated[list[int], BeforeValidator(_numbers), schema]
@@ -284,7 +284,7 @@ def _moderator_reply(task_json: str) -> type[ModeratorReply]:
     answer: Any = _answer_reply(task_json, False, False).model_fields["answer"].rebuild_annotation()
 
     def none(value: Any) -> Any:
-        """Ways to write that there is none, where no answer is written so."""
+        """Spellings of "none" that are not valid answers of the task."""
         said = isinstance(value, str) and value.strip().lower() in ("", "none", "null")
         return None if said and read_answer(json.loads(task_json), value) is None else value
 
@@ -293,7 +293,7 @@ def _moderator_reply(task_json: str) -> type[ModeratorReply]:
 
 
 def moderator_reply(task: Task) -> type[ModeratorReply]:
-    """The reply that prefers one of the task's answers, or none."""
+    """The class of replies that prefer one of the task's answers, or none."""
     return _moderator_reply(_asked(task))
 
 
@@ -306,7 +306,7 @@ class SameReply(Reply):
 
 @lru_cache(maxsize=64)
 def verdicts_reply(count: int) -> type[VerdictsReply]:
-    """The reply with one verdict for each of ``count`` statements: every index from 0 once, none twice."""
+    """The class of replies with one verdict for each of ``count`` statements: every index from 0 exactly once."""
 
     def complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
         given = sorted(v.index for v in verdicts)
@@ -323,7 +323,7 @@ def verdicts_reply(count: int) -> type[VerdictsReply]:
 
 @lru_cache(maxsize=64)
 def questions_reply(count: int) -> type[QuestionsReply]:
-    """The reply with exactly ``count`` questions."""
+    """The class of replies with exactly ``count`` questions."""
     kind = Annotated[list[Text], Field(min_length=count, max_length=count)]
     return create_model("QuestionsReply", __base__=QuestionsReply, questions=(kind, ...))
 
@@ -334,7 +334,7 @@ def _schema_text(reply: type[Reply]) -> str:
 
 
 def reply_schema(reply: type[Reply]) -> dict[str, Any]:
-    """A reply's JSON schema, within what strict structured output documents."""
+    """A reply's JSON schema, limited to documented features of strict structured output."""
     schema: dict[str, Any] = json.loads(_schema_text(reply))
     return schema
 
@@ -353,13 +353,13 @@ def _strict(node: Any) -> Any:
 
 
 def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) -> dict[str, Any]:
-    """The schema for an endpoint that turns any schema into a grammar at no cost, as llama.cpp does.
+    """The schema for an endpoint that turns any schema into a grammar at no cost, such as llama.cpp.
 
-    A weak model needs the grammar to end its texts and lists, to number its verdicts and to cite what it was shown.
+    A weak model needs the grammar to end its texts and lists, to number its verdicts and to cite only shown evidence.
 
     Args:
         reply: the reply.
-        evidence_ids: what may be cited.
+        evidence_ids: ids that may be cited.
         longest: most characters of a text.
     """
     schema = reply_schema(reply)
@@ -370,7 +370,7 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
         node = parts[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
         if "anyOf" in node:
             return {"anyOf": [tighten(option, name) for option in node["anyOf"]]}
-        if node["type"] == "number" and {"minimum", "maximum"} <= set(node):  # the grammar knows no bounds of these
+        if node["type"] == "number" and {"minimum", "maximum"} <= set(node):  # the grammar has no bounds for these
             low, high = node["minimum"], node["maximum"]
             return {"enum": [round(low + (high - low) * i / 20, 2) for i in range(21)]}
         if node["type"] == "object":

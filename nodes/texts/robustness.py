@@ -1,4 +1,4 @@
-"""What a verdict hangs on: what is taken away before those who decided are asked again, and what came of it."""
+"""Robustness of a verdict: the evidence to remove before the deciding step is repeated, and the results."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from moot.retrievers.normalise import words_of
 from typing_extensions import TypedDict
 
 SAME_FACT = 0.4
-"""Share of the shorter quote's words that two quotes need in common to say the same; ours.
+"""Share of the shorter quote's words that two quotes must have in common to count as the same; our choice.
 
-Of 20 pairs of quotes that state one fact in words of their own 17 reach it, of 20 that state two facts about one thing
+Of 20 pairs of quotes that state one fact in different words 17 reach it, of 20 that state two facts about one thing
 2 (tests/graphs/same_facts.jsonl).
 """
 SHORTEST_WORD = 4
-"""Letters of a word that counts in that; figures always do."""
+"""Fewest letters of a word that counts; figures always count."""
 FEWEST_WORDS = 3
-"""Words that two quotes have in common at least."""
+"""Fewest words that two quotes must have in common."""
 MOST_NAMES = 3
-"""Origins that a sentence names."""
+"""Most origins that a sentence names."""
 LONGEST_NAME = 80
 """Characters of one."""
 STEPS = {"judge": "the judge", "answer": "one call that answers from the evidence, as in `rag`,"}
-"""Who is asked again, in words."""
+"""The repeated step, in words."""
 
 
 class Check(TypedDict):
-    """The deciding step asked again.
+    """A repetition of the deciding step.
 
     ``kind``: with ``all`` evidence (if another step than this one decided the debate), without an ``origin``, without a
-    ``pair`` that quotes the same fact, with evidence ``reversed``, with ``no_evidence``. ``without`` names what was
-    taken away, ``evidence_ids`` what was left, in its order; ``turns_left_out`` counts answers that rested on nothing
+    ``pair`` that quotes the same fact, with evidence ``reversed``, with ``no_evidence``. ``without`` names what
+    was taken away, ``evidence_ids`` the rest, in order; ``turns_left_out`` counts answers based on nothing
     else. ``same`` says whether the answer is the verdict; null if there is no answer, and ``outcome`` says why.
     """
 
@@ -47,11 +47,11 @@ class Check(TypedDict):
 
 
 class Robustness(TypedDict):
-    """What a verdict hangs on. ``step`` is the one that was asked again: the `judge`, or the `answer` of ``rag``.
+    """The evidence that a verdict depends on. ``step`` is the repeated one: the `judge`, or the `answer` of ``rag``.
 
     ``not_asked`` counts the checks that ``robustness_calls`` left out; ``holds`` whether the verdict stands without any
-    one origin, null if that is not known; ``falls_without`` names the origins without which it falls; ``said`` is all
-    that in words.
+    one origin, null if unknown; ``falls_without`` names the origins without which it falls; ``said`` is all
+    this in words.
     """
 
     step: Literal["judge", "answer"]
@@ -65,12 +65,12 @@ class Robustness(TypedDict):
 def checks_of(
     evidence: Sequence[Evidence], names: Mapping[str, str], quoted: Mapping[str, Iterable[str]], cited: Iterable[str]
 ) -> list[Check]:
-    """What is taken away of the evidence, the most telling first.
+    """The checks to make: the evidence to take away, the most informative first.
 
     Args:
-        evidence: what those who decided had.
+        evidence: the evidence of the deciding step.
         names: the origin of each piece, by its id.
-        quoted: by origin, what was quoted from it and stands there.
+        quoted: by origin, its verified quotes.
         cited: the origins that the verdict cites, which come first.
     """
     ids = [piece["id"] for piece in evidence]
@@ -100,7 +100,7 @@ def checks_of(
 
 
 def say_the_same(ones: Iterable[str], others: Iterable[str]) -> bool:
-    """Whether a quote of the ones says the same as one of the others, as far as their words tell.
+    """Whether a quote of one origin states the same as a quote of another, judged by their words.
 
     Args:
         ones: quotes from one origin.
@@ -115,9 +115,9 @@ def telling(quote: str) -> set[str]:
 
 
 def overlap(one: set[str], other: set[str]) -> float:
-    """The share of the smaller set's words that both have, from 0 to 1; 0 if they have too few in common.
+    """The share of the smaller set's words that both have, from 0 to 1; 0 if too few are in common.
 
-    If both have figures, one of them has to be the same: 5.2 per cent in March is not 6.1 per cent in June.
+    If both have figures, one figure must be the same: 5.2 per cent in March is not 6.1 per cent in June.
     """
     figures = [{word for word in words if any(map(str.isdigit, word))} for words in (one, other)]
     if all(figures) and not figures[0] & figures[1]:
@@ -127,12 +127,12 @@ def overlap(one: set[str], other: set[str]) -> float:
 
 
 def came_to(step: Literal["judge", "answer"], checks: Sequence[Check], not_asked: int) -> Robustness:
-    """What the checks came to.
+    """The result of the checks.
 
     Args:
-        step: what was asked again.
-        checks: those that were made.
-        not_asked: how many were not, as there are bounds.
+        step: the repeated step.
+        checks: the checks that were made.
+        not_asked: the number of checks left out because of limits.
     """
     single = [one for one in checks if one["kind"] == "origin"]
     falls = [one["without"][0] for one in single if one["same"] is False]
@@ -152,12 +152,12 @@ def came_to(step: Literal["judge", "answer"], checks: Sequence[Check], not_asked
 
 
 def sentences(found: Robustness) -> list[str]:
-    """What a verdict hangs on, in words: first whether it holds without any one source."""
+    """The result in words: first whether the verdict holds without any one source."""
     of = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
     again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
     unknown = sum(one["same"] is None for one in found["checks"])
     if not found["checks"]:
-        return ["Nothing to take away: those who decided had no evidence."]
+        return ["Nothing to take away: the verdict was decided without evidence."]
     if any(one["same"] is not True for one in of["all"]):
         other = of["all"][0]["answer"] or "nothing"
         return [f"Not known: asked with all the evidence, {STEPS['answer']} says {other}, so it cannot tell."]
@@ -188,7 +188,7 @@ def sentences(found: Robustness) -> list[str]:
 
 
 def any_of(names: Sequence[str]) -> str:
-    """Origins in words: ``a.org or b.org``; of many the first few."""
+    """Origins in words: ``a.org or b.org``; of many only the first few."""
     told = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME].rstrip()}..." for name in names[:MOST_NAMES]]
     left = len(names) - MOST_NAMES
     return " or ".join(told) + (f", or any of {left} others" if left > 1 else ", or another one" if left == 1 else "")

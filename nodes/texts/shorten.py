@@ -1,18 +1,18 @@
-"""Prompts brought within a bound: evidence of the lowest rank is left out first, then the oldest rounds.
+"""Shortens prompts to a limit: evidence of the lowest rank is left out first, then the oldest rounds.
 
-A prompt's data is made of elements whose tags nobody but us can write (`moot.prompts.as_data`), so it can be taken
+A prompt's data consists of elements whose tags only moot can write (`moot.prompts.as_data`), so it can be taken
 apart again: pieces of evidence, answers and arguments by round, lines of a record by round. Everything else stays.
-What goes, until the rest fits:
+The order of removal, until the rest fits:
 
-1. Evidence, the lowest rank first: that at which a search found it, else by the words that it shares with the claim
-   (`ranks_by_words`). What the turns in the prompt cite goes last. The last piece that there is room for,
-   and one that would take more than half of the room, is shown in part; the only one that is cited may take all of it.
+1. Evidence, the lowest rank first: its rank in a search, else in the words that it shares with the claim
+   (`ranks_by_words`). Evidence cited in the prompt goes last. The last piece that fits,
+   and one that would take more than half of the space, is shown in part; the only cited one may take all of it.
    A quarter of the prompt stays for evidence.
-2. The oldest rounds, the same of each debate; the last one stays.
+2. The oldest rounds, equally from each debate; the last one stays.
 3. The ends of the longest reasons and arguments.
 4. The rest of the evidence.
 
-A note in the prompt stands where something is left out.
+A note in the prompt marks each place where text is left out.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from moot.nodes.models.contexts import bytes_of
 from moot.retrievers.excerpts import GAP, ranks_by_words, sentences
 
 SHARE = 0.25
-"""The share of a prompt that evidence keeps, if it has as much, before rounds are left out."""
+"""The share of a prompt kept for evidence, if there is as much, before rounds are left out."""
 LEAST_PART = 400
-"""Bytes from which on it is worth to show a piece of evidence in part."""
+"""Fewest bytes of a piece of evidence that is shown in part."""
 LEAST_SAID = 160
-"""Bytes of reasons and arguments that are shown in any case."""
+"""Bytes of reasons and arguments that are always shown."""
 TAIL = 1200
-"""Characters at the end of a part among which the end of a sentence is looked for."""
+"""Characters at the end of a part that are searched for the end of a sentence."""
 TRIES = 10
 STEP = 100
-"""By so many more bytes less is shown at each try, as parts end with a sentence."""
+"""Bytes by which each try shows less, because parts end with a sentence."""
 
 EVIDENCE, ROUNDS, LINES = (
     ("evidence", "item"),
@@ -49,7 +49,7 @@ _SAID = re.compile(r"(<(reasons|argument|testimony|summary|review)(?: [^<>]*)?>\
 _CLAIM = re.compile(r"<(claim|question)>\n(.*?)\n</\1>", re.DOTALL)
 _ATTRIBUTE = re.compile(r' (\w+)="([^"]*)"')
 _HEADING = re.compile(r"(?:^|\n)(Round (\d+)\n)$")
-"""Stands above the answers of a round in a whole debate."""
+"""The heading of a round's answers in a whole debate."""
 _LINE = re.compile(r"(first|second) debate, round (\d+)[,:]")
 _CITATIONS = re.compile(r"<citations>\n(.*?)\n</citations>", re.DOTALL)
 _CITES = re.compile(r'<\w+(?: [^<>]*)? cites="([^"]*)"[^<>]*>')
@@ -58,10 +58,10 @@ _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Something that may be left out, from ``start`` to before ``end`` in its text.
+    """A unit that may be left out, from ``start`` to before ``end`` in its text.
 
-    ``place`` is a piece's place in its list, from 1, or a round's number; ``series`` tells the debates of a record
-    apart.
+    ``place`` is a piece's position in its list, from 1, or a round's number; ``series`` is its debate in a record.
+
     """
 
     kind: Literal["evidence", "round"]
@@ -75,18 +75,18 @@ class Unit:
 
 @dataclass(frozen=True)
 class Shortened:
-    """Texts within a bound.
+    """Texts within a limit.
 
     Attributes:
-        texts: as many as there were.
-        evidence: pieces that are left out.
-        in_part: pieces that are shown in part.
-        of_evidence: all of them.
-        rounds: the numbers of rounds that are left out.
-        of_rounds: how many there are.
-        said: reasons and arguments that are shown in part.
-        ids: of the pieces that are left out, but for those that remaining turns cite.
-        size: bytes of the texts; more than the bound if even the least that can be shown is longer.
+        texts: the texts, in the same number.
+        evidence: number of pieces left out.
+        in_part: number of pieces shown in part.
+        of_evidence: number of all pieces.
+        rounds: the rounds left out, by number.
+        of_rounds: number of all rounds.
+        said: number of reasons and arguments shown in part.
+        ids: ids of the pieces left out, without those that remaining turns cite.
+        size: bytes of the texts; more than the limit if even the shortest version is longer.
     """
 
     texts: list[str]
@@ -101,12 +101,12 @@ class Shortened:
 
 
 def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = None) -> Shortened:
-    """A prompt's texts with as much left out as it takes.
+    """Shortens a prompt's texts to a limit.
 
     Args:
         texts: the data of a prompt, or of each message of a conversation.
-        most: bytes of UTF-8 that they may have together.
-        ranks: of evidence, by its id, 1 or less the best; of pieces that have none, those by their words.
+        most: most bytes of UTF-8 of all texts together.
+        ranks: ranks of evidence by id, 1 or less is best; pieces without a rank are ranked by their words.
     """
     if (size := sum(map(bytes_of, texts))) <= most:
         return Shortened(list(texts), size=size)
@@ -133,7 +133,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
 
 
 def _near_the_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, int]:
-    """By id, the ranks of pieces by the words that they share with the claim in a prompt; none if it has no claim."""
+    """By id, the ranks of pieces by the words that they share with a prompt's claim; empty without a claim."""
     claim = next((found[2] for text in texts if (found := _CLAIM.search(text))), "")
     different = {unit.id: unit.text for unit in pieces}
     return dict(zip(different, _ranks(claim, tuple(different.values())), strict=True)) if claim else {}
@@ -141,18 +141,18 @@ def _near_the_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, i
 
 @lru_cache(maxsize=8)
 def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
-    """Kept, as those who speak in one debate are shown the same texts."""
+    """Cached, because the speakers of a debate are shown the same texts."""
     return ranks_by_words(claim, texts)
 
 
 def bared(made: Shortened, most: int) -> Shortened:
-    """Texts that are still too long, with whole elements left out: evidence from its end, then what is oldest.
+    """Leaves out whole elements of texts that are still too long: evidence from its end, then the oldest rounds.
 
-    Nothing but the claim and what stands around may remain. It is for those who decide on what little is left.
+    Possibly only the claim and the text around it remain. Used for decisions with little budget left.
 
     Args:
-        made: as `shorten` made them.
-        most: bytes of UTF-8 that they may have together.
+        made: from `shorten`.
+        most: most bytes of UTF-8 of all texts together.
     """
     found = [(at, element) for at, text in enumerate(made.texts) for element in _ELEMENT.finditer(text)]
     evidence = [one for one in found if one[1][1] in EVIDENCE]
@@ -198,7 +198,7 @@ def _within(
         rounds -= sum(_size(unit) for unit in left)
         gone.update(left)
     if gone and rounds < room:
-        allotted = _allotted(pieces, alone, room - rounds)  # what is free once whole rounds have gone
+        allotted = _allotted(pieces, alone, room - rounds)  # the space gained by leaving out whole rounds
     over, said = sum(allotted.values()) + rounds - room, 0
     written = _written(texts, lists, allotted, gone)
     if over > 0:
@@ -226,9 +226,9 @@ def _size(unit: Unit) -> int:
 
 
 def _allotted(pieces: Sequence[Unit], alone: str, room: int) -> dict[Unit, int]:
-    """Bytes of each piece that is shown, the best first; of one that is shown in part fewer than it has.
+    """Bytes for each piece shown, the best first; a piece shown in part gets fewer than it has.
 
-    ``alone`` is the id of the only one that is cited, if there is one: a verdict turns on what stands in it.
+    ``alone`` is the id of the only cited piece, if there is one: a verdict depends on its text.
     """
     allotted: dict[Unit, int] = {}
     half = room if len(pieces) == 1 else room // 2
@@ -248,7 +248,7 @@ def _allotted(pieces: Sequence[Unit], alone: str, room: int) -> dict[Unit, int]:
 def _written(
     texts: Sequence[str], lists: Sequence[Sequence[Sequence[Unit]]], allotted: Mapping[Unit, int], gone: set[Unit]
 ) -> list[str]:
-    """The texts, each list with what remains of it."""
+    """The texts, each list with its remaining units."""
     written = []
     for text, found in zip(texts, lists, strict=True):
         parts, at = [], 0
@@ -261,7 +261,7 @@ def _written(
 
 
 def _remaining(group: Sequence[Unit], allotted: Mapping[Unit, int], gone: set[Unit]) -> list[str]:
-    """What remains of a list, with a note if something of it is left out."""
+    """The rest of a list, with a note if something is left out."""
     if group[0].kind == "round":
         rest = [unit.text for unit in group if unit not in gone]
         series = dict.fromkeys(unit.series for unit in group if unit in gone)
@@ -276,7 +276,7 @@ def _remaining(group: Sequence[Unit], allotted: Mapping[Unit, int], gone: set[Un
 
 
 def _note(what: str) -> str:
-    """The one sentence that tells a model that something is missing."""
+    """The sentence that tells a model what is missing."""
     return f"(Left out here, as the prompt would otherwise be too long: {what}.)"
 
 
@@ -290,7 +290,7 @@ def _rounds(numbers: Sequence[int], series: str = "") -> str:
 
 
 def _longest_said(texts: Sequence[str], over: int) -> tuple[int, int, int]:
-    """The bytes that no reasons may exceed, so that all lose so many together; what they lose, and how many do."""
+    """The most bytes for each text of reasons, so that all together lose enough; the loss, and how many are cut."""
     sizes = sorted((bytes_of(found[3]) for text in texts for found in _SAID.finditer(text)), reverse=True)
     longest, saved = max([LEAST_SAID, *sizes]), 0
     for number, following in enumerate([*sizes[1:], 0], 1):
@@ -303,14 +303,14 @@ def _longest_said(texts: Sequence[str], over: int) -> tuple[int, int, int]:
 
 
 def _cut_element(text: str, most: int) -> str:
-    """An element whose text is cut, so that all of it has about so many bytes."""
+    """An element with its text cut, so that the whole has about so many bytes."""
     head, _, rest = text.partition("\n")
     body, _, end = rest.rpartition("\n")
     return f"{head}\n{_part(body, most - bytes_of(head) - bytes_of(end) - 3)}\n{end}"
 
 
 def _part(text: str, most: int) -> str:
-    """The beginning of a text that has more bytes than that, up to the end of a sentence or of a word."""
+    """The beginning of a text that is too long, up to the end of a sentence or of a word."""
     if bytes_of(text) <= most:
         return text
     room = max(0, most - len(GAP) - 1)
@@ -325,7 +325,7 @@ def _part(text: str, most: int) -> str:
 
 
 def lists_of(text: str) -> Iterator[list[Unit]]:
-    """Evidence, rounds and lines of a record that stand one under the other, list by list.
+    """Evidence, rounds and lines of a record that follow each other, list by list.
 
     Args:
         text: data of a prompt.
@@ -354,7 +354,7 @@ def lists_of(text: str) -> Iterator[list[Unit]]:
 
 
 def _unit(found: re.Match[str], text: str) -> Unit | None:
-    """What an element is, an answer below the heading of its round with this; a piece has no place yet."""
+    """The unit of an element; an answer begins at the heading of its round, a piece has no position yet."""
     attributes = dict(_ATTRIBUTE.findall(found[2] or ""))
     start, end = found.span()
     if found[1] in EVIDENCE:
@@ -367,7 +367,7 @@ def _unit(found: re.Match[str], text: str) -> Unit | None:
 
 
 def _lines(found: re.Match[str]) -> list[Unit]:
-    """The lines of a record, each with those below it that name no round; none of another element."""
+    """The lines of a record, each with the following lines without a round; empty for other elements."""
     if found[1] not in LINES:
         return []
     starts = [line for line in _LINE.finditer(found[3]) if line.start() == 0 or found[3][line.start() - 1] == "\n"]
@@ -380,7 +380,7 @@ def _lines(found: re.Match[str]) -> list[Unit]:
 
 
 def cited_in(text: str) -> Iterator[str]:
-    """The ids of evidence that answers and arguments in a prompt's data cite; none that was never shown.
+    """The ids of evidence that answers and arguments in a prompt's data cite, without ids that were never shown.
 
     Args:
         text: data of a prompt.

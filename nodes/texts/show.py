@@ -1,4 +1,4 @@
-"""How claims, evidence, answers and scores are put before a model: as data between tags that they cannot close."""
+"""Formats claims, evidence, answers and scores for a model: as data between tags that they cannot close."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from moot.nodes.records.entries import Reading, Task, Turn, Vote
 from moot.nodes.runtime.turns import Citation
 from moot.prompts import as_data, listed
-from moot.prompts.files import LOOKALIKES, enclosed
+from moot.prompts.files import enclosed, without_brackets
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import given_in, standing
 from moot.retrievers.excerpts import shown_text
@@ -19,12 +19,12 @@ from moot.retrievers.normalise import WEB_SEARCHES
 
 
 def show_claim(claim: str, task: Task) -> str:
-    """The claim, or the question, with who said it and when as data of their own, if that is known."""
+    """The claim or the question, with its speaker and date as separate data, if known."""
     return "\n".join(filter(None, (as_data(task["subject"], claim), show_origin(task))))
 
 
 def show_origin(task: Task) -> str:
-    """Who said the claim and when, as far as it is known; nothing where it is not."""
+    """The speaker and date of the claim, if known; else empty."""
     known = {"Said by": task.get("speaker"), "Date": task.get("claim_date")}
     origin = "\n".join(f"{name}: {said}" for name, said in known.items() if said)
     return as_data(f"{task['subject']}_origin", origin) if origin else ""
@@ -35,7 +35,7 @@ NOT_LOOKED_FOR = "(none, as none was looked for)"
 
 
 class Ranked(str):
-    """A text that shows evidence, with the best rank at which each piece was found, by its id, if a search found it."""
+    """A text with evidence, and the best rank of each piece by its id, if a search found it."""
 
     ranks: Mapping[str, int]
 
@@ -45,14 +45,14 @@ def show_evidence(
     nothing: str = NOTHING,
     about: Callable[[Evidence], Mapping[str, str]] = lambda piece: {},
 ) -> str:
-    """Evidence, each piece with its id; where there is none, the words that say why.
+    """Evidence, each piece with its id; without evidence, the words that say why.
 
-    A prompt that is too long leaves out pieces by their ranks, those that no search found by their words (`shorten`).
+    A prompt that is too long leaves out pieces by their ranks; pieces without a rank by their words (`shorten`).
 
     Args:
-        evidence: what is shown.
-        nothing: what is said where there is none.
-        about: what else is said of a piece: names and figures of ours, no free text.
+        evidence: the pieces to show.
+        nothing: the text if there is none.
+        about: further data on a piece: our own names and figures, no free text.
     """
     shown = standing(evidence)
     blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in shown)
@@ -62,20 +62,20 @@ def show_evidence(
 
 
 def best_rank(piece: Evidence, place: int) -> int:
-    """The best rank at which a piece was found, from 1; ``place`` if no search found it."""
+    """The best rank of a piece in a search, from 1; ``place`` if no search found it."""
     return min((found["rank"] for found in piece["retrievals"] if "rank" in found), default=place)
 
 
 def show_given(evidence: Iterable[Evidence]) -> str:
-    """What was given with the claim, under a heading, for prompts that show no other evidence; nothing without any."""
+    """The given texts under a heading, for prompts without other evidence; empty if there are none."""
     given = given_in(evidence)
     return f"Evidence that is given:\n{show_evidence(given)}" if given else ""
 
 
 def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """The pool, where pieces that a web search found (or bm25, without a key for one) have no title to be shown.
+    """The pool without titles of pieces from a web search (or from bm25, if it replaces the web).
 
-    Wikipedia's keep theirs: its articles' names are no headlines.
+    Wikipedia's pieces keep their titles, because these are not headlines.
     """
     asked = ("web", *WEB_SEARCHES)
     searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}
@@ -83,7 +83,7 @@ def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list
 
 
 def show_pool(pool: Iterable[Evidence]) -> str:
-    """Evidence to select from, each item with its number from 1, and the id by which answers cite it."""
+    """Evidence to select from, each item with its number from 1, and with its id for citations."""
     blocks = (
         as_data("item", _passage(piece), number=str(number), id=piece["id"]) for number, piece in enumerate(pool, 1)
     )
@@ -101,16 +101,16 @@ def _passage(piece: Evidence) -> str:
 def show_answers(
     turns: Iterable[Turn], *, heading: str = "", confidence: bool = False, evidence_ids: bool = False
 ) -> str:
-    """Answers of debaters under a heading; nothing where there are none.
+    """Answers of debaters under a heading; empty if there are none.
 
-    Reasons stand in a tag of their own, and what was cited, as far as it was checked, in another, which nobody but us
-    can write: no text that a model wrote looks like a citation.
+    Reasons have their own tag, and checked citations another one, which only moot
+    can write: no text of a model looks like a citation.
 
     Args:
-        turns: with the answers.
-        heading: what stands above them.
-        confidence: whether it is said how sure their writers are.
-        evidence_ids: whether it is said which evidence each writer had.
+        turns: the turns with the answers.
+        heading: the heading.
+        confidence: whether to show confidences.
+        evidence_ids: whether to show the ids of each debater's evidence.
     """
     turns = list(turns)
     several = len({turn["round"] for turn in turns}) > 1
@@ -123,12 +123,12 @@ def show_answers(
 
 
 def show_opponents(turns: Iterable[Turn]) -> str:
-    """The others' last answers; nothing in the first round."""
+    """The others' last answers; empty in the first round."""
     return show_answers(turns, heading="What the others answered last:")
 
 
 def show_person(turns: Iterable[Turn]) -> str:
-    """What a person who reads the debate said: remarks, and questions about drafts of the verdict; or nothing."""
+    """A person's remarks and questions about drafts of the verdict; or empty."""
     blocks = []
     for turn in turns:
         if remark := turn.get("remark"):
@@ -150,17 +150,17 @@ def _draft(proposed: Mapping[str, Any]) -> str:
 
 
 def show_persona(persona: str | None) -> str:
-    """Whom a debater speaks as, an instruction of the user's; nothing where it speaks as itself."""
-    return f"Speak as: {persona.translate(LOOKALIKES)}" if persona else ""
+    """The debater's persona, an instruction of the user's; empty if there is none."""
+    return f"Speak as: {without_brackets(persona)}" if persona else ""
 
 
 def show_own(turn: Turn | None) -> str:
-    """A debater's own last answer; nothing where there is none yet."""
+    """A debater's own last answer; empty if there is none yet."""
     return show_answers([turn], heading="What you answered last:") if turn else ""
 
 
 def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
-    """Answers of a round by what they say, each with its reasons and how sure its writer is; most frequent first."""
+    """Answers of a round by group, each with its reasons and confidence; most frequent first."""
     found = sorted({g for g in groups if g is not None}, key=lambda g: -groups.count(g))
     parts = []
     for group in found:
@@ -171,7 +171,7 @@ def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
 
 
 def show_heard(turns: Iterable[Turn]) -> str:
-    """Summaries of a round, and reviews of the reader's answer, under headings; nothing where there are none."""
+    """Summaries of a round, and reviews of the reader's answer, under headings; empty if there are none."""
     usable = [turn for turn in turns if turn.get("outcome") == "ok"]
     summaries = [as_data("summary", str(turn["summary"]), by=turn["agent"]) for turn in usable if "summary" in turn]
     reviews = [_review(turn) for turn in usable if "comment" in turn]
@@ -185,7 +185,7 @@ def _review(turn: Turn) -> str:
 
 
 def _said(turn: Turn, confidence: bool) -> list[str]:
-    """What an answer says, as lines and tags."""
+    """An answer as lines and tags."""
     answer = turn.get("answer")
     if answer is None:
         return ["(gave no valid answer)"]
@@ -195,13 +195,13 @@ def _said(turn: Turn, confidence: bool) -> list[str]:
 
 
 def show_citations(citations: Iterable[Citation]) -> list[str]:
-    """What was cited, each with what its check found, in a tag of its own; an empty list where nothing was."""
+    """Citations, each with the result of its check, in their own tag; an empty list if there are none."""
     lines = [_cited(citation) for citation in citations]
     return [enclosed("citations", lines)] if lines else []
 
 
 def _cited(citation: Citation) -> str:
-    """One line, which begins with what a check found, so that no quote or id can say that it was checked."""
+    """One line that starts with the result of the check, so that no quote or id can imitate a result."""
     id, quote = _one_line(citation["evidence_id"]), _one_line(citation["quote"])
     if citation["fabricated"]:
         return f"[this id was never shown to its writer] {id}: {quote}"
@@ -209,11 +209,11 @@ def _cited(citation: Citation) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split()).translate(LOOKALIKES)
+    return without_brackets(" ".join(text.split()))
 
 
 def show_history(turns: Sequence[Turn]) -> str:
-    """A debate's answers, round by round, each with the evidence ids that its debater had, if any had some."""
+    """A debate's answers by round; each with the ids of its debater's evidence, if any debater had some."""
     rounds = sorted({turn["round"] for turn in turns})
     had = any(turn.get("evidence_ids") for turn in turns)
     return "\n\n".join(
@@ -226,15 +226,15 @@ MEASURES = {
     "answer_relevance": "how directly it spoke to what was asked",
     "consistency": "how close in meaning its answers were to the evidence it had",
 }
-"""What scores measure, for those who read them."""
+"""The meaning of scores, for their readers."""
 
 
 def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterable[Turn] = ()) -> str:
-    """Averages of each debater under a heading that explains them, of what was measured of any; else nothing.
+    """Average scores of each debater, for measures with any value, under a heading that explains them; else empty.
 
     Args:
-        scores: by debater and measure, 0 to 1; None where a measure is not known in any round.
-        turns: the answers that were scored; each average then says over how many rounds it goes.
+        scores: by debater and measure, 0 to 1; None if a measure is not known in any round.
+        turns: the answers that were scored; each average is then shown with its number of rounds.
     """
     known = Counter((t["agent"], name) for t in turns for name, v in t.get("scores", {}).items() if v is not None)
 
@@ -251,16 +251,22 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
     return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
 
 
-BEAR_OUT = "Look for what would bear their answer out more directly, or overturn it."
+BEAR_OUT = "Look for what would bear that answer out more directly, or overturn it."
+UNSUPPORTED = "Statements that do not follow from the evidence of the debater who made them:"
 
 
-def show_why(votes: Iterable[Vote], low: Sequence[tuple[str, str, float | None, float]] | None) -> str:
-    """Why there is another round, for those who look for evidence in it.
+def show_why(
+    votes: Iterable[Vote],
+    low: Sequence[tuple[str, str, float | None, float]] | None,
+    unsupported: Iterable[tuple[str, str]] = (),
+) -> str:
+    """The reason for another round, for debaters that search in it.
 
     Args:
-        votes: who answered what in the last round.
-        low: where all agree, the scores that keep the debate open: debater, score, its value and its threshold; empty
-            where none does, and every round is held. None where the answers are not the same.
+        votes: the votes of the last round.
+        low: if all agree, the scores that keep the debate open: debater, score, its value and its threshold; empty
+            if none does and every round is held. None if the answers are not the same.
+        unsupported: statements that lower a faithfulness, each with its debater.
     """
     said = (f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes)
     answers = as_data("answers", "\n".join(said))
@@ -274,11 +280,14 @@ def show_why(votes: Iterable[Vote], low: Sequence[tuple[str, str, float | None, 
         for agent, name, value, least in low
     )
     why = "Why there is another round: the last answers agree, but some of their scores are too low."
-    return "\n".join([f"{why} {BEAR_OUT}", answers, "Scores from 0 to 1, each below what is needed:", *scores])
+    statements = [as_data("statement", text, by=agent) for agent, text in unsupported]
+    heading = "Scores from 0 to 1, each below what is needed:"
+    lines = [f"{why} {BEAR_OUT}", answers, heading, *scores, *([UNSUPPORTED, *statements] if statements else [])]
+    return "\n".join(lines)
 
 
 def compared(value: float | None, threshold: float) -> str:
-    """A score beside its threshold, with two decimals, or as many more as the threshold has or the difference takes."""
+    """A score beside its threshold, with two decimals, or more if the threshold or the difference needs them."""
     given = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
     if value is None:
         return f"unknown (needs {threshold:.{given}f})"
@@ -289,10 +298,10 @@ def compared(value: float | None, threshold: float) -> str:
 
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:
-    """Ids that a reader of this evidence and these answers has seen; a fabricated one stays fabricated."""
+    """Ids that a reader of this evidence and these answers has seen, without fabricated ones."""
     return {piece["id"] for piece in standing(evidence)} | cited_ids(turns)
 
 
 def cited_ids(turns: Iterable[Turn]) -> set[str]:
-    """Ids that answers cite and whose writers were shown them."""
+    """Ids that answers cite and that their writers were shown."""
     return {c["evidence_id"] for t in turns for c in t.get("citations") or [] if not c["fabricated"]}

@@ -1,4 +1,4 @@
-"""Tasks: what an answer is, by name, and how prompts speak of it. `moot.nodes.texts.answers` reads answers."""
+"""Tasks: the forms of answers by name, and their wording in prompts. `moot.nodes.texts.answers` parses answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from moot.core.redaction import redact
 from moot.nodes.records.entries import Task
 from moot.nodes.runtime.state import LONGEST_SPEAKER
 from moot.nodes.texts.answers import QUOTES, UNTOLD, fold, strict
-from moot.prompts.files import LOOKALIKES, as_data
+from moot.prompts.files import as_data, without_brackets
 from moot.retrievers.evidence import clean
 
 LONGEST_CLAIM = 4000
@@ -39,7 +39,7 @@ OPEN = "the evidence settles the claim neither way"
 
 @dataclass(frozen=True)
 class Known:
-    """A task by name. ``labels`` give each label's meaning and its other spellings."""
+    """A task by name. ``labels`` have each label's meaning and its other spellings."""
 
     kind: Literal["labels", "choice", "short_answer", "number", "expression"]
     about: str
@@ -118,11 +118,11 @@ def make_task(
     """The task of a debate.
 
     Args:
-        name: a key of `TASKS`; by default ``choice`` where there are options, ``labels`` where there are labels, else
+        name: a key of `TASKS`; by default ``choice`` if there are options, ``labels`` if there are labels, else
             ``fever``.
         labels: for ``labels``: the answers to choose from, alone or each with its meaning.
         options: for multiple choice: the options; the answers are their letters, from A.
-        claim: what is debated; a question mark at its end makes it a question.
+        claim: the claim; a question mark at its end makes it a question.
 
     Raises:
         UserError: an unknown task, or labels or options that do not fit it, or are empty.
@@ -166,14 +166,14 @@ def make_task(
 
 
 QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱︖﹖？𑅃")
-"""Of all scripts, but for the Armenian, which stands within a word."""
+"""Question marks of all scripts except the Armenian one, which is inside a word."""
 
 
 def is_question(text: str) -> bool:
-    """Whether a text ends with a question mark of any script; what encloses the whole text does not count.
+    """Whether a text ends with a question mark of any script, inside any marks that enclose the whole text.
 
-    A question that is quoted at the end of a sentence does not make that a question. In Greek a semicolon is a question
-    mark. Armenian puts its mark on the word that asks, wherever in the sentence that is.
+    A quoted question at the end of a sentence does not make the sentence a question. In Greek a semicolon is a question
+    mark. Armenian has its mark on the question word, anywhere in the sentence.
     """
     body = text.strip(BESIDE)
     while len(body) > 1 and _encloses(body[0], body[-1]):
@@ -185,9 +185,9 @@ def is_question(text: str) -> bool:
 
 
 BESIDE = "*_`!！" + string.whitespace + "\u3000\u00a0\u202f"
-"""What may stand around a question: emphasis, exclamation marks, spaces."""
+"""Characters allowed around a question: emphasis, exclamation marks, spaces."""
 BRACKETS = dict(zip(")]}）］｝』】》〉", "([{（［｛『【《〈", strict=True))
-"""Opening brackets by what closes them."""
+"""Opening brackets by their closing bracket."""
 
 
 def _encloses(first: str, last: str) -> bool:
@@ -196,13 +196,13 @@ def _encloses(first: str, last: str) -> bool:
 
 
 def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Options as spellings of their letters; what two options could mean is none."""
+    """Options as spellings of their letters, without spellings that two options share."""
     texts = [strict(option) for _, option in pairs if isinstance(option, str)]
     return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(strict(o)) == 1}
 
 
 def _shown(texts: Any) -> Any:
-    """Labels or options without invisible and control characters; what is no text is left to be refused."""
+    """Labels or options without invisible and control characters; values that are not texts stay, to be refused."""
     if isinstance(texts, Mapping):
         shown = {_shown_text(key): _shown_text(value) for key, value in texts.items()}
         if len(shown) < len(texts):
@@ -224,17 +224,17 @@ def _checked(task: Task, texts: Sequence[str]) -> Task:
         raise UserError(f"A task has 2 to 26 answers, not {count}.", kind="invalid_task")
     if not all(fold(label) for label in task["labels"]):
         raise UserError("A label needs a letter or a digit.", kind="invalid_task")
-    # Options are told apart by their letters, even where two read the same, as some benchmarks' do.
+    # Options are distinguished by their letters, even if two have the same text, as in some benchmarks.
     if task["name"] == "labels" and len(set(map(fold, task["labels"]))) < len(task["labels"]):
         raise UserError("Two of the labels are the same.", kind="invalid_task")
     return task
 
 
 def check_claim(claim: object) -> str:
-    """The claim without the white space around it, and without invisible and control characters.
+    """The claim without surrounding white space, and without invisible and control characters.
 
     Raises:
-        UserError: no text, an empty one, one of more than 4,000 characters, or one that is no valid Unicode.
+        UserError: it is not a text, empty, longer than 4,000 characters, or not valid Unicode.
     """
     if not isinstance(claim, str) or not (shown := clean(claim)):
         raise UserError(
@@ -242,31 +242,29 @@ def check_claim(claim: object) -> str:
         )
     if len(shown) > LONGEST_CLAIM:
         raise UserError(
-            f"The claim has {len(shown):,} characters; at most {LONGEST_CLAIM:,} are taken. Give its core.",
+            f"The claim has {len(shown):,} characters; at most {LONGEST_CLAIM:,} are allowed. Shorten it.",
             kind="invalid_claim",
         )
     if any("\ud800" <= character <= "\udfff" for character in claim):
-        raise UserError(
-            "The claim holds half a character (a lone surrogate), which cannot be sent.", kind="invalid_claim"
-        )
+        raise UserError("The claim contains a lone surrogate, which cannot be sent.", kind="invalid_claim")
     return shown
 
 
 def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
-    """Who said a claim and when, as keys of a task; what is not known (None, or blank) is left out.
+    """The speaker and the date of a claim, as keys of a task; unknown values (None, or blank) are left out.
 
     Args:
         claim_date: a year, a month or a day in ISO form.
         speaker: a text.
 
     Raises:
-        UserError: a date in another form or that there is not, or a speaker that is no text or a long one.
+        UserError: an invalid date, or a speaker that is not a text or is too long.
     """
     origin = {}
     if claim_date is not None and claim_date != "":
         if not isinstance(claim_date, str) or not is_iso_date(claim_date.strip()):
             raise UserError(
-                f"`claim_date` is a year, a month or a day such as 2020, 2020-10 or 2020-10-25, not "
+                f"`claim_date` must be a year, a month or a day such as 2020, 2020-10 or 2020-10-25, not "
                 f"{redact(str(claim_date))[:40]!r}.",
                 kind="invalid_claim",
             )
@@ -274,7 +272,7 @@ def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
     if speaker is not None:
         if not isinstance(speaker, str) or len(said := " ".join(clean(speaker).split())) > LONGEST_SPEAKER:
             raise UserError(
-                f"`speaker` is a text of at most {LONGEST_SPEAKER} characters: who said the claim.",
+                f"`speaker` must be a text of at most {LONGEST_SPEAKER} characters.",
                 kind="invalid_claim",
             )
         origin |= {"speaker": said} if said else {}
@@ -282,7 +280,7 @@ def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
 
 
 def is_iso_date(text: str) -> bool:
-    """Whether a text is a year, a month or a day that there is, in ISO form."""
+    """Whether a text is an existing year, month or day in ISO form."""
     parts = re.fullmatch(r"([0-9]{4})(?:-([0-9]{2}))?(?:-([0-9]{2}))?", text)
     try:
         return parts is not None and bool(date(int(parts[1]), int(parts[2] or 1), int(parts[3] or 1)))
@@ -299,16 +297,16 @@ WITHOUT_EVIDENCE = {
     **{meaning: f"the answer to the question is {label}" for label, meaning, _ in _PUBMEDQA[:2]},
     _PUBMEDQA[2][1]: "what is known leaves the answer undecided",
 }
-"""What labels mean to those who are shown no evidence."""
+"""Meanings of labels in prompts without evidence."""
 
 
 def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
-    """What an answer is, for a prompt: with labels, one a line.
+    """The form of an answer, for a prompt: with labels, one per line.
 
     Args:
-        task: what an answer is.
-        evidence: whether the prompt shows any.
-        pool: whether evidence was looked for beside which what the reader knows counts.
+        task: the task.
+        evidence: whether the prompt shows evidence.
+        pool: whether the prompt shows evidence, but the reader's knowledge counts as well.
     """
     if task["kind"] == "short_answer" and (evidence or pool):
         return f"{RULES['short_answer']} {OR_UNKNOWN if pool else OR_UNTOLD}"
@@ -316,13 +314,13 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
         return RULES[task["kind"]]
     meanings = task["meanings"] if evidence else {k: WITHOUT_EVIDENCE.get(v, v) for k, v in task["meanings"].items()}
     lines = (f"{label} - {meanings[label]}" if label in meanings else label for label in task["labels"])
-    shown = "\n".join(f"  - {' '.join(line.split())}".translate(LOOKALIKES) for line in lines)
+    shown = without_brackets("\n".join(f"  - {' '.join(line.split())}" for line in lines))
     what = "the letter of exactly one of these" if _lettered(task) else "exactly one of these, as it is written here"
     return f"`answer` is {what}:\n{shown}"
 
 
 def show_options(task: Task) -> str:
-    """The options of a multiple-choice question, for prompts that ask for something else than an answer."""
+    """The options of a multiple-choice question, for prompts that do not ask for an answer."""
     lines = [f"{label} - {' '.join(task['meanings'][label].split())}" for label in task["labels"] if _lettered(task)]
     return as_data("options", "\n".join(lines)) if lines else ""
 
@@ -335,9 +333,9 @@ RULES = {
 
 
 OR_UNTOLD = f"If the evidence does not tell it, `answer` is, in these very words: {UNTOLD}"
-"""How prompts that show evidence say that a question in words may be left open."""
+"""How prompts with evidence allow an abstention on a question in words."""
 OR_UNKNOWN = f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {UNTOLD}"
-"""The same where what the reader knows counts beside the evidence."""
+"""The same if the reader's knowledge counts as well."""
 
 
 def _lettered(task: Task) -> bool:
@@ -356,7 +354,8 @@ BORNE_OUT = (
     "give your reasons in at most four plain sentences, each a statement that the evidence bears out: what speaks for "
     "your answer and, if the evidence holds one, the strongest point against it. Say nothing that the evidence does "
     "not bear out; what it leaves open may be said. Pieces about another matter may be among it: pass over them. The "
-    "last sentence says what follows for the {subject}, in its own terms."
+    "last sentence gives the result in the words of the {subject} itself: what is so, what is not so, or what is left "
+    "open."
 )
 WORKED_OUT = (
     "go step by step, as briefly as it can be followed: what the evidence says that helps, what you know yourself, "
@@ -366,21 +365,32 @@ KNOWN = "give your reasons in at most four plain sentences: what you know of the
 KNOWN_STEPS = "go step by step, as briefly as it can be followed: what you know that matters, and what follows."
 
 
-def by_reasoning(task: Task) -> bool:
-    """Whether answers are worked out, and evidence only helps: multiple choice, numbers, expressions.
+FROM_OTHERS = "Change your answer where theirs is better founded, and keep it where it is not."
+FROM_OWN_EVIDENCE = (
+    "Keep your last answer if your evidence bears it out, and change it if you or the others see that it does not.\n"
+    '- Your evidence is what stands under "Evidence in front of you", and nothing else. Quotes that the others give, '
+    "or that you gave in an earlier round, only show what to look for, even though they were checked: rest neither "
+    "your answer nor your reasons on them until their passage stands there."
+)
+"""Rules for changing an answer. Answers of debaters with their own evidence are judged by that evidence, so only
+debaters that answer from their knowledge adopt better founded answers of others."""
 
-    Of such an answer, faithfulness measures what it takes from the evidence alone.
+
+def by_reasoning(task: Task) -> bool:
+    """Whether answers are the result of reasoning, and evidence only helps: multiple choice, numbers, expressions.
+
+    For such an answer, faithfulness measures only the statements taken from the evidence.
     """
     return _lettered(task) or task["kind"] in ("number", "expression")
 
 
 def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
-    """The words in which prompts speak of the task, so that they read naturally of claims and of questions.
+    """The wording of prompts for the task, so that they read naturally for claims and for questions.
 
     Args:
-        task: what an answer is.
-        given: whether evidence was given with the claim, so that prompts of those who look for none show it.
-        known: whether those who could have looked for evidence have to answer from what they know: nothing was looked
+        task: the task.
+        given: whether texts were given with the claim, so that prompts without a search show them.
+        known: whether debaters with a search must answer from their knowledge: nothing was searched
             for, or given.
     """
     labels, meanings = tuple(task["labels"]), tuple(task["meanings"].items())
@@ -421,17 +431,18 @@ def _wording(
         else WORKED_OUT
         if reasoned
         else BORNE_OUT.format(subject=task["subject"]),
+        "others": FROM_OTHERS if known else FROM_OWN_EVIDENCE,
         "cite": CITE if given else CITE_NOTHING,
     }
 
 
 def unsettled_label(task: Task) -> str | None:
-    """The label that says that the evidence settles nothing; None where the task has none."""
+    """The label for unsettled evidence; None if the task has none."""
     written = set(map(fold, UNSETTLED))
     meant = {OPEN, _PUBMEDQA[2][1]}
     return next((x for x in task["labels"] if fold(x) in written or task["meanings"].get(x) in meant), None)
 
 
 def full_answer(task: Task, answer: str) -> str:
-    """An answer that can be read alone: an option's letter with the option."""
+    """An answer that can be read alone: an option's letter with its text."""
     return f"{answer} ({task['meanings'][answer]})" if _lettered(task) and answer in task["meanings"] else answer

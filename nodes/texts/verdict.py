@@ -1,4 +1,4 @@
-"""What a verdict rests on, what is said against it, and a debate's end in words."""
+"""The basis of a verdict, the warnings about it, and the outcome of a debate in words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moot.retrievers.origins import origins
 
 NO_VERDICT = "No verdict: the evidence does not tell."
 MOST_REASONS = 5
-"""Reasons and citations that are put into words; those who agree may be many."""
+"""Most reasons and citations that are put into words."""
 CAVEATS: Mapping[str, str] = {
     "no_evidence": "no evidence",
     "fabricated_citations": "all citations fabricated",
@@ -24,15 +24,15 @@ CAVEATS: Mapping[str, str] = {
     "retrieval_failed": "a source failed",
     "demo_model": "demonstration model",
 }
-"""Kinds of warnings that are told beside a verdict, in this order, each with what the verdict's own line says."""
+"""Kinds of warnings shown with a verdict, in this order, each with its words in the verdict's line."""
 MOST_CAVEATS = 3
-"""Warnings of one kind that are told beside a verdict; others stand among all warnings."""
+"""Most warnings of one kind that are shown with a verdict; others are only in the list of all warnings."""
 
 
 def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
-    """The turns that the verdict rests on.
+    """The turns that the verdict is based on.
 
-    The judge's; else that of the summariser or moderator, where there is one, and the last answers that say the same.
+    The judge's turn; else the summariser's or moderator's, if there is one, and the last answers that agree with it.
     """
     judged = [t for t in document["turns"] if t["step"] == "judge"]
     judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]  # of a panel
@@ -49,13 +49,13 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
 
 
 def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: bool = False) -> list[Citation]:
-    """What the verdict cites, each piece of evidence and quote once.
+    """The citations of the verdict, each piece of evidence and quote once.
 
-    The judges of a panel cite nothing; a verdict of theirs rests on what the side that it is for cited.
+    The judges of a panel cite nothing; their verdict has the citations of the winning side.
 
     Args:
         document: a result document.
-        fabricated: also those whose writer was not shown such a piece.
+        fabricated: whether to include citations of evidence that the writer was not shown.
     """
     won = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(str(document["raw_verdict"]))
     argued = [t for t in document["turns"] if t["step"] == "argue" and t.get("side") == won]
@@ -65,7 +65,7 @@ def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: boo
 
 
 def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str, int]:
-    """Citations of the verdict: how many are verified, unverified and fabricated, and in all.
+    """Citations of the verdict: how many are verified, unverified and fabricated, and the total.
 
     They are those of `verdict_citations` with the fabricated ones, each piece of evidence and quote once.
 
@@ -76,7 +76,7 @@ def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str,
 
 
 def citations_in_words(document: DebateState | dict[str, Any]) -> str:
-    """How many citations of which kind the verdict has: ``Citations: 2 verified, 1 unverified, 0 fabricated.``
+    """The verdict's citations by kind, in words: ``Citations: 2 verified, 1 unverified, 0 fabricated.``
 
     Args:
         document: a result document.
@@ -90,13 +90,13 @@ def citations_in_words(document: DebateState | dict[str, Any]) -> str:
 
 
 def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
-    """What is to be warned of a verdict itself: no evidence, nothing but fabricated citations, or a single origin.
+    """Warnings about a verdict itself: no evidence, only fabricated citations, or a single origin.
 
-    A verdict rests on no evidence (``no_evidence``) if the debate looks for some or was given some, and those who
-    decided were shown no piece of it. Those are the turns of `verdict_turns`: their ``evidence_ids`` name no piece of
-    the document. If nothing was found, nothing could be shown; so a debate without any evidence is warned of too.
-    Debates that are closed-book by design are not: without sources, or with ``retrieval`` set to none or no tool calls
-    allowed, as long as nothing is given with the claim. A trial always looks for evidence.
+    A verdict is based on no evidence (``no_evidence``) if the debate searches for some or was given some, and the
+    deciding speakers were shown none. Their turns are `verdict_turns`: the ``evidence_ids`` name no piece of
+    the document. If nothing was found, nothing could be shown; so this includes debates without any evidence.
+    Closed-book debates have no such warning: without sources, or with ``retrieval`` set to none or no tool calls
+    allowed, as long as nothing is given with the claim. A trial always searches for evidence.
 
     All citations are fabricated (``fabricated_citations``) if the verdict has citations, and each names a piece that
     was not shown to who cites it.
@@ -105,8 +105,8 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     website, one document, or of near-duplicates of each other.
 
     Args:
-        document: a result document, or the state that becomes one. Without an answer nothing is warned of, unless
-            the debate ended on the evidence not telling one.
+        document: a result document, or the state that becomes one. Without an answer there are no warnings, unless
+            the debate ended because the evidence does not settle it.
     """
     if document["answer"] is None and not abstains(document["task"], document["raw_verdict"]):
         return []
@@ -118,21 +118,21 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     known = {piece["id"] for piece in document["evidence"]}
     decided = verdict_turns(document) or document["turns"]
     if not known and _looks_for_evidence(document):
-        warn("no_evidence", "The verdict rests on no evidence: none was found.")
+        warn("no_evidence", "The verdict is based on no evidence: none was found.")
     elif known and not any(id in known for turn in decided for id in turn.get("evidence_ids") or []):
-        warn("no_evidence", "The verdict rests on no evidence: those who decided answered without any.")
+        warn("no_evidence", "The verdict is based on no evidence: it was decided without any.")
     count = count_verdict_citations(document)
     if count["total"] and count["fabricated"] == count["total"]:
         all_of_them = f"All {count['total']} citations of the verdict are fabricated: they name"
         which = all_of_them if count["total"] > 1 else "The only citation of the verdict is fabricated: it names"
         warn("fabricated_citations", f"{which} evidence that was not shown.")
     if len(found := verdict_origins(document)) == 1:
-        warn("single_origin", f"All that the verdict cites is of one origin: {found[0]}.")
+        warn("single_origin", f"All citations of the verdict are of one origin: {found[0]}.")
     return warned
 
 
 def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
-    """The origins of what the verdict cites and what stands in its source, each once.
+    """The origins of the verdict's verified citations, each once.
 
     Args:
         document: a result document, or the state that becomes one.
@@ -142,9 +142,9 @@ def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
 
 
 def _looks_for_evidence(document: DebateState | dict[str, Any]) -> bool:
-    """Whether a debate that holds no evidence was to find some."""
+    """Whether a debate without evidence was meant to have some."""
     settings = document["settings"]
-    if document["corpora"] or document["debates"]:  # sources were asked, or a trial was held
+    if document["corpora"] or document["debates"]:  # sources were searched, or there was a trial
         return True
     if settings.get("retrieval") == "none" or settings.get("max_tool_calls") == 0:
         return False
@@ -153,7 +153,7 @@ def _looks_for_evidence(document: DebateState | dict[str, Any]) -> bool:
 
 
 def caveats(document: Mapping[str, Any]) -> list[Warned]:
-    """The warnings that are told beside the verdict, those of `CAVEATS`; each detail once, as rounds repeat them.
+    """The warnings shown with the verdict, of the kinds in `CAVEATS`; each detail once, because rounds repeat them.
 
     Args:
         document: a result document, or as much of it as there is.
@@ -166,16 +166,16 @@ def caveats(document: Mapping[str, Any]) -> list[Warned]:
 
 
 def caveat_in_words(warned: Warned) -> str:
-    """A warning as it is told beside the verdict."""
+    """A warning as it is shown with the verdict."""
     return f"A source failed: {warned['detail']}" if warned["kind"] == "retrieval_failed" else warned["detail"]
 
 
 def verdict_line(document: Mapping[str, Any], said: str) -> str:
-    """A verdict's own line, with what is to be known of it in a few words: ``REFUTES (max_rounds) - no evidence``.
+    """A verdict's line with its most important warnings in a few words: ``REFUTES (max_rounds) - no evidence``.
 
     Args:
         document: a result document.
-        said: the verdict, and how it came about.
+        said: the verdict and its stop reason.
     """
     kinds = dict.fromkeys(CAVEATS[one["kind"]] for one in caveats(document))
     return said + (f" - {'; '.join(kinds)}" if kinds else "")
@@ -185,7 +185,7 @@ def verdict_line(document: Mapping[str, Any], said: str) -> str:
 
 
 def reasons_by_who(document: DebateState | dict[str, Any]) -> dict[str, list[Turn]]:
-    """Reasons of those who decided, each once, with the turns of all who gave it word for word."""
+    """Reasons of the deciding speakers, each once, with the turns of all that gave it word for word."""
     given: dict[str, list[Turn]] = {}
     for turn in verdict_turns(document):
         if reason := turn.get("rationale") or turn.get("reason"):
@@ -194,7 +194,7 @@ def reasons_by_who(document: DebateState | dict[str, Any]) -> dict[str, list[Tur
 
 
 def in_words(document: Mapping[str, Any]) -> str:
-    """How a debate ended: the answer, the reasons of those who decided, and what it rests on; or why there is none."""
+    """The outcome of a debate: the answer, the reasons for it, and its citations; or why there is no answer."""
     if document["error"]:
         return f"No verdict. {document['error']['detail']}"
     warned = "\n".join(f"Warning: {caveat_in_words(one)}" for one in caveats(document))

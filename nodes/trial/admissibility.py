@@ -1,4 +1,4 @@
-"""Admissibility of evidence (PROClaim; S2, section 2.3, Eq. 6): how it is weighed and ruled on."""
+"""Admissibility of evidence (PROClaim; S2, section 2.3, Eq. 6): its weight and the ruling on it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from moot.retrievers import Evidence
 from moot.retrievers.evidence import Standing
 
 PLACES = 9
-"""Decimal places to which weights, scores and their changes are taken before they are compared with a threshold."""
+"""Decimal places to which weights, scores and their changes are rounded before comparison with a threshold."""
 
 
 def is_above(value: float, threshold: float) -> bool:
-    """Whether a value is above a threshold, to `PLACES`."""
+    """Whether a value is above a threshold, rounded to `PLACES`."""
     return round(value - threshold, PLACES) > 0
 
 
@@ -32,13 +32,13 @@ def admissibility(relevance: float, credibility: float) -> float:
 
 
 def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> Standing:
-    """What becomes of a piece of this weight (S2, section 2.3): above ``admitted`` it is admitted, above ``disputed``
+    """The ruling on a piece of this weight (S2, section 2.3): above ``admitted`` it is admitted, above ``disputed``
     it is disputed, else it is discarded.
 
     Args:
         weight: its admissibility, in [0, 1].
-        admitted: what admitted evidence is above.
-        disputed: what disputed evidence is above.
+        admitted: the threshold of admitted evidence.
+        disputed: the threshold of disputed evidence.
     """
     if is_above(weight, admitted):
         return "admitted"
@@ -46,5 +46,5 @@ def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> St
 
 
 def ranked(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """Evidence by its weight, highest first and unweighed last; of equal ones the first stays first."""
+    """Evidence by weight, highest first and unweighed last; equal ones keep their order."""
     return sorted(evidence, key=lambda piece: -piece.get("weight", 0.0))

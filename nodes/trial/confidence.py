@@ -10,12 +10,12 @@ from typing import Literal, get_args
 Verdict = Literal["SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 QUALITIES = ("evidence_strength", "argument_validity", "scientific_reliability")
-"""What a judge scores, from 0 to 10."""
+"""The qualities that a judge scores, from 0 to 10."""
 
 
 @dataclass(frozen=True)
 class PanelVerdict:
-    """What a panel decides: ``winning`` of ``votes`` judges gave the verdict; ``tied`` if others had as many."""
+    """A panel's decision: ``winning`` of ``votes`` judges gave the verdict; ``tied`` if another verdict had as many."""
 
     verdict: Verdict
     winning: int
@@ -24,13 +24,13 @@ class PanelVerdict:
 
 
 def panel_verdict(verdicts: Sequence[Verdict | None]) -> PanelVerdict | None:
-    """The majority of the judges' verdicts (S2, section 2.8); None if no judge gave any.
+    """The majority of the judges' verdicts (S2, section 2.8); None if no judge gave one.
 
-    If several verdicts are tied for most votes (all differ, 1-1, 2-2-1), the chief judge's holds if it is among them
-    (S2, appendix N), else that of the earliest judge whose verdict is. The chief judge is the first who gave one.
+    If several verdicts are tied for most votes (all differ, 1-1, 2-2-1), the chief judge's wins if it is among them
+    (S2, appendix N), else the first tied verdict in the judges' order. The chief judge is the first with a verdict.
 
     Args:
-        verdicts: one for each judge, the chief judge's first; None where a judge gave none.
+        verdicts: one for each judge, the chief judge's first; None if a judge gave none.
     """
     given = [verdict for verdict in verdicts if verdict is not None]
     if not given:
@@ -56,7 +56,7 @@ def judge_quality(scores: Sequence[Mapping[str, float]]) -> float:
     """q = (mean evidence strength + mean argument validity + mean scientific reliability) / 30 (S2, Eq. 4), in [0, 1].
 
     Args:
-        scores: `QUALITIES` of each judge who gave a verdict, from 0 to 10.
+        scores: `QUALITIES` of each judge with a verdict, from 0 to 10.
 
     Raises:
         ValueError: there is no judge.
@@ -85,14 +85,14 @@ def base_confidence(
 
 
 def role_switch_adjustment(consistency: float | None) -> float:
-    """delta_rs of the overall consistency gamma from 0 to 10 (S2, Eq. 10); 0 where it is not known."""
+    """delta_rs for the overall consistency gamma from 0 to 10 (S2, Eq. 10); 0 if it is unknown."""
     if consistency is None:
         return 0.0
     return 0.10 if consistency >= 7 else 0.0 if consistency >= 5 else -0.05
 
 
 def reflection_adjustment(score: float | None) -> float:
-    """delta_ref = max(-0.15, (s_ref - 0.5) x 0.6) (S2, Eq. 3 and 11); 0 where there is no score.
+    """delta_ref = max(-0.15, (s_ref - 0.5) x 0.6) (S2, Eq. 3 and 11); 0 without a score.
 
     Args:
         score: the winning side's last reflection score, in [0, 1].
@@ -101,19 +101,19 @@ def reflection_adjustment(score: float | None) -> float:
 
 
 def final_confidence(base: float, role_switch: float, reflection: float, winning: int, votes: int) -> float:
-    """The sum, clamped to [0, 1], and at least 0.10 where two thirds of the judges or more agree (S2, Eq. 5).
+    """The sum, clamped to [0, 1], and at least 0.10 if two thirds of the judges or more agree (S2, Eq. 5).
 
     Args:
-        base: of `base_confidence`.
-        role_switch: what the consistency adds.
-        reflection: what the winner's reflection adds.
-        winning: how many judges gave the verdict.
-        votes: how many judges gave any.
+        base: from `base_confidence`.
+        role_switch: the adjustment for consistency.
+        reflection: the adjustment for the winner's reflection.
+        winning: number of judges with this verdict.
+        votes: number of judges with any verdict.
     """
     clamped = min(1.0, max(0.0, base + role_switch + reflection))
     return max(0.10, clamped) if 3 * winning >= 2 * votes else clamped
 
 
 def mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each of `QUALITIES`, from 0 to 10, over the judges who gave a verdict; there is at least one."""
+    """The mean of each of `QUALITIES`, from 0 to 10, over the judges with a verdict; there is at least one."""
     return {quality: sum(score[quality] for score in scores) / len(scores) for quality in QUALITIES}

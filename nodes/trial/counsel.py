@@ -1,4 +1,4 @@
-"""The trial (PROClaim; S2): who takes part, and what each is shown.
+"""The participants of a trial (PROClaim; S2), and the texts that each is shown.
 
 Two counsel, each a model, argue for two sides: the plaintiff for the claim, the defense against it. In the primary
 debate each speaks for the side whose name it has, in the switched one for the other.
@@ -18,7 +18,7 @@ from moot.nodes.texts.show import cited_ids, show_claim, show_evidence
 from moot.nodes.texts.task import wording
 from moot.nodes.trial.admissibility import ranked
 from moot.prompts import as_data
-from moot.prompts.files import LOOKALIKES, enclosed
+from moot.prompts.files import enclosed, without_brackets
 from moot.retrievers import Evidence
 from moot.retrievers.evidence import UNTITLED, clean, standing
 
@@ -30,16 +30,16 @@ RECENT = 4
 """Arguments and testimonies that speakers are shown: the last four (S2, section 2.4)."""
 NO_EXHIBIT = "(no exhibit is on record)"
 OPENING_WORDS = 15
-"""Words that stand for the title of an exhibit that has none."""
+"""Words that replace the title of an exhibit without one."""
 LONGEST_FIELD = 120
-"""Characters of an expert's field that its prompt names."""
+"""Most characters of an expert's field in its prompt."""
 LONGEST_TITLE = 60
 LONGEST_PASSAGE = 400
-"""Characters of an exhibit's title, and of a passage quoted from it, in a list of exhibits."""
+"""Most characters of an exhibit's title, and of a passage quoted from it, in a list of exhibits."""
 
 
 def counsel_for(side: str, phase: str) -> str:
-    """The counsel who speaks for a side in a phase of the trial; it is also the role that has its model."""
+    """The counsel that speaks for a side in a phase of the trial; also the name of its model's role."""
     return OTHER[side] if phase == "switched" else side
 
 
@@ -47,27 +47,27 @@ def counsel_for(side: str, phase: str) -> str:
 
 
 def handed(state: TrialState) -> Turn:
-    """The turn that a step was handed."""
+    """The turn passed to a step."""
     return state["turns"][0]
 
 
 def side_of(state: TrialState) -> str:
-    """The side for which the turn is that a step was handed."""
+    """The side of the turn passed to a step."""
     return str(handed(state)["side"])
 
 
 def given(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits that a step was handed."""
+    """The exhibits passed to a step."""
     return state["evidence"]
 
 
 def turn_of(agent: str, step: str, phase: str | None = None) -> Callable[[TrialState], Turn]:
-    """Begins the turn of somebody who takes a step in the current round of a phase, by default the state's."""
+    """Starts a speaker's turn in the current round of a phase, by default the state's phase."""
     return lambda state: new_turn(this_round(state), agent, step, phase=phase or state["phase"])
 
 
 def turn_after(agent: str, step: str) -> Callable[[TrialState], Turn]:
-    """Begins the turn of somebody who answers the turn that was handed on: in its round, on its side's behalf."""
+    """Starts a turn that answers the turn passed on: in the same round, for the same side."""
 
     def begin(state: TrialState) -> Turn:
         before = handed(state)
@@ -78,12 +78,12 @@ def turn_after(agent: str, step: str) -> Callable[[TrialState], Turn]:
 
 
 def about(state: TrialState) -> tuple[str, Task, list[str]]:
-    """What is tried: the claim, the task, and what the claim rests on."""
+    """The subject of the trial: the claim, the task, and the claim's premises."""
     return state["claim"], state["task"], state.get("premises", [])
 
 
 def this_round(state: TrialState) -> int:
-    """The number of the round that goes on, from 1; 0 where a phase has no rounds."""
+    """The number of the current round, from 1; 0 if a phase has no rounds."""
     return state["rounds"] + 1 if "rounds" in state else 0
 
 
@@ -93,17 +93,17 @@ def said_in(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
 
 
 def when(state: TrialState, settings: Any) -> dict[str, Any]:
-    """The round that a step belongs to, and the most that its debate may have."""
+    """The round of a step, and the most rounds of its debate."""
     return {"round": this_round(state) or handed(state)["round"], "max_rounds": settings.rounds_of(state["phase"])}
 
 
 def premises_of(turns: Iterable[Turn]) -> list[str]:
-    """What a claim rests on, as it was found; nothing where it was not."""
+    """The premises of a claim, if they were found; else empty."""
     return next((turn["premises"] or [] for turn in turns if turn["step"] == "premises"), [])
 
 
 def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
-    """The arguments and testimonies that were given, in their order: all, or the last ones.
+    """Arguments and testimonies in order: all, or the last ones.
 
     A round's arguments come before its testimonies, whatever order their turns have.
     """
@@ -115,14 +115,14 @@ def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
 def to_sides(
     to: str, state: TrialState, step: str, sides: Sequence[Side] = SIDES, **more: Callable[[Side], Any]
 ) -> list[Send]:
-    """The counsel of these sides go to a node, each with a turn of its own in the current round.
+    """Sends the counsel of these sides to a node, each with its own turn in the current round.
 
     Args:
         to: the node.
         state: the phase.
-        step: what they do there.
-        sides: for whom they speak.
-        more: what else they are handed, by their side.
+        step: the step of their turns.
+        sides: the sides.
+        more: further state keys, by side.
     """
     sends = []
     for side in sides:
@@ -135,7 +135,7 @@ def to_sides(
 
 
 def to_one(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any) -> Send:
-    """One speaker goes to a node with a turn, the phase and what the claim rests on."""
+    """Sends one speaker to a node with a turn, the phase and the premises of the claim."""
     known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
     return hand_over(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
 
@@ -144,13 +144,13 @@ def to_one(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any],
 
 
 def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[Evidence]:
-    """The pool of a debate: what was admitted, by its weight, then what the debate discovered, as it joined.
+    """The pool of a debate: admitted evidence by weight, then evidence discovered in the debate, in order.
 
-    So a round's prompts begin with the exhibits of the round before, and a provider's cache of prefixes serves them.
+    So a round's prompts begin with the exhibits of the previous round, which a provider's prefix cache can reuse.
 
     Args:
-        evidence: of the debate.
-        turns: of the debate, which say what joined when; without them, discoveries stand as they were found.
+        evidence: the debate's evidence.
+        turns: the debate's turns, which give the order of joining; without them, discoveries keep their order.
     """
     pieces = standing(evidence)
     admitted = ranked(piece for piece in pieces if piece.get("status") == "admitted")
@@ -163,12 +163,12 @@ def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[
 
 
 def kept_out(piece: Evidence) -> bool:
-    """Whether a piece was found before the debates and not admitted to them."""
+    """Whether a piece was found before the debates but not admitted to them."""
     return (piece.get("status") == "seed" or "weight" in piece) and piece["status"] != "admitted"
 
 
 def seen(exhibits: Sequence[Evidence], said: Iterable[Turn] = (), *, whole: bool = True) -> list[Evidence]:
-    """The exhibits that a speaker is shown by `show_record`, and may cite: all, or those that were cited before."""
+    """The exhibits that `show_record` shows a speaker, who may cite them: all, or those cited before."""
     cited = cited_ids(said)
     return [piece for piece in standing(exhibits) if whole or piece["id"] in cited]
 
@@ -177,7 +177,7 @@ def seen(exhibits: Sequence[Evidence], said: Iterable[Turn] = (), *, whole: bool
 
 
 def holds(task: Task, side: str) -> str:
-    """What a side says of the claim."""
+    """A side's position on the claim."""
     asked = task["subject"] == "question"
     if side == "plaintiff":
         return "the answer to the question is yes" if asked else "the claim is true"
@@ -185,7 +185,7 @@ def holds(task: Task, side: str) -> str:
 
 
 def case(claim: str, task: Task, premises: Sequence[str] = (), exhibits: Sequence[Evidence] = ()) -> dict[str, str]:
-    """What every prompt of a trial may begin with."""
+    """The values common to every prompt of a trial."""
     return wording(task) | {
         "claim": show_claim(claim, task),
         "premises": show_premises(premises),
@@ -196,7 +196,7 @@ def case(claim: str, task: Task, premises: Sequence[str] = (), exhibits: Sequenc
 
 
 def show_premises(premises: Sequence[str]) -> str:
-    """What a claim rests on, numbered, under a heading; nothing where that is not known."""
+    """The premises of a claim, numbered, under a heading; empty if unknown."""
     if not premises:
         return ""
     lines = "\n".join(f"{number}. {premise}" for number, premise in enumerate(premises, 1))
@@ -209,11 +209,11 @@ def show_record(
     """The exhibits on record, under a heading.
 
     Args:
-        exhibits: what is on record.
-        said: arguments and testimonies, which quote from them.
-        whole: with their texts; otherwise those that were cited, with their titles and what was quoted and stands
-            there, and how many others there are.
-        titles: the others are named too.
+        exhibits: the exhibits on record.
+        said: arguments and testimonies with quotes from them.
+        whole: whether to show all texts; otherwise only cited exhibits, with their titles and verified
+            quotes, and the number of others.
+        titles: whether to name the others as well.
     """
     pieces = standing(exhibits)
     if whole or not pieces:
@@ -236,7 +236,7 @@ def show_record(
 
 
 def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
-    """What was quoted from each exhibit, by its id, and stands there; no passage that a longer one holds."""
+    """The verified quotes from each exhibit, by its id, without quotes contained in longer ones."""
     found: dict[str, dict[str, str]] = {}
     for turn in said:
         for citation in turn.get("citations") or []:
@@ -250,29 +250,29 @@ def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
 
 
 def _titled(piece: Evidence) -> str:
-    """An exhibit's id and title, or its first words if it has none."""
+    """An exhibit's id and title, or its first words if it has no title."""
     words = piece["text"].split()
     opening = " ".join(words[:OPENING_WORDS]) + (" ..." if len(words) > OPENING_WORDS else "")
     return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'], LONGEST_TITLE)}"
 
 
 def record_seen(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits that a speaker is shown who weighs what was said, from the state and the settings."""
+    """The exhibits shown to a speaker who weighs the statements, from the state and the settings."""
     return seen(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 
 def show_recent(said: Sequence[Turn], nothing: str = "") -> str:
-    """The last arguments and testimonies, oldest first; without any, the words that say so."""
+    """The last arguments and testimonies, oldest first; without any, a text that says so."""
     return show_statements(said[-RECENT:], "What was said last, in its order:", nothing)
 
 
 def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> str:
-    """Arguments and testimonies under a heading, with what they cite; without any, the words that say so."""
+    """Arguments and testimonies under a heading, with their citations; without any, a text that says so."""
     return "\n".join([heading, *(show_statement(turn) for turn in turns)]) if turns else nothing
 
 
 def show_statement(turn: Turn) -> str:
-    """An argument or a testimony; its tag, which only we write, says what it cites, and what is wrong with that."""
+    """An argument or a testimony; its tag, which only moot writes, lists its citations and their faults."""
     by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
     field = turn.get("expertise")
     called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""
@@ -289,12 +289,12 @@ def _cited(citation: Mapping[str, Any]) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """What others wrote, as it may stand in a line of ours: without line breaks and tags, and bounded in length."""
+    """Others' text in the form for one line of ours: without line breaks and tags, and of limited length."""
     line = " ".join(clean(text).split())
-    return (line if len(line) <= most else line[:most].rstrip() + " ...").translate(LOOKALIKES)
+    return without_brackets(line if len(line) <= most else line[:most].rstrip() + " ...")
 
 
 def show_round(round: int, max_rounds: int | None) -> str:
-    """Which round it is, and how many there may be; nothing for round 0."""
+    """The number of the round and of the most rounds; empty for round 0."""
     most = f" of at most {max_rounds}" if max_rounds else ""
     return f"This is round {round}{most}." if round else ""

@@ -1,4 +1,4 @@
-"""A debate in court (PROClaim; S2, section 2.5): what a trial can be told, how rounds go on, and when they stop."""
+"""A debate in court (PROClaim; S2, section 2.5): a trial's settings, the edges of a round, and its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from moot.nodes.trial.stopping import is_exhausted, reflection_total, why_stop
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 WITHOUT_RETRIEVAL = 3
-"""Rounds of both debates where nothing more is retrieved (S2, Table 6)."""
+"""Rounds of both debates without retrieval (S2, Table 6)."""
 TEMPERATURES: dict[str, float | None] = {
     **dict.fromkeys(("plaintiff", "defense", "expert"), 0.5),
     **dict.fromkeys(("court", "arbiter"), 0.2),
@@ -65,46 +65,44 @@ class TrialSettings(SourcesSettings):
         min_length=1,
         max_length=15,
         description="The panel: a list of judges, or of their models, or how many; an odd number. The first is the "
-        "chief judge. They are meant to have different models, and none that a counsel has.",
+        "chief judge. Each should have its own model, different from the counsel's.",
     )
     temperatures: Annotated[dict[str, Annotated[float, Field(ge=0, le=2)] | None], BeforeValidator(_over_defaults)] = (
         Field(
             TEMPERATURES,
             description="Sampling temperatures of roles (judges: of all judges) whose models name none; null leaves "
-            "one to the endpoint. Where `temperature` alone is set, it is that of all roles.",
+            "one to the endpoint. If only `temperature` is set, it applies to all roles.",
         )
     )
     sources: tuple[Source, ...] = Field(
         ("chroma",),
         max_length=10,
-        description=f"Where evidence is looked for: {SOURCES}; an empty list for a trial on nothing but what is given "
-        "with the claim, in which nothing more is looked for.",
+        description=f"Sources of evidence: {SOURCES}; an empty list for a trial only on the texts given with "
+        "the claim, without a search.",
     )
     max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
-    seed_k: int = Field(
-        5, ge=1, le=50, description="Documents that the claim itself is searched for, from each source."
-    )
-    max_premises: int = Field(10, ge=1, le=50, description="Premises that evidence is looked for; others are kept.")
+    seed_k: int = Field(5, ge=1, le=50, description="Documents from each source in the search for the claim itself.")
+    max_premises: int = Field(10, ge=1, le=50, description="Most premises with a search for evidence; others are kept.")
     admitted_above: float = Field(0.5, ge=0, le=1, description="Evidence of a higher weight is admitted.")
     disputed_above: float = Field(
         0.1,
         ge=0,
         le=1,
-        description="Evidence of a higher weight, and not admitted, is disputed: the panel alone reads it.",
+        description="Evidence of a higher weight, and not admitted, is disputed: only the panel reads it.",
     )
     ask_person: tuple[Moment, ...] = ask_person()
     max_rounds: int = Field(10, ge=1, le=20, description="Most rounds of the primary debate.")
-    min_rounds: int = Field(2, ge=1, le=20, description="No debate stops by itself before the end of this round.")
+    min_rounds: int = Field(2, ge=1, le=20, description="No debate stops early before the end of this round.")
     switched_rounds: int = Field(2, ge=1, le=20, description="Most rounds of the debate with switched sides.")
     role_switch: bool = Field(True, description="Off: no debate with switched sides.")
     progressive_retrieval: bool = Field(
         True,
-        description=f"Off: nothing is retrieved during the debates, and each has exactly {WITHOUT_RETRIEVAL} rounds.",
+        description=f"Off: there is no retrieval during the debates, and each has exactly {WITHOUT_RETRIEVAL} rounds.",
     )
     self_reflection: bool = Field(True, description="Off: no side reflects on its case.")
-    novelty_threshold: float = Field(0.20, ge=0, le=2, description="Least novelty of what joins the record.")
+    novelty_threshold: float = Field(0.20, ge=0, le=2, description="Least novelty of evidence that joins the record.")
     redundant_similarity: float = Field(
-        0.85, ge=-1, le=1, description="What is more similar than this to the record is redundant."
+        0.85, ge=-1, le=1, description="Evidence more similar to the record than this is redundant."
     )
     redundant_share: float = Field(
         0.70, ge=0, le=1, description="A larger redundant share of a retrieval ends the side's search."
@@ -113,7 +111,7 @@ class TrialSettings(SourcesSettings):
         0.20,
         ge=-1,
         le=1,
-        description="Least similarity (cosine) of what joins the record to what the side asked for.",
+        description="Least similarity (cosine) of evidence that joins the record to the side's request.",
     )
     max_retrievals: int = Field(10, ge=1, le=20, description="Most retrievals of a side in a debate.")
     relevance_gain: float | None = Field(
@@ -130,43 +128,43 @@ class TrialSettings(SourcesSettings):
         description="Smaller changes of both sides' reflection in two rounds in a row stop the debate.",
     )
     exhaustion: float = Field(
-        0.10, ge=0, le=2, description="Less novelty of what was retrieved in two rounds in a row stops the debate."
+        0.10, ge=0, le=2, description="Less novelty of the retrieved evidence in two rounds in a row stops the debate."
     )
     exhibits: Literal["cited", "whole"] = Field(
         "cited",
-        description="How gaps, testimony, reflections and the critic are shown exhibits: cited gives the title and the "
-        "passages that were quoted, whole the whole text. Arguments and judges always have the whole text.",
+        description="Form of exhibits for gaps, testimony, reflections and the critic: cited shows the title and the "
+        "quoted passages, whole the whole text. Arguments and judges always have the whole text.",
     )
     panel_tokens: int = Field(
         48_000,
         ge=500,
         le=2_000_000,
-        description="About how many tokens of the record a judge reads; exhibits that "
-        "nobody cited are left out first, then those of the lowest weight.",
+        description="Most tokens (about) of the record that a judge reads; exhibits that "
+        "were not cited are left out first, then those of the lowest weight.",
     )
     inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
         None,
-        description="What an inconclusive verdict comes to: abstain gives the task's label for it, or no answer; with "
-        "burden_of_refutation a claim that was not refuted counts as supported. Null: abstain where the task has such "
+        description="The answer for an inconclusive verdict: abstain gives the task's label for it, or no answer; with "
+        "burden_of_refutation a claim that was not refuted counts as supported. Null: abstain if the task has such "
         "a label, else burden_of_refutation.",
     )
     consensus_weight: float = Field(
         CONSENSUS_WEIGHT,
         ge=0,
         le=1,
-        description="What the share of judges who gave the verdict counts in `confidence`.",
+        description="Weight in `confidence` of the share of judges with this verdict.",
     )
     quality_weight: float = Field(
-        QUALITY_WEIGHT, ge=0, le=1, description="What the judges' mean scores (from 0 to 1) count in `confidence`."
+        QUALITY_WEIGHT, ge=0, le=1, description="Weight in `confidence` of the judges' mean scores (from 0 to 1)."
     )
     verdict_labels: dict[Verdict, str] = Field(
-        {}, description="Labels of your own that SUPPORTED, NOT SUPPORTED and INCONCLUSIVE stand for."
+        {}, description="Your own labels for SUPPORTED, NOT SUPPORTED and INCONCLUSIVE."
     )
 
     @model_validator(mode="before")
     @classmethod
     def _one_temperature(cls, given: Any) -> Any:
-        """A temperature that is set alone is that of all roles."""
+        """If only `temperature` is set, it applies to all roles."""
         if isinstance(given, Mapping) and "temperature" in given and "temperatures" not in given:
             return {**given, "temperatures": dict.fromkeys(TEMPERATURES, given["temperature"])}
         return given
@@ -174,11 +172,11 @@ class TrialSettings(SourcesSettings):
     @model_validator(mode="after")
     def _disputed_below_admitted(self) -> TrialSettings:
         if self.disputed_above > self.admitted_above:
-            raise ValueError("`disputed_above` is not to be above `admitted_above`: nothing would be disputed")
+            raise ValueError("`disputed_above` must not be above `admitted_above`: nothing would be disputed")
         return self
 
     def roles(self) -> set[str]:
-        """Who may have a model of its own."""
+        """The roles that may have a model of their own."""
         return {*ROLES, *(judge.name for judge in self.judges)} | SHARED_ROLES
 
     def temperature_of(self, role: str) -> float | None:
@@ -188,7 +186,7 @@ class TrialSettings(SourcesSettings):
 
     @property
     def searches_on(self) -> bool:
-        """Whether the sides look for more evidence during the debates."""
+        """Whether the sides search for more evidence during the debates."""
         return self.progressive_retrieval and bool(self.sources)
 
     def rounds_of(self, phase: str) -> int:
@@ -199,7 +197,7 @@ class TrialSettings(SourcesSettings):
 
 
 def trial_needs(settings: TrialSettings) -> Needs:
-    """What a trial with these settings uses.
+    """The resources of a trial with these settings.
 
     Args:
         settings: the trial's.
@@ -213,7 +211,7 @@ def trial_needs(settings: TrialSettings) -> Needs:
 
 
 def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
-    """Debates begin, each with what the negotiation left: the evidence.
+    """Starts the debates, each with the evidence from the negotiation.
 
     Args:
         state: the trial.
@@ -233,12 +231,12 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
 
 
 def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
-    """A side's counsel goes to argue, from the record, what was said, what the critic advised it and its reflection.
+    """Sends a side's counsel to argue, with the record, the statements, the critic's advice and its reflection.
 
     Args:
         to: the node.
         state: the debate in court.
-        side: whose counsel argues.
+        side: the side that argues.
     """
     record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
     last = this_round(state) - 1
@@ -255,7 +253,7 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
 
 
 def to_experts(to: str, state: TrialState) -> list[Send]:
-    """Each side may ask for an expert, who would testify from the record.
+    """Sends each side to request an expert, who would testify from the record.
 
     Args:
         to: the node.
@@ -266,7 +264,7 @@ def to_experts(to: str, state: TrialState) -> list[Send]:
 
 
 def to_reflection(to: str, state: TrialState) -> list[Send]:
-    """Each side that has argued reflects on its arguments.
+    """Sends each side that has argued to reflect on its arguments.
 
     Args:
         to: the node.
@@ -278,9 +276,9 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
 
 
 def may_close(state: TrialState, settings: TrialSettings) -> bool:
-    """Whether the court is asked to close the debate after this round: only if its word could be why it stops.
+    """Whether to ask the court to close the debate after this round: only if its ruling could be the stop reason.
 
-    It could not before ``min_rounds``, nor if novelty, which comes before it, is exhausted.
+    It cannot be before ``min_rounds``, or if novelty, which has priority, is exhausted.
 
     Args:
         state: the debate in court.
@@ -296,9 +294,9 @@ def may_close(state: TrialState, settings: TrialSettings) -> bool:
 
 
 def close_round_node() -> Node:
-    """Counts and records the round, and says why the debate stops if it does; then how it went goes to ``debates``.
+    """Counts and records the round, and decides whether the debate stops; then its course goes to ``debates``.
 
-    Reads: phase, rounds, turns, budget, calls. Where a side was never heard in the primary debate there is nothing to
+    Reads: phase, rounds, turns, budget, calls. If a side gave no argument in the primary debate, there is nothing to
     judge, and the trial fails.
     """
 
@@ -343,7 +341,7 @@ def _check_heard(state: TrialState, run: Run) -> None:
     if silent and state["phase"] == "primary" and not cut:
         raise ReplyError(
             f"The {silent} gave no usable argument in any round, so there is nothing to judge. Try another model, or "
-            "another `structured_output`.",
+            "set `structured_output` otherwise.",
             "unparsed",
         )
     if silent:
@@ -352,9 +350,9 @@ def _check_heard(state: TrialState, run: Run) -> None:
 
 
 def course_of(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
-    """How a debate went, round by round: reflection of each side and in all, novelty of what was retrieved.
+    """The course of a debate by round: each side's and the total reflection, and the novelty of retrieved evidence.
 
-    ``novelty`` is the mean over both sides' candidates of a round, null where nothing was retrieved.
+    ``novelty`` is the mean over both sides' candidates of a round, null without retrieval.
     """
     sides = {side: [_reflection(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
     totals = [reflection_total(*of) for of in zip(*sides.values(), strict=True)]
@@ -369,10 +367,11 @@ def _reflection(turns: Sequence[Turn], round: int, side: str) -> float | None:
 
 
 def _novelty(turns: Sequence[Turn], round: int) -> float | None:
-    """Of turns with a mean and a number of candidates each: the mean over all candidates."""
+    """From turns with a mean and a number of candidates each: the mean over all candidates."""
     weighed = [
         value
         for turn in said_in(turns, round, "discover")
         for value in [turn["scores"].get("novelty")] * len(turn["evidence_ids"])
+        if value is not None
     ]
     return average(weighed)

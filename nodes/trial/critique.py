@@ -1,4 +1,4 @@
-"""What is thought of a round when it is over (PROClaim; S2, sections 2.5 and 2.6): reflection, critic, court."""
+"""The evaluation of a finished round (PROClaim; S2, sections 2.5 and 2.6): reflection, critic, court."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ CLOSE = Step("proclaim/close", ClosingReply, "court")
 
 @explained(
     own="the side's own last arguments.",
-    others="those of the other side.",
+    others="the other side's last arguments.",
     exhibits="the evidence on record.",
-    said="arguments and testimonies, which quote from it; by default those of the two sides.",
+    said="arguments and testimonies with quotes from it; by default those of the two sides.",
 )
 async def reflect(
     claim: str,
@@ -66,7 +66,7 @@ async def reflect(
     max_rounds: int | None = None,
     prompt: str = REFLECT.prompt,
 ) -> ReflectionReply:
-    """What a counsel thinks of its own side's last arguments (S2, section 2.6)."""
+    """A counsel's assessment of its own side's last arguments (S2, section 2.6)."""
     both = statements([*own, *others])
     shown = {
         "exhibits": show_record(exhibits, said or both, whole=whole),
@@ -76,7 +76,7 @@ async def reflect(
     return await REFLECT.ask(model, case(claim, task, premises) | shown, prompt, side=side)
 
 
-@explained(said="what was said so far; all of it is shown.")
+@explained(said="the statements so far; all of them are shown.")
 async def critique(
     claim: str,
     task: Task,
@@ -90,7 +90,7 @@ async def critique(
     max_rounds: int | None = None,
     prompt: str = CRITIQUE.prompt,
 ) -> CritiqueReply:
-    """A critic's view of both sides in a round, and of what is still open (S2, section 2.6)."""
+    """A critic's view of both sides in a round, and the open questions (S2, section 2.6)."""
     shown = {
         "exhibits": show_record(exhibits, said, whole=whole),
         "statements": show_statements(said, "What was said so far, in its order:", "Nothing was said so far."),
@@ -120,7 +120,7 @@ async def close_or_go_on(
 
 
 def reflect_node() -> Node:
-    """Writes what a counsel thinks of its own side into its turn, with the reflection score.
+    """Writes a counsel's assessment of its own side into its turn, with the reflection score.
 
     Reads: claim, task, premises, evidence, heard, turns.
     """
@@ -178,7 +178,7 @@ def court_node() -> Node:
 
 
 def found_by(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
-    """What a side found in its reflection after a round: ``flaws`` and ``stance``; empty where it could not be used."""
+    """A side's findings in its reflection after a round: ``flaws`` and ``stance``; empty if unusable."""
     for turn in said_in(turns, round, "reflect"):
         if turn["side"] == side:
             return {"flaws": turn.get("flaws") or [], "stance": turn.get("refined_stance") or ""}
@@ -186,6 +186,6 @@ def found_by(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
 
 
 def advice_for(turns: Sequence[Turn], side: str, round: int) -> list[str]:
-    """What the critic advised a side after a round."""
+    """The critic's advice for a side after a round."""
     said = next((turn["recommendations"] for turn in said_in(turns, round, "critique")), None)
     return (said or {}).get(side, [])

@@ -1,15 +1,17 @@
-"""Progressive retrieval in a trial (PROClaim; S2, section 2.4, appendix I): a gap, a query, what it finds, how new."""
+"""Progressive retrieval in a trial (PROClaim; S2, section 2.4, appendix I): gap, query, results, novelty."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
-from moot.core.errors import MootError
+from moot.core.errors import BudgetExhausted, MootError
 from moot.nodes.models.speaker import Speaker, is_alone
 from moot.nodes.records.entries import Task, Turn
+from moot.nodes.runtime.budget import in_time
 from moot.nodes.runtime.node import Node, Run
 from moot.nodes.runtime.state import TrialState
 from moot.nodes.steps.retrieve import held_to_share
@@ -73,13 +75,13 @@ async def state_gap(
     max_rounds: int | None = None,
     prompt: str = GAP.prompt,
 ) -> GapReply:
-    """The one piece of evidence that a side misses most (S2, appendix I, step 1)."""
+    """The piece of evidence that a side misses most (S2, appendix I, step 1)."""
     shown = {"exhibits": show_record(exhibits, said, whole=whole, titles=True), "statements": show_recent(said)}
     values = case(claim, task, premises) | shown | {"round": show_round(round, max_rounds)}
     return await GAP.ask(model, values, prompt, side=side)
 
 
-@explained(request="the gap that the side stated, and what its reflection found missing.")
+@explained(request="the gap that the side stated, and the evidence that its reflection found missing.")
 async def query_for(
     claim: str,
     task: Task,
@@ -89,7 +91,7 @@ async def query_for(
     *,
     prompt: str = QUERY.prompt,
 ) -> QueryReply:
-    """A query from the claim, what was said last and what a side requests (S2, appendix I, step 2)."""
+    """A query from the claim, the last statements and a side's request (S2, appendix I, step 2)."""
     wanted = as_data("request", "\n".join(request)) if request else "(whatever helps to decide)"
     values = case(claim, task) | {"statements": show_recent(said), "request": wanted}
     return await QUERY.ask(model, values, prompt)
@@ -107,7 +109,7 @@ async def refine_query(
     max_rounds: int | None = None,
     prompt: str = REFINE.prompt,
 ) -> QueryReply:
-    """A side's query as the court has it searched (S2, appendix I, step 3)."""
+    """A side's query as refined by the court (S2, appendix I, step 3)."""
     shown = {"query": as_data("query", query), "round": show_round(round, max_rounds)}
     return await REFINE.ask(model, case(claim, task, premises) | shown, prompt)
 
@@ -116,7 +118,7 @@ async def refine_query(
 
 
 def gap_node() -> Node:
-    """Writes what a side misses into its turn. Reads: claim, task, premises, evidence, heard, turns."""
+    """Writes a side's gap into its turn. Reads: claim, task, premises, evidence, heard, turns."""
     return GAP.node(
         lambda state, speaker, settings: state_gap(
             *about(state),
@@ -132,9 +134,9 @@ def gap_node() -> Node:
 
 
 def discovery_query_node() -> Node:
-    """Writes a query for what a side misses into its turn. Reads: claim, task, heard, turns.
+    """Writes a query for a side's gap into its turn. Reads: claim, task, heard, turns.
 
-    Without a usable query the claim takes its place, and a warning says so.
+    Without a usable query the claim replaces it, with a warning.
     """
 
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
@@ -145,7 +147,7 @@ def discovery_query_node() -> Node:
         except MootError as error:
             if not is_alone(error):
                 raise
-            run.ledger.warn("query_not_formulated", f"{error.detail} The claim took its place.")
+            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was searched.")
             return {"turns": [{**turn, "formulated": None, "query": state["claim"]}]}
         return {"turns": [{**turn, "formulated": said.query, "query": said.query}]}
 
@@ -153,7 +155,7 @@ def discovery_query_node() -> Node:
 
 
 def refine_node() -> Node:
-    """Writes the query as the court refines it into a side's turn; without a usable one, it stays as it was.
+    """Writes the query as refined by the court into a side's turn; without a usable reply, it stays unchanged.
 
     Reads: claim, task, premises, turns.
     """
@@ -166,7 +168,7 @@ def refine_node() -> Node:
         except MootError as error:
             if not is_alone(error):
                 raise
-            run.ledger.warn("query_not_refined", f"{error.detail} The query was searched as it was.")
+            run.ledger.warn("query_not_refined", f"{error.detail} The query was searched unchanged.")
             return {}
         return {"turns": [{**turn, "query": said.query}]}
 
@@ -174,11 +176,12 @@ def refine_node() -> Node:
 
 
 def admit_node() -> Node:
-    """Lets what both sides retrieved in a round join the record if it is new and bears on what was asked for.
+    """Adds evidence that both sides retrieved in a round to the record if it is new and fits the request.
 
-    Reads: rounds, turns, evidence. The plaintiff's candidates come first. What was kept out before the debate stays
-    out, and counts as known; so does what would give an origin more than its share. A side's retrieval is
-    ended if it was its last.
+    Reads: rounds, turns, evidence. The plaintiff's candidates come first. Evidence not admitted before the debate stays
+    out, and counts as known; so does evidence beyond an origin's share. A side's retrieval is
+    ended if it was its last. If comparisons take longer than `max_seconds` allows, nothing joins, with a
+    warning.
     """
 
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
@@ -188,8 +191,15 @@ def admit_node() -> Node:
         if not found:
             return {"turns": [_ended(_searched(turn), state["turns"], run.settings) for turn in turns]}
         encoder, settings = await run.encoder(), run.settings
-        vectors = await vectors_of([*found, *on_record(state["evidence"])], encoder)
-        asked = await encoder.embed([request_of(state, turn) for turn in turns])
+        pieces, requests = [*found, *on_record(state["evidence"])], [request_of(state, turn) for turn in turns]
+        encoding = asyncio.gather(vectors_of(pieces, encoder), encoder.embed(requests))
+        try:
+            vectors, asked = await in_time(encoding, "text encoder")
+        except BudgetExhausted as error:
+            unmet = [piece for piece in found if "status" not in piece]
+            run.ledger.warn("not_weighed", f"{error.detail} Not compared with the record: {len(unmet)} results.")
+            ended = [_ended(_searched(turn), state["turns"], settings) for turn in turns]
+            return {"turns": ended, "evidence": [_settled(piece, joins=False) for piece in unmet]}
         asked_of = [request for request, turn in zip(asked, turns, strict=True) for _ in turn["evidence_ids"]]
         near = [similarity(*pair) for pair in zip(vectors, asked_of, strict=False)]
         barred = {place for place, piece in enumerate(found) if kept_out(piece)}
@@ -219,7 +229,7 @@ def admit_node() -> Node:
 
 
 def request_of(state: TrialState, turn: Turn) -> str:
-    """What a side asked for in its search: the gap, and what its last reflection found missing; else its query."""
+    """A side's request: the gap, and the evidence that its last reflection found missing; else its query."""
     return "\n".join(filter(None, (turn.get("gap"), need(state, turn["side"])))) or str(turn["query"])
 
 
@@ -232,17 +242,22 @@ def _side(turn: Turn) -> int:
 
 
 def _met(piece: Evidence, novelty: float, near: float, joins: bool, turn: Turn) -> Evidence:
-    """The piece with how new it was when a side found it and how near to what it asked for, and what became of it."""
+    """The piece with its novelty when a side found it, its similarity to the request, and its outcome."""
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
     met: Evidence = {**piece, "retrievals": [{**r, "novelty": novelty, "request_similarity": near} for r in found]}
     if "status" not in piece or joins:
-        met |= {"pool": "discovery", "status": "discovered" if joins else "discarded"}
+        return _settled(met, joins=joins)
     return met
 
 
+def _settled(piece: Evidence, *, joins: bool) -> Evidence:
+    """The piece as found by a debate, with whether it joins the record."""
+    return {**piece, "pool": "discovery", "status": "discovered" if joins else "discarded"}
+
+
 async def _relevance(turn: Turn, pieces: Sequence[Evidence], run: Run, encoder: Encoder) -> dict[str, float | None]:
-    """The mean cosine of a side's query with what it found, where gains in it count."""
+    """The mean cosine of a side's query and its results, if gains in it count."""
     if run.settings.relevance_gain is None:
         return {}
     (query,) = await encoder.embed([str(turn["query"])])
@@ -250,7 +265,7 @@ async def _relevance(turn: Turn, pieces: Sequence[Evidence], run: Run, encoder: 
 
 
 def _ended(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
-    """The turn of a side's retrieval, which says why that is its last one, where it is."""
+    """The turn of a side's retrieval, with the reason if it is the side's last."""
     made = [t for t in turns if t["step"] == "discover" and t["agent"] == turn["agent"] and t["round"] < turn["round"]]
     gain = relevance_gain([t["scores"].get("relevance") for t in [*made, turn]])
     end = retrieval_end(
@@ -278,7 +293,7 @@ def still_searching(state: TrialState) -> list[Side]:
 
 
 def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Every side that still searches looks for what it misses.
+    """Sends every side that still searches to look for its missing evidence.
 
     Args:
         to: the node.
@@ -298,6 +313,6 @@ def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
 
 
 def need(state: TrialState, side: str | None) -> str | None:
-    """What a side's last reflection found missing."""
+    """The evidence that a side's last reflection found missing."""
     reflections = said_in(state["turns"], this_round(state) - 1, "reflect")
     return next((turn["discovery_need"] for turn in reflections if turn["side"] == side), None)

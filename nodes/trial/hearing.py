@@ -1,4 +1,4 @@
-"""What is said in court in a round (PROClaim; S2, section 2.5): arguments, and the testimony of experts."""
+"""The statements in court in a round (PROClaim; S2, section 2.5): arguments, and the testimony of experts."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ TESTIFY = Step("proclaim/testify", TestimonyReply, "expert")
 
 
 @explained(
-    advice="what the critic advised the side after the last round.",
-    flaws="what the side found weak in its own case after the last round.",
-    stance="how it would put its case since.",
-    verified_quotes="refuse an argument that quotes nothing which stands in the evidence.",
+    advice="the critic's advice for the side after the last round.",
+    flaws="the weaknesses that the side found in its own case after the last round.",
+    stance="how the side would now present its case.",
+    verified_quotes="refuse an argument without a quote from the evidence.",
 )
 async def argue(
     claim: str,
@@ -98,9 +98,9 @@ async def request_expert(
 
 
 @explained(
-    side="who asks for the expert: ``plaintiff`` or ``defense``.",
-    expertise="what the expert knows.",
-    reason="why the side asks for one.",
+    side="the side that requests the expert: ``plaintiff`` or ``defense``.",
+    expertise="the expert's field.",
+    reason="the side's reason.",
 )
 async def rule_on_expert(
     claim: str,
@@ -123,8 +123,8 @@ async def rule_on_expert(
 
 
 @explained(
-    expertise="the expert's field, which its prompt names as an instruction, in one line.",
-    reason="what the side that called for it wants to have clarified.",
+    expertise="the expert's field, in one line; the prompt names it as an instruction.",
+    reason="the question of the side that requested the expert.",
 )
 async def give_testimony(
     claim: str,
@@ -146,13 +146,13 @@ async def give_testimony(
 
 
 def show_advice(advice: Sequence[str]) -> str:
-    """What the critic advised under a heading; nothing where it advised nothing."""
+    """The critic's advice under a heading; empty if there is none."""
     lines = listed((f"- {line}" for line in advice), empty="")
     return f"What the critic advised your side after the last round:\n{as_data('advice', lines)}" if lines else ""
 
 
 def show_reflection(flaws: Sequence[str], stance: str) -> str:
-    """What a side found when it looked back at its own case, under a heading; nothing where it found nothing."""
+    """A side's findings on its own case, under a heading; empty if there are none."""
     lines = [f"Flaw: {flaw}" for flaw in flaws] + ([f"Your case, as you would put it now: {stance}"] if stance else [])
     heading = "What you found when you looked back at your own case after the last round:"
     return f"{heading}\n{as_data('reflection', chr(10).join(lines))}" if lines else ""
@@ -162,7 +162,7 @@ def show_reflection(flaws: Sequence[str], stance: str) -> str:
 
 
 def argue_node() -> Node:
-    """Writes a side's argument into its turn; where its counsel cannot be reached, there is no trial.
+    """Writes a side's argument into its turn; if its counsel's model cannot be reached, the trial fails.
 
     Reads: claim, task, premises, evidence, heard, debater, turns.
     """
@@ -230,10 +230,10 @@ def testify_node() -> Node:
 
 
 def expertise_of(state: TrialState) -> str:
-    """The expertise that a side asked for."""
+    """The expertise that a side requested."""
     return str(handed(state)["expertise"])
 
 
 def reason_of(state: TrialState) -> str:
-    """Why a side asked for an expert."""
+    """A side's reason for an expert."""
     return str(handed(state)["reason"])

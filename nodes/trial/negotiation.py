@@ -38,7 +38,7 @@ WEIGH = Step("proclaim/weigh", AdmissibilityReply, "arbiter")
 async def mine_premises(
     claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = PREMISES.prompt
 ) -> PremisesReply:
-    """What a claim rests on: premises that can each be checked alone (S2, section 2.1)."""
+    """The premises of a claim, each of which can be checked alone (S2, section 2.1)."""
     return await PREMISES.ask(model, case(claim, task), prompt)
 
 
@@ -46,11 +46,11 @@ async def mine_premises(
 async def stance_queries(
     claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = QUERIES.prompt
 ) -> StanceQueriesReply:
-    """A query for what supports a claim and one for what challenges it (S2, section 2.3)."""
+    """A query for evidence that supports a claim, and one for evidence that challenges it (S2, section 2.3)."""
     return await QUERIES.ask(model, case(claim, task), prompt)
 
 
-@explained(evidence="what the other side found, or was given with the claim.")
+@explained(evidence="evidence found by the other side, or given with the claim.")
 async def challenge(
     claim: str,
     task: Task,
@@ -61,12 +61,12 @@ async def challenge(
     side: str,
     prompt: str = CHALLENGE.prompt,
 ) -> ChallengesReply:
-    """What one side holds against evidence that it did not bring (S2, section 2.3)."""
+    """One side's challenges to evidence that it did not bring (S2, section 2.3)."""
     ids = [piece["id"] for piece in evidence]
     return await CHALLENGE.ask(model, case(claim, task, premises, evidence), prompt, side=side, evidence_ids=ids)
 
 
-@explained(piece="the evidence.", challenges="what was said against it.")
+@explained(piece="the evidence.", challenges="the challenges to it.")
 async def weigh_evidence(
     claim: str,
     task: Task,
@@ -77,7 +77,7 @@ async def weigh_evidence(
     challenges: Sequence[str] = (),
     prompt: str = WEIGH.prompt,
 ) -> AdmissibilityReply:
-    """How relevant and credible one piece of evidence is, each from 0 to 1 (S2, section 2.3)."""
+    """The relevance and credibility of one piece of evidence, each from 0 to 1 (S2, section 2.3)."""
     said = "\n".join(as_data("challenge", reason) for reason in challenges)
     shown = {
         "evidence": show_evidence([piece]),
@@ -90,7 +90,7 @@ async def weigh_evidence(
 
 
 def premises_node() -> Node:
-    """Adds the miner's turn: what the claim rests on. Reads: claim, task."""
+    """Adds the miner's turn with the premises. Reads: claim, task."""
     return PREMISES.node(
         lambda state, speaker, settings: mine_premises(state["claim"], state["task"], speaker),
         turn_of(PREMISES.role, "premises", "negotiation"),
@@ -106,9 +106,9 @@ def stance_queries_node() -> Node:
 
 
 def disclose_node() -> Node:
-    """Marks what was given and found with the first pool that holds it, and warns of premises not searched for.
+    """Marks given and found evidence with its first pool, and warns of premises without a search.
 
-    Of all that was found, no origin has more than its share: the rest is left out, with a warning.
+    No origin has more than its share of all evidence found: the rest is left out, with a warning.
 
     Reads: turns, evidence.
     """
@@ -134,7 +134,7 @@ def disclose_node() -> Node:
 
 
 def challenge_node() -> Node:
-    """Writes what a counsel holds against evidence that its side did not bring into its turn.
+    """Writes a counsel's challenges to evidence that its side did not bring into its turn.
 
     Reads: claim, task, premises, evidence, turns.
     """
@@ -145,7 +145,7 @@ def challenge_node() -> Node:
 
 
 def weigh_exhibit_node() -> Node:
-    """Writes how relevant and credible one piece of evidence is into the arbiter's turn.
+    """Writes the relevance and credibility of one piece of evidence into the arbiter's turn.
 
     Reads: claim, task, premises, evidence, heard, turns.
     """
@@ -158,9 +158,9 @@ def weigh_exhibit_node() -> Node:
 
 
 def rule_node() -> Node:
-    """Rules on every piece that was weighed; what could not be weighed stays out of the debates, with a warning.
+    """Rules on every piece that was weighed; a piece without a weight stays out of the debates, with a warning.
 
-    Reads: turns, evidence. Where evidence was found and none of it could be weighed, the trial fails.
+    Reads: turns, evidence. If evidence was found and none of it could be weighed, the trial fails.
     """
 
     async def step(state: TrialState, run: Run) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def rule_node() -> Node:
             found = ruling(weight, admitted=run.settings.admitted_above, disputed=run.settings.disputed_above)
             ruled.append({**known[exhibit], **_weighed(turn), "weight": weight, "status": found})
         if not any(piece["status"] == "admitted" for piece in ruled):
-            run.ledger.warn("nothing_admitted", "No evidence was admitted: the debates begin without any exhibit.")
+            run.ledger.warn("nothing_admitted", "No evidence was admitted: the debates start without any exhibit.")
         return {"evidence": ruled}
 
     return Node(step)
@@ -186,7 +186,7 @@ def rule_node() -> Node:
 def nothing_weighed(turns: Sequence[Turn]) -> WorldError:
     """Why no evidence could be weighed."""
     if all(turn.get("outcome") == "failed" for turn in turns):
-        detail = "The arbiter could not be reached for any piece of evidence. See the warnings for why."
+        detail = "The arbiter could not be reached for any piece of evidence. See the warnings for the reasons."
         return WorldError(detail, kind="nothing_weighed", retryable=True)
     detail = "The arbiter gave no usable reply on any piece of evidence. Try another model in `models.arbiter`."
     return ReplyError(detail, silence_of(turns))
@@ -200,13 +200,13 @@ def _weighed(turn: Turn) -> Any:
 
 
 def to_seed(to: str, state: TrialState, settings: Any) -> Send:
-    """The sources are searched for the claim itself."""
+    """Sends the search for the claim itself."""
     turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
     return to_one(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """The sources are searched for every premise, and with each side's query."""
+    """Sends the searches for every premise, and with each side's query."""
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
@@ -220,12 +220,12 @@ def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
 
 
 def searcher(name: str, settings: Any) -> dict[str, Any]:
-    """Whoever searches the trial's sources."""
+    """The speaker that searches the trial's sources."""
     return {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
 
 
 def to_challengers(to: str, state: TrialState) -> list[Send]:
-    """Each side goes to what the other one found, and to what was given with the claim."""
+    """Sends each side to the other side's evidence, and to the given texts."""
     sends = []
     for side in SIDES:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OTHER[side] for i in turn["evidence_ids"]}
@@ -238,7 +238,7 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
 
 
 def to_arbiter(to: str, state: TrialState) -> list[Send]:
-    """The arbiter goes to every piece that was found, with what was said against it."""
+    """Sends the arbiter to every piece of evidence, with the challenges to it."""
     heard = [turn for turn in state["turns"] if turn["step"] == "challenge"]
     return [
         to_one(
@@ -254,7 +254,7 @@ def to_arbiter(to: str, state: TrialState) -> list[Send]:
 
 
 def challenges_to(evidence_id: str, turns: Sequence[Turn]) -> list[str]:
-    """What was said against a piece of evidence by those who were shown it."""
+    """The challenges to a piece of evidence by sides that were shown it."""
     said: list[Mapping[str, str]] = [
         c for turn in turns if evidence_id in turn["evidence_ids"] for c in turn.get("challenges") or []
     ]

@@ -1,4 +1,4 @@
-"""Novelty of what progressive retrieval finds, and when it ends (PROClaim; S2, Eq. 1, Table 1 and appendix I)."""
+"""Novelty of retrieved evidence, and the end of progressive retrieval (PROClaim; S2, Eq. 1, Table 1, appendix I)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from moot.nodes.trial.admissibility import PLACES, is_above
 from moot.retrievers.encoders import Vector
 
 RetrievalEnd = Literal["redundancy", "retrievals", "relevance_gain"]
-"""Why a side's progressive retrieval ended: too much was redundant, so many were made, too little was gained."""
+"""Why a side's progressive retrieval ended: too many redundant results, too many retrievals, too little gain."""
 
 
 def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
-    """novelty(d) = 1 - max cos(e_d, e_p) over the pool (S2, Eq. 1), in [0, 2]; 1 where the pool is empty.
+    """novelty(d) = 1 - max cos(e_d, e_p) over the pool (S2, Eq. 1), in [0, 2]; 1 if the pool is empty.
 
     Args:
-        vector: of the candidate.
-        pool: of the evidence in the pool; all have the candidate's dimension, and any length but 0.
+        vector: the candidate's vector.
+        pool: vectors of the evidence in the pool; all have the candidate's dimension, and any length but 0.
 
     Raises:
         ValueError: a vector is zero or not finite.
@@ -43,7 +43,7 @@ def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
 
 
 def is_new(novelty: float, least: float) -> bool:
-    """Whether something of this novelty joins the pool (S2, section 2.4)."""
+    """Whether a piece of this novelty joins the pool (S2, section 2.4)."""
     return not is_above(least, novelty)
 
 
@@ -54,14 +54,14 @@ def novelties(
     barred: Collection[int] = (),
     beside: Collection[int] = (),
 ) -> list[float]:
-    """Each candidate's novelty, in their order; one of at least ``least`` joins the pool that the next one meets.
+    """Each candidate's novelty, in order; a candidate of at least ``least`` joins the pool before the next one.
 
     Args:
         candidates: their vectors.
-        pool: the vectors of what is in the pool before.
-        least: the novelty from which on a candidate joins.
-        barred: places of candidates that were ruled out before: they are known, so that their novelty is 0.
-        beside: places of candidates that do not join, however new they are.
+        pool: the vectors of the pool so far.
+        least: the least novelty of a candidate that joins.
+        barred: indices of candidates that were ruled out before: they are known, so their novelty is 0.
+        beside: indices of candidates that do not join, however new they are.
     """
     known, found = list(pool), []
     for place, vector in enumerate(candidates):
@@ -92,15 +92,15 @@ def retrieval_end(
     most_retrievals: int = 10,
     least_gain: float | None = None,
 ) -> RetrievalEnd | None:
-    """Why a side's retrieval ends after its last one, or None (S2, Table 1).
+    """Why a side's retrieval ends after its last one, or None if it continues (S2, Table 1).
 
     Args:
-        share: the redundant share of the last retrieval; None where it found nothing.
-        retrievals: how many the side has made.
-        gain: what the last one gained in relevance over the one before; None where it is not known.
-        most_redundant: a share above it ends the retrieval.
-        most_retrievals: so many end it.
-        least_gain: a gain below it ends it; None where gains do not count.
+        share: the redundant share of the last retrieval; None if it found nothing.
+        retrievals: the number of the side's retrievals.
+        gain: the gain in relevance of the last one over the previous one; None if unknown.
+        most_redundant: a larger share ends the retrieval.
+        most_retrievals: this number ends it.
+        least_gain: a smaller gain ends it; None if gains do not count.
     """
     if share is not None and is_above(share, most_redundant):
         return "redundancy"
@@ -110,9 +110,9 @@ def retrieval_end(
 
 
 def relevance_gain(relevances: Sequence[float | None]) -> float | None:
-    """What the last retrieval gained in relevance (mean cos(query, document)) over the one before it.
+    """The gain in relevance (mean cos(query, document)) of the last retrieval over the previous one.
 
-    None where there is none before it, or either is unknown.
+    None if there is no previous one, or if either is unknown.
     """
     if len(relevances) < 2 or relevances[-1] is None or relevances[-2] is None:
         return None

@@ -54,20 +54,20 @@ SAID: dict[Verdict, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (*UNSETTLED, "inconclusive", "unproven", "unverified", "unknown", *_MAYBE[1]),
     ),
 }
-"""Labels that each verdict stands for: what they mean, and how they are written."""
+"""The meanings and spellings of labels for each verdict."""
 
 
 def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> dict[Verdict, str]:
-    """The label of a task that each verdict stands for; INCONCLUSIVE is left out where the task has none for it.
+    """The task's label for each verdict; without INCONCLUSIVE if the task has no label for it.
 
     Args:
-        task: what an answer is.
-        given: labels that are set; the others are found by their meanings or spellings (HoVer's NOT_SUPPORTED also
-            means that nothing is settled).
+        task: the task.
+        given: labels from the settings; others are found by their meanings or spellings (HoVer's NOT_SUPPORTED also
+            covers unsettled claims).
 
     Raises:
-        UserError: the task has no label for a claim that holds, or for one that does not, several labels fit one
-            verdict, or a set label is not its or another verdict's.
+        UserError: the task has no label for a true claim, or for a false one, several labels fit one
+            verdict, or a label in the settings is not the task's, or is another verdict's.
     """
     given = given or {}
     known = set(map(fold, task["labels"]))
@@ -101,13 +101,13 @@ def _fitting(task: Task, verdict: Verdict, given: Mapping[Verdict, str]) -> list
 
 
 def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | None) -> str | None:
-    """The answer that a verdict comes to; None where the debate abstains and the task has no label for that.
+    """The answer for a verdict; None if the debate abstains and the task has no label for that.
 
     Args:
         verdict: the panel's.
-        labels: of `verdict_labels`.
-        policy: what INCONCLUSIVE comes to: ``abstain``, or ``burden_of_refutation``, where a claim that was not
-            refuted holds (S2, appendix C); None for ``abstain`` where the task has a label for it, else for
+        labels: from `verdict_labels`.
+        policy: the rule for INCONCLUSIVE: ``abstain``, or ``burden_of_refutation``, by which a claim that was not
+            refuted counts as true (S2, appendix C); None for ``abstain`` if the task has a label for it, else for
             ``burden_of_refutation``.
     """
     if verdict != "INCONCLUSIVE":
@@ -117,11 +117,11 @@ def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | No
 
 
 def fits(settings: Any, task: Task) -> None:
-    """Refuses a task that no trial can decide.
+    """Refuses a task that a trial cannot decide.
 
     Args:
         settings: with ``verdict_labels``.
-        task: what an answer is.
+        task: the task.
 
     Raises:
         UserError: as `verdict_labels`.
@@ -140,23 +140,23 @@ PANEL = Decision(
     lambda state, settings: record_of(state["claim"], state["task"], (), (), settings.panel_tokens)[0],
     around=1200,
 )
-"""What each judge is asked at least: the claim, with nothing on record."""
+"""The least call of each judge: the claim, with an empty record."""
 
 
 @explained(turns="of both debates.")
 async def analyse_consistency(
     claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = ANALYSE.prompt
 ) -> ConsistencyReply:
-    """How consistently the counsel argued when they changed sides (S2, section 2.7): one call."""
+    """How consistently counsel argued when they changed sides (S2, section 2.7): one call."""
     debates = {"first_debate": show_debate(turns, "primary"), "second_debate": show_debate(turns, "switched")}
     return await ANALYSE.ask(model, case(claim, task, premises_of(turns)) | debates, prompt)
 
 
 @explained(
     turns="of the whole trial.",
-    evidence="everything that was found, with what was ruled.",
-    most_tokens="about how many tokens of record the judge reads; uncited exhibits of the lowest weight go first.",
-    persona="whom the judge speaks as.",
+    evidence="all evidence, with its rulings.",
+    most_tokens="most tokens (about) of the record; uncited exhibits of the lowest weight are left out first.",
+    persona="the judge's persona.",
 )
 async def judge_record(
     claim: str,
@@ -186,7 +186,7 @@ def analyse_node() -> Node:
 
 
 def compile_record_node() -> Node:
-    """Warns of exhibits that the judges are not shown for the record's length, and of judges who are not independent.
+    """Warns of exhibits left out because the record is too long, and of judges that are not independent.
 
     Reads: claim, task, turns, evidence.
     """
@@ -200,7 +200,7 @@ def compile_record_node() -> Node:
         if (told := told_tokens(values)) > most:
             run.ledger.warn(
                 "record_too_long",
-                f"What was said and scored has {told} tokens alone, and is shown whole; `panel_tokens` is {most}.",
+                f"Statements and scores alone have {told} tokens, and are shown whole; `panel_tokens` is {most}.",
             )
         if same := sharing_a_model(run.settings):
             run.ledger.warn(
@@ -229,14 +229,14 @@ def judge_record_node() -> Node:
 
 
 def exhibits_read(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits that fit into the record of a judge."""
+    """The exhibits that fit into a judge's record."""
     _, left = record_of(state["claim"], state["task"], state["heard"], state["evidence"], settings.panel_tokens)
     unread = {piece["id"] for piece in left}
     return [piece for piece in exhibits(state["evidence"]) if piece["id"] not in unread]
 
 
 def sharing_a_model(settings: Any) -> list[str]:
-    """The critic where a counsel has its model, and the judges whose model a counsel or another judge has."""
+    """The critic if a counsel has its model, and the judges whose model a counsel or another judge has."""
     argued = {choose_model(settings, side).model for side in SIDES}
     judges = {judge.name: choose_model(settings, judge.name, judge.model).model for judge in settings.judges}
     times = Counter(judges.values())
@@ -245,7 +245,7 @@ def sharing_a_model(settings: Any) -> list[str]:
 
 
 def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Every judge goes to the whole record.
+    """Sends every judge to the whole record.
 
     Args:
         to: the node.
@@ -266,10 +266,10 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
 
 
 def decide_node() -> Node:
-    """Ends the trial with the panel's verdict, the answer that it comes to, and the confidence in it.
+    """Ends the trial with the panel's verdict, its answer, and the confidence in it.
 
-    Reads: task, turns, and where they are there debates and metrics. A panel that sits without a debate before it stops
-    by ``single_pass``, and nobody's reflection counts. Where no judge gave a verdict the trial fails.
+    Reads: task, turns, and if present debates and metrics. A panel without a debate before it stops
+    with ``single_pass``, and no reflection counts. If no judge gave a verdict, the trial fails.
     """
 
     async def step(state: DebateState, run: Run) -> dict[str, Any]:
@@ -283,7 +283,7 @@ def decide_node() -> Node:
         if decided.verdict == "INCONCLUSIVE" and answer == labels["SUPPORTED"]:
             run.ledger.warn(
                 "burden_of_refutation",
-                f"The panel found the claim INCONCLUSIVE; as nobody refuted it, {answer} is given.",
+                f"The panel found the claim INCONCLUSIVE; because it was not refuted, the answer is {answer}.",
             )
         first = primary(state.get("debates") or [])
         return {
@@ -300,20 +300,18 @@ def decide_node() -> Node:
 
 
 def no_verdict(judged: Sequence[Turn]) -> WorldError:
-    """Why there is no verdict where no judge gave any."""
+    """The error if no judge gave a verdict."""
     if all(turn.get("outcome") == "failed" for turn in judged):
-        detail = "No judge could be reached. See the warnings for why; another model can be named in `judges`."
+        detail = "No judge could be reached. See the warnings for the reasons; another model can be named in `judges`."
         return WorldError(detail, kind="no_judge", retryable=True)
     if any(was_cut(turn) for turn in judged):
         return WorldError("A ceiling was reached before any judge gave a verdict. Raise it.", kind=BUDGET_EXHAUSTED)
-    detail = (
-        "No judge gave a verdict that can be used. Try other models for the judges, or another `structured_output`."
-    )
+    detail = "No judge gave a usable verdict. Try other models for the judges, or set `structured_output` otherwise."
     return ReplyError(detail, silence_of(judged))
 
 
 def _vote(turn: Turn, answers: Mapping[Verdict, str | None]) -> Vote:
-    """A judge's verdict as a vote; one that comes to no answer of the task stands as it is."""
+    """A judge's verdict as a vote; a verdict without an answer of the task is kept as it is."""
     said: Any = turn.get("verdict")
     group = None if said is None else VERDICTS.index(said)
     return {"agent": turn["agent"], "answer": None if said is None else answers[said] or said, "group": group}
@@ -326,7 +324,7 @@ def confidence_of(
     consensus_weight: float = CONSENSUS_WEIGHT,
     quality_weight: float = QUALITY_WEIGHT,
 ) -> dict[str, Any]:
-    """The confidence in a verdict, with the parts that it is made of."""
+    """The confidence in a verdict, with its parts."""
     scores: Any = [turn for turn in judged if turn.get("verdict") is not None]
     sigma, quality = consensus_strength(decided.winning, decided.votes), judge_quality(scores)
     said = next((turn for turn in state["turns"] if turn["step"] == "analyse"), None)
@@ -355,19 +353,19 @@ def confidence_of(
 
 
 def primary(debates: Sequence[CourtDebate]) -> CourtDebate | None:
-    """The entry of the primary debate; None where none was held."""
+    """The entry of the primary debate; None if there was none."""
     return next((debate for debate in debates if debate["phase"] == "primary"), None)
 
 
 def winners_reflection(verdict: Verdict, debate: CourtDebate | None) -> float | None:
-    """The last reflection score in the primary debate of the side that a verdict is for; None where there is none."""
+    """The winning side's last reflection score in the primary debate; None if there is none."""
     side = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(verdict)
     scores = [score for score in (debate["reflection"][side] if debate and side else []) if score is not None]
     return scores[-1] if scores else None
 
 
 def panel_report(judged: Sequence[Turn], decided: PanelVerdict) -> dict[str, Any]:
-    """How much the judges disagreed, and why those who differ do.
+    """How much the judges disagreed, and the reasons of those in the minority.
 
     ``agreement`` is the share of pairs of judges with one verdict; null with fewer than two verdicts.
     """

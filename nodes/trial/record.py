@@ -1,4 +1,4 @@
-"""The record of a trial as its panel reads it (PROClaim; S2, section 2.8): all that was found, said and scored."""
+"""The record of a trial for its panel (PROClaim; S2, section 2.8): all evidence, statements and scores."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from moot.retrievers.evidence import standing
 from moot.retrievers.excerpts import count_tokens
 
 NAMES = {"primary": "first", "switched": "second"}
-"""What the debates are called before the panel."""
+"""Names of the debates in the record."""
 
 
 TOLD = ("first_debate", "second_debate", "retrieval", "critic", "reflections", "consistency")
-"""Parts of a record that are shown whole."""
+"""The parts of a record that are always shown whole."""
 
 
 def exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """What the panel reads: admitted evidence by its weight, what the debates discovered, then what is disputed.
+    """The panel's evidence: admitted pieces by weight, discoveries of the debates, then disputed pieces.
 
-    What could not be weighed, or was never ruled on, is disputed too, and comes last.
+    Pieces without a weight or a ruling are disputed, too, and come last.
     """
     pieces = standing(evidence)
     disputed = [piece for piece in pieces if piece.get("status", "seed") in ("disputed", "seed")]
@@ -34,14 +34,14 @@ def exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
 def fitting(
     pieces: Sequence[Evidence], cost: Callable[[Evidence], int], room: int, cited: Collection[str] = ()
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """Exhibits that fit into so many tokens, and those that are left out, both in the order that they are given in.
+    """The exhibits that fit into so many tokens, and the ones left out, both in their given order.
 
-    Exhibits that nobody cited are left out first, then cited ones; of either from the end, the lowest-weighted first.
+    Uncited exhibits are left out first, then cited ones; both from the end, the lowest weight first.
 
     Args:
         pieces: in the order of `exhibits`.
-        cost: the tokens of one.
-        room: the tokens that there are for them.
+        cost: the tokens of an exhibit.
+        room: the tokens available.
         cited: the ids of cited exhibits.
     """
     total = sum(cost(piece) for piece in pieces)
@@ -58,14 +58,14 @@ def fitting(
 def record_of(
     claim: str, task: Task, turns: Sequence[Turn], evidence: Sequence[Evidence], most_tokens: int
 ) -> tuple[dict[str, str], list[Evidence]]:
-    """What fills a judge's prompt, and the exhibits that were left out for its length.
+    """The values of a judge's prompt, and the exhibits left out because the record is too long.
 
     Args:
-        claim: what is tried.
-        task: what an answer is.
-        turns: of the whole trial.
-        evidence: everything that was found, with what was ruled.
-        most_tokens: about how many tokens of exhibits, transcripts and scores there may be.
+        claim: the claim.
+        task: the task.
+        turns: the turns of the whole trial.
+        evidence: all evidence, with its rulings.
+        most_tokens: most tokens (about) of exhibits, transcripts and scores.
     """
     values = case(claim, task, premises_of(turns))
     told = {
@@ -85,12 +85,12 @@ def record_of(
 
 
 def told_tokens(values: Mapping[str, str]) -> int:
-    """About how many tokens of a record are what was said and scored, all but its exhibits."""
+    """About how many tokens of a record are statements and scores, without its exhibits."""
     return sum(count_tokens(values[name]) for name in TOLD)
 
 
 def show_exhibits(pieces: Sequence[Evidence]) -> str:
-    """Exhibits, each with its standing: its weight, or that it was found during a debate."""
+    """Exhibits, each with its status: its weight, or that it was found during a debate."""
     return show_evidence(pieces, "(no exhibit is shown)", _standing)
 
 
@@ -101,14 +101,14 @@ def _standing(piece: Evidence) -> dict[str, str]:
 
 
 def show_debate(turns: Iterable[Turn], phase: str) -> str:
-    """The transcript of a debate under a heading; nothing where it was not held."""
+    """The transcript of a debate under a heading; empty if there was none."""
     of = [turn for turn in turns if turn["phase"] == phase]
     heading = f"The {NAMES[phase]} debate:"
     return show_statements(statements(of), heading, f"{heading}\n(nothing was said)" if of else "")
 
 
 def show_retrieval(turns: Iterable[Turn]) -> str:
-    """What each side looked for in each round, and what came of it."""
+    """Each side's searches by round, with their results."""
     lines = [_searched(turn) for turn in turns if turn["step"] == "discover"]
     return _block("How the two sides looked for more evidence:", "retrieval", lines)
 
@@ -126,7 +126,7 @@ def _searched(turn: Turn) -> str:
 
 
 def show_critic(turns: Iterable[Turn]) -> str:
-    """The critic's scores of each round, and what it found open."""
+    """The critic's scores of each round, and the questions it left open."""
     lines = []
     for turn in turns:
         if turn["step"] == "critique":
@@ -143,7 +143,7 @@ def _scored(of: Mapping[str, Any] | None) -> str:
 
 
 def show_reflections(turns: Iterable[Turn]) -> str:
-    """How each side scored itself in each round."""
+    """Each side's scores of itself by round."""
     lines = []
     for turn in turns:
         if turn["step"] == "reflect":
@@ -154,7 +154,7 @@ def show_reflections(turns: Iterable[Turn]) -> str:
 
 
 def show_consistency(turns: Iterable[Turn]) -> str:
-    """What the analyser found when the counsel had changed sides; nothing where they had not."""
+    """The analyser's findings after the change of sides; empty if sides did not change."""
     said = next((turn for turn in turns if turn["step"] == "analyse"), None)
     if said is None:
         return ""
@@ -173,5 +173,5 @@ def _when(turn: Turn) -> str:
 
 
 def _block(heading: str, tag: str, lines: Sequence[str]) -> str:
-    whole = (" ".join(line.splitlines()) for line in lines)  # what others wrote begins no line of ours
+    whole = (" ".join(line.splitlines()) for line in lines)  # text of others starts no line of ours
     return f"{heading}\n{as_data(tag, chr(10).join(whole))}" if lines else ""

@@ -1,4 +1,4 @@
-"""A step of a trial, declared once: its prompt, reply and role. A function asks for it, a node writes it down."""
+"""A step of a trial, declared once with its prompt, reply and role; used as a function and as a node."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from moot.retrievers import Evidence
 R = TypeVar("R", bound=Reply)
 F = TypeVar("F", bound=Callable[..., Any])
 Ask = Callable[[TrialState, Speaker, Any], Awaitable[R]]
-"""Asks a speaker what its step is about, from the state and the settings."""
+"""Makes a step's call, from the state and the settings."""
 Shown = Callable[[TrialState, Any], Sequence[Evidence]]
-"""The exhibits that a speaker is shown, from the state and the settings."""
+"""Returns the exhibits that a speaker is shown, from the state and the settings."""
 
 PARAMETERS = {
     "claim": "what is tried.",
-    "task": "what an answer is.",
-    "premises": "what the claim rests on.",
+    "task": "the form of an answer.",
+    "premises": "the premises of the claim.",
     "exhibits": "the evidence on record.",
     "said": "the arguments and testimonies so far; the last four are shown.",
     "model": "who is asked.",
     "side": "``plaintiff`` or ``defense``.",
-    "whole": "exhibits are shown whole, not by their titles and what was quoted from them.",
-    "round": "the round's number, from 1; with 0 nothing is said of it.",
-    "max_rounds": "how many rounds there may be.",
+    "whole": "whether exhibits are shown whole, not only their titles and quotes.",
+    "round": "the round's number, from 1; 0 leaves it out.",
+    "max_rounds": "most rounds.",
     "prompt": "the prompt's name.",
 }
-"""What the functions of several steps take."""
+"""Parameters shared by the functions of several steps."""
 
 
 def explained(**parameters: str) -> Callable[[F], F]:
-    """Adds to the docstring of a step's function its parameters and what it raises.
+    """Adds the parameters and errors to the docstring of a step's function.
 
     Args:
-        parameters: those that are none of `PARAMETERS`, or mean something else here.
+        parameters: parameters that are not in `PARAMETERS`, or have another meaning here.
     """
 
     def add(function: F) -> F:
@@ -66,8 +66,8 @@ class Step(Generic[R]):
 
     Args:
         prompt: the prompt's name.
-        reply: what is said.
-        role: who says it; empty where a side's counsel does.
+        reply: the schema of the reply.
+        role: the role that makes the call; empty for a side's counsel.
     """
 
     prompt: str
@@ -84,7 +84,7 @@ class Step(Generic[R]):
         evidence_ids: Sequence[str] = (),
         check: Callable[[R], str] | None = None,
     ) -> R:
-        """Asks for the reply, as `Speaker.ask`; a counsel is told its side, and what that holds."""
+        """Makes the call by `Speaker.ask`; a counsel's prompt also names its side and position."""
         if side:
             values = {**values, "side": side, "position": values[f"{side}_holds"]}
         return await as_speaker(model, self.role or side).ask(prompt, values, self.reply, evidence_ids, check)
@@ -98,17 +98,17 @@ class Step(Generic[R]):
         scores: Callable[[R], dict[str, float]] = lambda said: {},
         vital: bool = False,
     ) -> Node:
-        """A node that writes what is said into a turn.
+        """A node that writes the reply into a turn.
 
-        Where no usable reply comes the fields are null and ``outcome`` says why; where the model cannot be reached that
-        is warned of too.
+        Without a usable reply the fields are null and ``outcome`` says why; if the model cannot be reached, there
+        is also a warning.
 
         Args:
-            ask: asks for it.
-            begin: the turn; by default the one that was handed on.
-            shown: the exhibits that whoever speaks is shown, which the turn names, and may cite.
-            scores: what is computed from the reply.
-            vital: there is no trial without it: where the model cannot be reached, the debate fails.
+            ask: makes the call.
+            begin: the turn; by default the one passed on.
+            shown: returns the exhibits that the speaker is shown; the turn names them and may cite them.
+            scores: values computed from the reply.
+            vital: whether the debate fails if the model cannot be reached.
         """
         fields = self.reply.model_fields
 
@@ -134,7 +134,7 @@ class Step(Generic[R]):
 
 
 def cited(said: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
-    """What somebody cites, checked against what it was shown; warnings name what does not stand or was not shown."""
+    """A speaker's citations, checked against the exhibits it was shown; warnings name faulty ones."""
     ids = {piece["id"] for piece in shown}
     for one in getattr(said, "challenges", []):
         if one.evidence_id not in ids:

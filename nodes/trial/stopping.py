@@ -1,4 +1,4 @@
-"""When a courtroom debate stops (PROClaim; S2, section 2.5), and the score of a side's reflection that it looks at."""
+"""The end of a courtroom debate (PROClaim; S2, section 2.5), and the reflection score used for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moot.nodes.records.entries import StopReason
 from moot.nodes.trial.admissibility import PLACES, is_above
 
 RUN = 2
-"""Rounds in a row that a plateau, or the end of novelty, takes."""
+"""Consecutive rounds that make a plateau, or exhaust novelty."""
 
 
 def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
@@ -65,14 +65,14 @@ def why_stop(
     plateau: float = 0.05,
     exhaustion: float = 0.10,
 ) -> StopReason | None:
-    """Why a debate stops after a round, the first reason that holds; None where it goes on (S2, section 2.5).
+    """The first reason to stop a debate after a round; None if it continues (S2, section 2.5).
 
     Args:
         rounds: rounds so far.
         totals: the reflection total of each round; None where it is unknown.
         novelties: the mean novelty of each round's candidates; None in rounds without any.
-        resolved: the critic finds the debate resolved.
-        closed: the court closes it.
+        resolved: whether the critic finds the debate resolved.
+        closed: whether the court closes it.
         min_rounds: no reason counts before the end of this round.
         max_rounds: most rounds.
         plateau: as for `is_plateau`.

@@ -9,33 +9,33 @@ from typing_extensions import TypedDict
 
 
 class Pool(TypedDict, total=False):
-    """The pool that what is found is for."""
+    """The pool that evidence was searched for."""
 
     pool: str
 
 
 class Stances(TypedDict, total=False):
-    """A query for what supports a claim, and one for what challenges it."""
+    """A query for evidence that supports a claim, and one for evidence that challenges it."""
 
     supporting_query: str | None
     challenging_query: str | None
 
 
 class Challenges(TypedDict, total=False):
-    """What is held against evidence."""
+    """Challenges to evidence."""
 
     challenges: list[dict[str, str]] | None
 
 
 class Weighed(TypedDict, total=False):
-    """What a piece of evidence is worth."""
+    """The weight of a piece of evidence."""
 
     relevance: float | None
     credibility: float | None
 
 
 class Gap(TypedDict, total=False):
-    """What a side misses."""
+    """The evidence that a side misses."""
 
     gap: str | None
 
@@ -47,7 +47,7 @@ class Formulated(TypedDict, total=False):
 
 
 class Admitted(TypedDict, total=False):
-    """What of the findings joined the record, and why the side's search ended there; null where it goes on."""
+    """The results that joined the record, and why the side's search ended there; null if it continues."""
 
     joined: list[str]
     ended: str | None
@@ -66,7 +66,7 @@ class Needed(TypedDict, total=False):
 
 
 class Expertise(TypedDict, total=False):
-    """What an expert is to know."""
+    """The required expertise of an expert."""
 
     expertise: str | None
 
@@ -78,13 +78,13 @@ class Granted(TypedDict, total=False):
 
 
 class Testified(TypedDict, total=False):
-    """What an expert says."""
+    """An expert's testimony."""
 
     testimony: str | None
 
 
 class Reflected(TypedDict, total=False):
-    """What a counsel thinks of its own side's case."""
+    """A counsel's assessment of its own side's case."""
 
     flaws: list[str] | None
     logic: float | None
@@ -156,21 +156,21 @@ POOLED = (*BEGUN, Searched, Pool)
 DISCOVERED = (Gap, Outcome, Formulated, Searched)
 
 KINDS = (
-    Kind("Premises", "premises", "What the claim rests on.", (*HEARD, Premises)),
+    Kind("Premises", "premises", "The premises of the claim.", (*HEARD, Premises)),
     Kind("StanceQueries", "stance_queries", "A query for each side.", (*HEARD, Stances)),
     Kind("SeedRetrieval", "retrieve_seed", "A search for the claim.", POOLED),
     Kind("PremiseRetrieval", "retrieve_premise", "A search for a premise.", (*POOLED, Numbered)),
     Kind("SideRetrieval", "retrieve", "A search with a side's query.", POOLED),
-    Kind("Challenge", "challenge", "What a side holds against evidence.", (*HEARD, Challenges)),
-    Kind("Weighing", "weigh", "What a piece of evidence is worth.", (*HEARD, Numbered, Reason, Weighed)),
+    Kind("Challenge", "challenge", "A side's challenges to evidence.", (*HEARD, Challenges)),
+    Kind("Weighing", "weigh", "The weight of a piece of evidence.", (*HEARD, Numbered, Reason, Weighed)),
     Kind("Discovery", "discover", "A side's search in a round.", (*BEGUN, *DISCOVERED, Admitted)),
-    Kind("DiscoveryBegun", "discover", "A side's search that is not over.", BEGUN, DISCOVERED),
+    Kind("DiscoveryBegun", "discover", "A pending search of a side.", BEGUN, DISCOVERED),
     Kind("Argument", "argue", "A counsel's argument.", (*HEARD, Argued, Citing)),
     Kind("ExpertRequest", "request_expert", "Whether a side wants an expert.", (*HEARD, Reason, Needed, Expertise)),
-    Kind("ExpertRequestBegun", "request_expert", "A request that was not made yet.", BEGUN),
+    Kind("ExpertRequestBegun", "request_expert", "A pending request.", BEGUN),
     Kind("ExpertRuling", "rule_on_expert", "Whether an expert is heard.", (*HEARD, Numbered, Reason, Granted)),
-    Kind("Testimony", "testify", "What an expert says.", (*HEARD, Numbered, Expertise, Testified, Citing)),
-    Kind("Reflection", "reflect", "What a counsel thinks of its side's case.", (*HEARD, Reflected)),
+    Kind("Testimony", "testify", "An expert's testimony.", (*HEARD, Numbered, Expertise, Testified, Citing)),
+    Kind("Reflection", "reflect", "A counsel's assessment of its side's case.", (*HEARD, Reflected)),
     Kind("Critique", "critique", "A critic's view of a round.", (*HEARD, Criticised)),
     Kind("Closing", "close", "Whether the court closes the debate.", (*HEARD, Reason, Closed)),
     Kind("Consistency", "analyse", "How consistently the counsel argued.", (*HEARD, Analysed)),

@@ -1,1 +1,1 @@
-"""Models of providers whose API moot does not speak itself: which there are, and how LangChain's clients are made."""
+"""Models of providers whose API moot does not implement itself: the catalogue, and LangChain's clients."""

@@ -1,4 +1,4 @@
-"""Which providers models can be named by, what each needs, and what is missing here."""
+"""The providers of models, their requirements, and the ones missing on this machine."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from moot.core.endpoint import PROVIDERS, Endpoint, check_address, find_endpoint
 from moot.core.errors import UserError, nearest
 
 Structure = Literal["extra_body", "response_format", "google", "words"]
-"""How a client is told the JSON schema of a reply: in one of its options, or in the prompt's words alone."""
+"""How a client takes the JSON schema of a reply: in one of its options, or only in the prompt."""
 
 
 @dataclass(frozen=True)
 class Vendor:
-    """A provider that LangChain has a client for.
+    """A provider for which LangChain has a client.
 
     Args:
-        title: the name of whoever offers it.
-        package: the package on PyPI that holds the client.
-        chat: the client's module and class, whose fields say which options it takes.
+        title: the name of the company.
+        package: the client's package on PyPI.
+        chat: the client's module and class, whose fields are the options it takes.
         example: a model's name.
-        keys: variables one of which holds the key; none if the client finds its credentials by itself.
+        keys: variables, one of which contains the key; empty if the client finds its credentials itself.
         needs: further variables that must be set.
-        addresses: variables that may hold the address; the first that is set counts.
-        address: the usual one, which names the limiter that all calls share.
-        structure: how it is told a reply's schema.
+        addresses: variables that may contain the address; the first that is set counts.
+        address: the usual address, which names the limiter shared by all calls.
+        structure: how it takes a reply's schema.
         json_mode: whether it can be asked for JSON without a schema.
     """
 
@@ -112,7 +112,7 @@ VENDORS = {
     ),
     "xai": Vendor("xAI", "langchain-xai", "langchain_xai:ChatXAI", "grok-4", ("XAI_API_KEY",)),
 }
-"""By the name that LangChain's `init_chat_model` has for it."""
+"""Vendors by their name in LangChain's `init_chat_model`."""
 
 OTHER_NAMES = {
     "claude": "anthropic",
@@ -126,12 +126,12 @@ OTHER_NAMES = {
     "mistral": "mistralai",
     "vertex": "google_vertexai",
 }
-"""What people call a provider, with the name that it has here."""
+"""Common names of providers, with the name used here."""
 OWN = ("embedded", "fake", *PROVIDERS)
 
 
 class ProviderHere(TypedDict):
-    """A provider as it stands here; ``why_not`` is a sentence that says what to do, empty if it is usable."""
+    """A provider on this machine; ``why_not`` is a sentence with the remedy, empty if the provider is usable."""
 
     provider: str
     title: str
@@ -140,9 +140,9 @@ class ProviderHere(TypedDict):
 
 
 def providers_here() -> list[ProviderHere]:
-    """Every provider that models can be named by, and why its models cannot be called here, if so.
+    """Every provider, and why its models cannot be called here, if so.
 
-    Nothing is asked over the network: whether a key is right, or a local server runs, is not known.
+    This does not use the network: it does not know whether a key is valid or a local server is running.
     """
     titles = {"embedded": "In this process", "openai": "OpenAI, or any compatible endpoint", "ollama": "Ollama"}
     examples = {"embedded": "smollm2-135m", "openai": "gpt-4o-mini", "ollama": "qwen3:8b"}
@@ -157,7 +157,7 @@ def providers_here() -> list[ProviderHere]:
 
 
 def why_not(provider: str) -> str:
-    """Why models of a provider cannot be called here, and what to do; empty if nothing is known to be missing."""
+    """Why models of a provider cannot be called here, and the remedy; empty if nothing is known to be missing."""
     try:
         if provider in VENDORS:
             vendor_endpoint(provider)
@@ -171,7 +171,7 @@ def why_not(provider: str) -> str:
 
 
 def check_provider(name: str) -> None:
-    """Refuses a model's name whose provider is none.
+    """Refuses a model's name with an unknown provider.
 
     Args:
         name: the model, as provider:name.
@@ -193,10 +193,10 @@ def check_provider(name: str) -> None:
 
 
 def vendor_endpoint(provider: str) -> Endpoint:
-    """Where a vendor's calls go, with the key of the environment.
+    """The address for a vendor's calls, with the key from the environment.
 
     Raises:
-        UserError: its package is not installed, or a variable is not set or holds what it cannot.
+        UserError: its package is not installed, or a variable is missing or has an invalid value.
     """
     vendor = VENDORS[provider]
     if find_spec(vendor.module) is None:

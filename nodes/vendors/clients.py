@@ -1,4 +1,4 @@
-"""LangChain's clients of other providers, made so that moot's own retries, limits and ceilings hold for them."""
+"""LangChain's clients of other providers, created so that moot's own retries, limits and ceilings apply to them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ NAMES = {
     "api_key": ("api_key",),
     "base_url": ("base_url",),
 }
-"""What clients call the options that moot sets."""
+"""The clients' names for the options that moot sets."""
 
 
 async def vendor_chat(provider: str, model: str, endpoint: Endpoint, timeout: float, **wanted: Any) -> BaseChatModel:
-    """A client of a provider for the running event loop.
+    """A provider's client for the running event loop.
 
     Args:
         provider: one of `VENDORS`.
-        model: its model's name.
-        endpoint: where calls go.
+        model: the model's name.
+        endpoint: the address of calls.
         timeout: seconds per request.
         wanted: temperature, max_tokens and seed, if they are set.
 
     Raises:
-        UserError: the client cannot be made, or cannot bound its replies as asked.
+        UserError: the client cannot be created, or cannot limit its replies.
     """
     vendor = VENDORS[provider]
     given: dict[str, Any] = {**wanted, "timeout": timeout, "max_retries": 0}
@@ -54,7 +54,7 @@ def _made(provider: str, model: str, vendor: Vendor, given: Mapping[str, Any], h
         options = options_of(kind, given)
         if given.get("max_tokens") and not {"max_tokens", "max_output_tokens"} & options.keys():
             raise UserError(
-                f"The client for {vendor.title} takes no bound on its replies: leave out `max_tokens` and ceilings, or "
+                f"The client for {vendor.title} cannot limit its replies: leave out `max_tokens` and ceilings, or "
                 "choose another model.",
                 kind="invalid_setting",
             )
@@ -65,12 +65,12 @@ def _made(provider: str, model: str, vendor: Vendor, given: Mapping[str, Any], h
         )
     except (ImportError, ValueError, TypeError, AttributeError) as error:
         raise UserError(
-            f"The client for {vendor.title} cannot be made ({type(error).__name__}: "
+            f"The client for {vendor.title} cannot be created ({type(error).__name__}: "
             f"{' '.join(str(error).split())[:200]}). Check what {vendor.package} asks for, and its release.",
             kind="invalid_environment",
         ) from error
     if provider == "anthropic" and hasattr(type(chat), "_async_client"):
-        # langchain-anthropic's own is shared by all event loops, and fails in the second.
+        # langchain-anthropic's own client is shared by all event loops, and fails in the second.
         vars(chat)["_async_client"] = imported("anthropic").AsyncAnthropic(
             api_key=given["api_key"],
             base_url=given["base_url"],
@@ -82,7 +82,7 @@ def _made(provider: str, model: str, vendor: Vendor, given: Mapping[str, Any], h
 
 
 async def _http_client(provider: str, endpoint: Endpoint, timeout: float) -> Any:
-    """The running loop's HTTP client for one of the SDKs that take one; None for the others."""
+    """The running loop's HTTP client for SDKs that accept one; None for the others."""
     sdk = {"anthropic": "anthropic", "azure_openai": "openai"}.get(provider)
     if sdk is None:
         return None
@@ -94,11 +94,11 @@ async def _http_client(provider: str, endpoint: Endpoint, timeout: float) -> Any
 
 
 def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What of these options a client takes, by the names that it has for them; what is null is left to it.
+    """The options that a client accepts, by its own names; null values are left out.
 
     Args:
         kind: the client's class.
-        given: by the names of `NAMES`.
+        given: values by the names in `NAMES`.
     """
     fields = kind.model_fields
     known = {*fields, *(field.alias for field in fields.values() if field.alias)}
@@ -107,10 +107,10 @@ def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asked_for(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """A call's options that ask for a form of reply.
+    """A call's options that request a form of reply.
 
     Args:
-        structure: how the client is told.
+        structure: how the client takes a schema.
         wanted: OpenAI's ``response_format``.
     """
     if structure == "words":
@@ -120,5 +120,5 @@ def asked_for(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]
     if structure == "google":
         schema = wanted.get("json_schema", {}).get("schema")
         return {"response_mime_type": "application/json"} | ({"response_json_schema": schema} if schema else {})
-    # In extra_body the client leaves the reply to us; as an argument of its own it would raise on a cut reply.
+    # In extra_body the client leaves the reply to us; as a regular argument it would raise on a cut reply.
     return {"extra_body": {"response_format": wanted}}
