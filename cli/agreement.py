@@ -1,4 +1,4 @@
-"""``moot eval agreement``: who of those who grade answers in words agrees with whom."""
+"""``moot eval agreement``: agreement between graders of free-text answers, pair by pair."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEADS = (
 def measure_agreement(
     logs: Sequence[Path], models: Sequence[str], gold: Path | None, at_once: int, *, as_json: bool, out: Path | None
 ) -> None:
-    """Asks the graders that are named, and prints how far all that are known agree.
+    """Asks the named graders, and prints how far all known graders agree.
 
     Raises:
         UserError: nothing to read, fewer than two graders, a model that cannot be asked, a file that cannot be read or
@@ -83,12 +83,12 @@ def _ask(answers: Sequence[Gradable], models: Sequence[str], at_once: int, conso
 
 
 def graders_of(answers: Sequence[Gradable]) -> list[str]:
-    """All graders of any answer."""
+    """The names of all graders."""
     return list(dict.fromkeys(name for answer in answers for name in answer.grades))
 
 
 def pairs_table(answers: Sequence[Gradable]) -> Table:
-    """A line for each two graders over all answers, and one over those whose text is not a right answer's."""
+    """Two lines for each pair of graders: over all answers, and over answers whose text differs from the right one."""
     rows: list[tuple[Cell, ...]] = []
     apart = [answer for answer in answers if not answer.alike]
     for first, second in combinations(graders_of(answers), 2):
@@ -100,15 +100,15 @@ def pairs_table(answers: Sequence[Gradable]) -> Table:
             rows.append((first, second, called, n, missing, found.share, found.kappa, *counts))
     caption = (
         "95% intervals: of the large-sample standard error; if an item was answered more than once, or items belong "
-        "together, of the bootstrap over groups. Models call an answer right without being asked if its "
-        "text is a right one's: their agreement is to be read from the texts that differ. Kappa is undefined where "
-        "all grades are the same."
+        "together, of the bootstrap over groups. An answer whose text equals a right one is graded right without "
+        "a call to the model, so read the agreement of models from the texts that differ. Kappa is undefined if all "
+        "grades are the same."
     )
     return Table("pairs", "Agreement of graders", caption, HEADS, tuple(rows))
 
 
 def grades(answers: Sequence[Gradable]) -> Table:
-    """Every answer with what each grader said."""
+    """Every answer with the grade from each grader."""
     names = graders_of(answers)
     heads = [*columns("text", system="", file="log", id="sample", answer="", gold="")]
     heads += [Column(name, name) for name in names]

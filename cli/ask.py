@@ -1,4 +1,4 @@
-"""A person at the terminal: what a debate waits for is shown, and read line by line."""
+"""Asks the person at the terminal: shows an interrupt, and reads the reply line by line."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from rich.console import Console
 from rich.text import Text
 
 SHOWN = 400
-"""Characters of a text that are shown."""
+"""Most characters of a text that are shown."""
 
 
 class Asked(Screen):
-    """Whoever sits at the terminal; without one, whoever writes lines to the standard input."""
+    """The person at the terminal, or the lines of the standard input."""
 
     def __init__(self) -> None:
         super().__init__(Console(stderr=True, soft_wrap=True))
 
     def reply(self, value: Mapping[str, Any]) -> Any:
-        """The reply to what a debate waits for, an interrupt's value.
+        """The reply to an interrupt with this value.
 
         Raises:
             EOFError: there are no more lines.
-            KeyboardInterrupt: the person has had enough.
+            KeyboardInterrupt: the person pressed Ctrl-C.
         """
         self.say("")
         if "problem" in value:
@@ -38,7 +38,7 @@ class Asked(Screen):
         return ASK[value["kind"]](self, value["proposed"]) or True
 
     def typed(self, what: str) -> str:
-        """What is typed after a few words."""
+        """One line, typed after a prompt."""
         return self.console.input(Text(f"{clean(what)}> ")).strip()
 
     def lines(self, what: str) -> Iterable[str]:
@@ -59,7 +59,7 @@ def _queries(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
 def _premises(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for number, premise in enumerate(proposed["premises"], 1):
         person.say(f"{number}. {premise}", indent=2)
-    said = list(person.lines("all premises anew, one a line (empty: these, or the end)"))
+    said = list(person.lines("all premises again, one per line (empty: keep these, or the end)"))
     return {"premises": said} if said else {}
 
 
@@ -97,7 +97,7 @@ def _verdict(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
     person.say(str(proposed["verdict"]), indent=2)
     for one in proposed["reasons"]:
         person.say(f"{one['agent']}: {one['reasons']}", indent=2)
-    said = person.typed("a question (empty: it stands)")
+    said = person.typed("a question (empty: accept the verdict)")
     return {"question": said} if said else {}
 
 
@@ -113,4 +113,4 @@ ASK: dict[Moment, Callable[[Asked, Mapping[str, Any]], dict[str, Any]]] = {
     "remark": _remark,
     "verdict": _verdict,
 }
-"""How each moment is asked about; nothing in return means that what was proposed stands."""
+"""By moment, the function that asks; an empty reply accepts the proposal."""

@@ -1,4 +1,4 @@
-"""What ``moot verify`` and ``moot batch`` ask of a debate: their options, read in one place."""
+"""Options that ``moot verify`` and ``moot batch`` share, read in one place."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def with_options_of(other: Callable[..., Any], *, but: tuple[str, ...]) -> Callable[[Command], Command]:
-    """Gives a command of typer the options of another one, before its own; it gets them as ``**options``.
+    """Adds the options of another typer command to a command, which receives them as ``**options``.
 
     Args:
-        other: the command whose options they are.
-        but: its arguments and options that are left out.
+        other: the command whose options are added.
+        but: arguments and options of it to leave out.
     """
 
     def given(command: Command) -> Command:
@@ -31,11 +31,11 @@ def with_options_of(other: Callable[..., Any], *, but: tuple[str, ...]) -> Calla
 
 
 def asked_by(options: Mapping[str, Any], preset_task: str | None) -> dict[str, Any]:
-    """The input of a debate but for its claim, as options say it.
+    """A debate's input, except its claim, from options.
 
     Args:
-        options: those of ``moot verify``, by name.
-        preset_task: the task of the preset, if no other is asked for.
+        options: the options of ``moot verify``, by name.
+        preset_task: the preset's task, used if no option names a task.
 
     Raises:
         UserError: labels that are not valid, or a file of given texts that cannot be read.
@@ -50,7 +50,7 @@ def asked_by(options: Mapping[str, Any], preset_task: str | None) -> dict[str, A
 
 
 def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that have options of their own, if they are given."""
+    """The settings given by their own options, such as ``--model``."""
     moments = None if options.get("ask") is None else [moment.strip() for moment in options["ask"].split(",")]
     file = options.get("calibration")
     named = {"model": options["model"], "corpus": options["corpus"], "ask_person": moments}

@@ -1,4 +1,4 @@
-"""The options of ``moot eval attack``. What it does is imported when it is called."""
+"""The options of ``moot eval attack``. The implementation is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 from moot.cli.completing import completing
+from moot.cli.parameters import AsJson, CorpusOfAll, Logs, MostItems, SamplesAtOnce, SampleSeed, SettingsOfAll
 
 
 def eval_attack(
     plan: Annotated[
-        Path | None, typer.Argument(help="A plan in YAML with `attacks`; its systems are taken as they are.")
+        Path | None, typer.Argument(help="A plan in YAML with `attacks`; its systems are used unchanged.")
     ] = None,
     graph: Annotated[
         list[str] | None,
@@ -34,36 +35,35 @@ def eval_attack(
     defence: Annotated[
         list[str] | None,
         typer.Option(
-            help="none, origin_share, datamarking, both (of these two), or isolate, which is a graph of its own. "
+            help="none, origin_share, datamarking, both (of these two), or isolate (a graph). "
             "Repeatable.  [default: none, both, isolate]"
         ),
     ] = None,
     pieces: Annotated[int | None, typer.Option(min=1, max=5, help="Poisoned passages.", show_default="3")] = None,
-    kept_back: Annotated[
-        bool, typer.Option("--kept-back", help="Use the templates and passages that are kept back for a check.")
-    ] = False,
+    kept_back: Annotated[bool, typer.Option("--kept-back", help="Use the held-out templates and passages.")] = False,
     attacker: Annotated[
         str | None, typer.Option(help="The model that writes adaptive passages.", show_default="that of the debate")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of every system that has it. Repeatable."),
+    settings: SettingsOfAll = None,
+    corpus: CorpusOfAll = None,
+    limit: MostItems = None,
+    sample_seed: SampleSeed = None,
+    logs: Logs = Path("logs"),
+    at_once: SamplesAtOnce = 16,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Most tokens of all debates, earlier runs included.")
     ] = None,
-    corpus: Annotated[str | None, typer.Option(help="The corpus that every system reads; see `moot index`.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="How many items of each benchmark at most.")] = None,
-    sample_seed: Annotated[
-        int | None, typer.Option(help="Draws the items at random.", show_default="the first ones")
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, help="Most USD of all debates, earlier runs included.")
     ] = None,
-    logs: Annotated[Path, typer.Option(help="The folder of Inspect's logs.")] = Path("logs"),
-    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Samples in flight.")] = 16,
-    budget: Annotated[int | None, typer.Option(min=1, help="Most tokens of all debates together.")] = None,
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Most USD of all debates together.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    max_calls: Annotated[int | None, typer.Option(min=1, help="Most calls to models, earlier runs included.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(min=0, help="Most seconds of this run.")] = None,
+    as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON document to this file.")] = None,
 ) -> None:
     """Attack debate systems: how often verdicts flip, how many flips are flagged, what defences cost.
 
-    Every debate is held undisturbed first. Interrupted or killed, the same command goes on where it was.
+    Every debate first runs without attacks. After an interruption, run the same command again to continue.
     """
     from moot.cli.attack import ATTACKS, ISOLATE, systems_of
     from moot.cli.attack import attack as run_attacks
@@ -75,5 +75,5 @@ def eval_attack(
     given: dict[str, Any] = {"models": tuple(model or ()), "limit": limit, "sample_seed": sample_seed, "pieces": pieces}
     given |= {"attacks": tuple(attack or (() if plan else ATTACKS)), "kept_back": kept_back, "attacker": attacker}
     wanted = plan_of(plan, systems, task or [], settings_of(settings or [], corpus, graph or []), **given)
-    limits = Limits(at_once, budget=budget, max_cost=max_cost)
+    limits = Limits(at_once, budget=budget, max_cost=max_cost, max_calls=max_calls, max_seconds=max_seconds)
     raise SystemExit(run_attacks(wanted, logs, limits, as_json=as_json, out=out))

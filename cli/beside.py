@@ -1,4 +1,4 @@
-"""``moot verify --beside``: a control after a debate, with as much as the debate took."""
+"""``moot verify --beside``: runs a control after a debate at the same cost."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from moot.nodes.runtime.settings import DEMONSTRATION, Settings, checked_setting
 from moot.nodes.runtime.state import Beside, Equal
 
 CONTROLS = ("self_consistency",)
-"""What may be run beside a debate."""
+"""Controls that can run beside a debate."""
 Hold = Callable[[DebateSystem, Begins], dict[str, Any]]
-"""Holds a debate of a system on an input; gives its document."""
+"""Runs a debate of a system; returns its document."""
 
 
 @dataclass(frozen=True)
 class Control:
-    """A control that is to be run after a debate, and in what it is the debate's equal."""
+    """A control to run after a debate, and the measure in which its cost equals the debate's."""
 
     name: str
     equal: Equal
 
 
 def control_of(name: str | None, equal: str | None, settings: Settings) -> Control | None:
-    """What the command line asks for beside a debate; None for nothing.
+    """The control that the command line names; None if it names none.
 
     Args:
         name: the control.
-        equal: in what it is the debate's equal; None for tokens.
-        settings: the debate's.
+        equal: the measure of cost; None for tokens.
+        settings: the debate's settings.
 
     Raises:
-        UserError: there is no such control or measure, the debate has no model for it, or that model has no price and
-            the cost is to be equal.
+        UserError: there is no such control or measure, the debate has no model for it, or the measure is USD and that
+            model has no price.
     """
     if name is None:
         if equal is not None:
-            raise UserError("--equal is of the control that --beside names.", kind="invalid_setting")
+            raise UserError("--equal needs --beside, which names the control.", kind="invalid_setting")
         return None
     if name not in CONTROLS:
         raise UserError(f"--beside takes {', '.join(CONTROLS)}, not {name!r}.", kind="invalid_setting")
@@ -55,14 +55,14 @@ def control_of(name: str | None, equal: str | None, settings: Settings) -> Contr
         raise UserError(f"--equal takes {', '.join(SAID)}, not {equal!r}.", kind="invalid_setting")
     if settings.own_model and settings.model.partition(":")[0] in DEMONSTRATION:
         raise UserError(
-            f"The control that runs beside the debate has one model, and `model` is {settings.model}: name another one "
-            "by --model, beside those of single roles.",
+            f"The control has one model, and `model` is {settings.model}: name another one with --model, in addition "
+            "to the models of single roles.",
             kind="invalid_setting",
         )
     if measure == "usd" and price_of(settings.model, read_prices()) is None:
         raise UserError(
-            f"No price is known of {settings.model}, so nothing can be run at the debate's cost: put its price into a "
-            "file that MOOT_PRICES names, or say --equal tokens or --equal calls.",
+            f"No price is known for {settings.model}, so the cost in USD cannot be matched: add its price to the file "
+            "that MOOT_PRICES names, or use --equal tokens or --equal calls.",
             kind="invalid_setting",
         )
     return Control(name, measure)
@@ -74,13 +74,13 @@ def beside(
     begins: Begins,
     hold: Callable[[DebateSystem, Begins], dict[str, Any]],
 ) -> Beside:
-    """What came of a control at the cost of a debate; what fails is its ``error``.
+    """Runs a control at the cost of a debate; a failure becomes the result's ``error``.
 
     Args:
         control: the control.
-        document: the debate's.
-        begins: how the debate began.
-        hold: holds the control on the debate's input.
+        document: the debate's document.
+        begins: the debate's settings and ledger use.
+        hold: runs the control on the debate's input.
     """
     prices = read_prices()
     debate = taken(document["calls"], document["seconds"], prices)

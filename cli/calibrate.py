@@ -1,4 +1,4 @@
-"""``moot calibrate``: how often a system's verdicts are right, fitted on labelled runs of it."""
+"""``moot calibrate``: fits how often a system's verdicts are right on labelled runs of the system."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from moot.cli.parameters import AsJson
 
 if TYPE_CHECKING:
     from moot.evals.analyses.calibrating import Fitted
 
 
 def calibrate(
-    logs: Annotated[list[Path], typer.Argument(help="Inspect's logs of one system with one setting, and folders.")],
+    logs: Annotated[
+        list[Path], typer.Argument(help="Inspect's logs of one system with the same settings, and folders of them.")
+    ],
     alpha: Annotated[
-        float, typer.Option(min=0.001, max=0.5, help="The share of claims that may be acted on wrongly.")
+        float,
+        typer.Option(min=0.001, max=0.5, help="Largest allowed share of claims whose wrong verdict is acted on."),
     ] = 0.1,
-    out: Annotated[Path, typer.Option(help="The file that is written.")] = Path("calibration.json"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("calibration.json"),
+    as_json: AsJson = False,
 ) -> None:
-    """Fit on labelled runs how often verdicts are right, and when to act on one; for `--calibration`."""
+    """Fit on labelled runs how often verdicts are right and when to act on them; the file is for `--calibration`."""
     from dataclasses import asdict
 
     from moot.cli.output import give
@@ -42,7 +46,7 @@ def calibrate(
 
 
 def lines(fitted: Fitted, out: Path) -> list[str]:
-    """What is said of a calibration."""
+    """The lines printed about a calibration."""
     from moot.nodes.texts.calibrated import guarantee
 
     found, bound = fitted.calibration, fitted.calibration.bound

@@ -1,4 +1,4 @@
-"""``moot eval compare``: what logs of evaluations say of the systems in them."""
+"""``moot eval compare``: compares the systems in evaluation logs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ PLAIN = (
     "lowest",
     "highest",
 )
-"""Columns of these that are not."""
+"""Columns of these tables that are written but not printed."""
 
 
 def compare_logs(
     logs: Sequence[Path], *, out: Path | None, against: str | None, prices: Path | None, as_json: bool
 ) -> None:
-    """Prints the comparison, and writes its report to a folder where one is named.
+    """Prints the comparison, and writes its report to ``out`` if given.
 
     Raises:
         UserError: nothing to compare, an unknown baseline, a damaged log, or a folder that cannot be written to.

@@ -1,4 +1,4 @@
-"""What the shell completes: names of graphs, presets, tasks, settings and providers."""
+"""Shell completion: names of graphs, presets, tasks, settings and providers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 
 def completing(what: str) -> Callable[[str], list[str]]:
-    """What typer asks for the ends of a word.
+    """A completion function for typer.
 
     Args:
-        what: graphs, all graphs (also those that are no debate systems), presets, tasks, models, settings (those of
+        what: graphs, all graphs (debate systems and others), presets, tasks, models, settings (those of
             Tool-MAD) or settings of a graph (``settings find_claims``).
     """
 
@@ -20,15 +20,15 @@ def completing(what: str) -> Callable[[str], list[str]]:
 
 
 def names(what: str) -> list[str]:
-    """All names of a kind; of models those whose name is known, else the provider's with a colon."""
+    """All names of a kind; for models, an example of each available provider."""
     if what == "models":
         from moot.nodes.vendors.catalogue import providers_here
 
         return [name for one in providers_here() if not one["why_not"] for name in (one["example"],)]
     if what.endswith("graphs"):
-        from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS
+        from moot.graphs.registry import graph_names
 
-        return [*DESCRIPTIONS, *(OTHER_GRAPHS if what == "all graphs" else ())]
+        return graph_names(others=what == "all graphs")
     from moot.cli.tables import listed
 
     rows = listed("settings tool_mad" if what == "settings" else what)

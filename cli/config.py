@@ -1,4 +1,4 @@
-"""``moot config``: what is set for every command, and where each value comes from."""
+"""``moot config``: values for every command, and their sources."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from moot.core.errors import UserError
 
 config = typer.Typer(
     cls=Guessing,
-    help="Set what would be typed each time: model, corpus, ceilings. Options go before the environment, it before the "
-    "file.",
+    help="Set defaults for all commands: model, corpus, ceilings. Options override the environment, which overrides "
+    "the file.",
 )
 
 
 @config.callback(invoke_without_command=True)
 def shown(context: typer.Context) -> None:
-    """Show what is set if no command is given."""
+    """Show all values if no command is given."""
     if context.invoked_subcommand is None:
         show()
 
 
 @config.command()
 def show() -> None:
-    """Show every value and where it comes from."""
+    """Show every value and its source."""
     from moot.cli.tables import show as print_table
     from rich.table import Table
 
@@ -55,10 +55,9 @@ def set_command(
         if missing := why_not(found.partition(":")[0]):
             typer.echo(f"moot: {missing}", err=True)
     if key == "graph":
-        from moot.graphs import DESCRIPTIONS, suggest
+        from moot.graphs import load_graph
 
-        if found not in DESCRIPTIONS:
-            raise UserError(f"There is no graph {found!r}. {suggest(found, DESCRIPTIONS)}", kind="unknown_graph")
+        load_graph(found)
     if key == "env_file":
         found = str(Path(found).expanduser().absolute())
     typer.echo(f"{key} = {found} in {write_config({**read_config(), key: found})}")
@@ -68,7 +67,7 @@ def set_command(
 def get(
     key: Annotated[str, typer.Argument(help="The value to print.", autocompletion=lambda: [*KEYS])],
 ) -> None:
-    """Print a value alone; nothing, and exit code 1, if it is not set."""
+    """Print a value and nothing else; if it is not set, print nothing and exit with code 1."""
     if key not in KEYS:
         checked(key, "1")
     value = value_of(key)
@@ -79,12 +78,12 @@ def get(
 
 @config.command()
 def unset(
-    key: Annotated[str, typer.Argument(help="The value to take out of the file.", autocompletion=lambda: [*KEYS])],
+    key: Annotated[str, typer.Argument(help="The key to remove from the file.", autocompletion=lambda: [*KEYS])],
 ) -> None:
-    """Take a value out of the file."""
+    """Remove a value from the file."""
     said = read_config()
     if key not in said:
-        checked(key, "1")  # a key that there is
+        checked(key, "1")  # raises if there is no such key
         raise UserError(f"{config_file()} sets no {key}.", kind="invalid_setting")
     del said[key]
     typer.echo(f"{key} is no longer set in {write_config(said)}")
@@ -92,5 +91,5 @@ def unset(
 
 @config.command()
 def path() -> None:
-    """Print the file's path; it need not exist."""
+    """Print the path of the file, which may not exist yet."""
     typer.echo(str(config_file()))

@@ -10,10 +10,10 @@ from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, DebateSystem, load_graph
 
 HEAD = """# The graphs
 
-Drawn from the code; `make docs` writes this page. A box is a node, a dotted arrow a choice, and a frame a graph within
-the graph: what one debater does in a round, for instance. Where frames would stand in frames, each graph within is
-drawn below by itself. Whoever speaks at the same time as others takes the same arrow.
-[The table of systems](../README.md#systems) says who speaks, who sees what and who decides.
+Drawn from the code; `make docs` writes this page. A box is a node, a dotted arrow a conditional edge, and a frame a
+subgraph, for example the steps of one debater in a round. If a frame would contain another frame, each subgraph is
+drawn separately below. Agents that speak at the same time share one arrow.
+[The table of systems](systems.md) says who speaks, who sees what and who decides.
 """
 
 
@@ -23,7 +23,7 @@ def drawings_page() -> str:
 
 
 def section(system: DebateSystem) -> str:
-    """One graph of the page."""
+    """The page's section for one graph."""
     folder = (files("moot.graphs") / system.name).is_dir()
     page = f"{system.name}/__init__.py" if folder else f"{system.name}.py"
     return f"""## {system.name}
@@ -37,7 +37,7 @@ The procedure: [graphs/{page}](../graphs/{page}). The settings: `moot settings {
 
 
 def drawings(graph: Any) -> str:
-    """A graph with the graphs inside it; where those hold graphs in turn, each by itself under its name."""
+    """A graph with its subgraphs; if these contain subgraphs, each is drawn separately under its name."""
     inner = list(graph.get_subgraphs(recurse=True))
     if not any("|" in place for place, _ in inner):
         return drawing(graph, xray=True)
@@ -55,7 +55,7 @@ def drawing(graph: Any, *, xray: bool = False) -> str:
 
     Args:
         graph: a compiled graph.
-        xray: with the graphs inside it.
+        xray: whether to draw its subgraphs, too.
     """
     drawn = graph.get_graph(xray=xray).draw_mermaid()
     plain = re.sub(r"^---\n.*?\n---\n", "", drawn, flags=re.S).strip()  # the front matter sets a style alone

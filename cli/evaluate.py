@@ -31,7 +31,7 @@ TITLES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "nDCG@10"
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     data: Path
     split: str
@@ -46,7 +46,7 @@ def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> 
     """Measures sources, and prints the figures as tables or as one JSON document.
 
     Raises:
-        UserError: what the data, the options or indexing refuse; a file that cannot be written.
+        UserError: the data or the options are not valid, the corpus cannot be indexed, or the file cannot be written.
         WorldError: the encoder's endpoint failed.
     """
     if out is not None:
@@ -64,7 +64,7 @@ def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> 
 
 
 def report(measured: Sequence[Measured], options: Options, encoder: str) -> dict[str, Any]:
-    """The document: what was measured, by what and how, and every figure."""
+    """The JSON document: versions, options and every figure."""
     each, means = compare(measured, options.against)
     return {
         "moot_version": version("moot"),
@@ -81,7 +81,7 @@ def report(measured: Sequence[Measured], options: Options, encoder: str) -> dict
 
 
 def run(rows: Sequence[Row], sources: Sequence[str], encoder: str) -> list[Measured]:
-    """Measures, with bars on standard error."""
+    """Measures, with progress bars on standard error."""
 
     async def work() -> list[Measured]:
         try:
@@ -111,7 +111,7 @@ def processor() -> str:
 
 
 def row_record(measured: Measured) -> dict[str, Any]:
-    """A row as the document holds it."""
+    """A row as a part of the document."""
     row = measured.row
     sources = [
         {
@@ -133,7 +133,7 @@ def row_record(measured: Measured) -> dict[str, Any]:
 
 
 def difference_record(one: Difference) -> dict[str, Any]:
-    """A difference as the document holds it."""
+    """A difference as a part of the document."""
     return {
         "source": one.source,
         "against": one.against,
@@ -144,12 +144,12 @@ def difference_record(one: Difference) -> dict[str, Any]:
 
 
 def figures_table(document: dict[str, Any]) -> Table:
-    """A line for each row and source; the best of a row in bold."""
+    """One line per row and source; the best value of a row is bold."""
     bootstrap = document["bootstrap"]
     caption = (
         f"Split {document['split']}, encoder {document['encoder']}, the first {document['k']} pieces. In brackets: "
         f"{bootstrap['confidence']:.0%} percentile bootstrap intervals, {bootstrap['resamples']:,} resamples of the "
-        f"queries.\nA query for which nothing was found counts with zeros. {document['processor']}; "
+        f"queries.\nA query without results counts as zero. {document['processor']}; "
         f"moot {document['moot_version']}."
     )
     table = Table(
@@ -184,7 +184,7 @@ def difference_cells(one: dict[str, Any], qrels: str) -> list[Text]:
 
 
 def figure(estimate: dict[str, float], sign: str = "") -> str:
-    """A figure with its interval: ``.472 [.41, .53]``; ``sign`` "+" gives every number one."""
+    """A figure with its interval: ``.472 [.41, .53]``; with ``sign`` "+", every number has a sign."""
     return (
         f"{short(estimate['value'], 3, sign)} [{short(estimate['low'], 2, sign)}, {short(estimate['high'], 2, sign)}]"
     )

@@ -8,9 +8,19 @@ from typing import Annotated
 import typer
 from moot.cli.attacking import eval_attack
 from moot.cli.guesses import Guessing
-from moot.cli.history import AsJson
+from moot.cli.parameters import (
+    AsJson,
+    CallsAtOnce,
+    CorpusOfAll,
+    Logs,
+    MaxSeconds,
+    MostItems,
+    SamplesAtOnce,
+    SampleSeed,
+    SettingsOfAll,
+)
 
-evaluations = typer.Typer(cls=Guessing, help="Measure what moot is made of.", no_args_is_help=True)
+evaluations = typer.Typer(cls=Guessing, help="Evaluate debate systems and their parts.", no_args_is_help=True)
 
 
 @evaluations.command("retrieval")
@@ -34,10 +44,10 @@ def eval_retrieval(
         str | None,
         typer.Option(help="Compare every source with this one.", show_default="hybrid with the better single source"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write the JSON document, with each query's values, here.")] = None,
 ) -> None:
-    """Measure sources on queries whose passages are known: recall@3, recall@10, nDCG@10 and MRR@10."""
+    """Measure sources on queries with relevance judgements: recall@3, recall@10, nDCG@10 and MRR@10."""
     from moot.cli.evaluate import Options, evaluate_retrieval
     from moot.evals.benchmarks.qrels import SCOPES
 
@@ -48,7 +58,7 @@ def eval_retrieval(
 
 @evaluations.command("tasks")
 def eval_tasks(as_json: AsJson = False) -> None:
-    """List the benchmarks: their licences, where to get them, and the files that are looked for."""
+    """List the benchmarks: their licences, sources, and expected files."""
     from moot.cli.tables import print_listing
 
     print_listing("eval tasks", as_json=as_json)
@@ -64,37 +74,40 @@ def eval_run(
     ] = None,
     model: Annotated[list[str] | None, typer.Option(help="Model of all roles, as provider:name. Repeatable.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="A sampling seed: a run each. Repeatable.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of every system that has it. Repeatable."),
-    ] = None,
-    corpus: Annotated[str | None, typer.Option(help="The corpus that every system reads; see `moot index`.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="How many items of each benchmark at most.")] = None,
-    sample_seed: Annotated[
-        int | None, typer.Option(help="Draws the items at random.", show_default="the first ones")
-    ] = None,
-    judge: Annotated[str | None, typer.Option(help="A model that says whether answers in words are right.")] = None,
+    settings: SettingsOfAll = None,
+    corpus: CorpusOfAll = None,
+    limit: MostItems = None,
+    sample_seed: SampleSeed = None,
+    judge: Annotated[str | None, typer.Option(help="A model that grades free-text answers.")] = None,
     judge_may_debate: Annotated[
-        bool, typer.Option("--judge-may-debate", help="Allow a --judge that also speaks in what it judges.")
+        bool, typer.Option("--judge-may-debate", help="Allow a --judge that also debates in the runs that it grades.")
     ] = False,
     controls: Annotated[
-        bool, typer.Option("--controls", help="Measure each debate's controls beside it, at its own cost.")
+        bool, typer.Option("--controls", help="Run each debate's controls at the same cost as the debate.")
     ] = False,
-    equal: Annotated[str | None, typer.Option(help="That cost: tokens, usd or calls.", show_default="tokens")] = None,
-    logs: Annotated[Path, typer.Option(help="The folder of Inspect's logs.")] = Path("logs"),
-    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Samples in flight.")] = 16,
-    time_limit: Annotated[int | None, typer.Option(min=1, help="Seconds that a sample may take.")] = None,
-    retry_on_error: Annotated[int, typer.Option(min=0, help="How often a failed sample is tried again at once.")] = 0,
-    fail_on_error: Annotated[
-        float | None, typer.Option(min=0, help="Failed samples, or their share, with which a run is given up.")
+    equal: Annotated[
+        str | None, typer.Option(help="The measure of that cost: tokens, usd or calls.", show_default="tokens")
     ] = None,
-    budget: Annotated[int | None, typer.Option(min=1, help="Most tokens of all debates together.")] = None,
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Most USD of all debates together.")] = None,
-    max_calls: Annotated[int | None, typer.Option(min=1, help="Most calls to models of all debates together.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(min=0, help="Most seconds of the whole evaluation.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    logs: Logs = Path("logs"),
+    at_once: SamplesAtOnce = 16,
+    time_limit: Annotated[int | None, typer.Option(min=1, help="Seconds that a sample may take.")] = None,
+    retry_on_error: Annotated[int, typer.Option(min=0, help="Immediate retries of a failed sample.")] = 0,
+    fail_on_error: Annotated[
+        float | None, typer.Option(min=0, help="Failed samples, or their share, at which a run is aborted.")
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Most tokens of all debates, earlier runs of the plan included.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, help="Most USD of all debates, earlier runs of the plan included.")
+    ] = None,
+    max_calls: Annotated[
+        int | None, typer.Option(min=1, help="Most calls to models, earlier runs of the plan included.")
+    ] = None,
+    max_seconds: MaxSeconds = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Measure debate systems on benchmarks. Interrupted or killed, the same command goes on where it was."""
+    """Measure debate systems on benchmarks. After an interruption, run the same command again to continue."""
     from moot.cli.run import evaluate, plan_of, settings_of
     from moot.evals.runs.run import Limits
 
@@ -123,8 +136,8 @@ def eval_compare(
             show_default="all its controls, and the first system",
         ),
     ] = None,
-    prices: Annotated[Path | None, typer.Option(help="A file of prices by model, over those of moot.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    prices: Annotated[Path | None, typer.Option(help="A file of prices by model; overrides moot's own prices.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compare the systems in logs: scores with intervals, paired tests, costs, calibration, rounds, judges."""
     from moot.cli.compare import compare_logs
@@ -134,7 +147,7 @@ def eval_compare(
 
 @evaluations.command("agreement")
 def eval_agreement(
-    logs: Annotated[list[Path], typer.Argument(help="Inspect's logs of answers in words, and folders of them.")],
+    logs: Annotated[list[Path], typer.Argument(help="Inspect's logs of free-text answers, and folders of them.")],
     grader: Annotated[
         list[str] | None,
         typer.Option(help="A model that grades every answer now, as provider:name. Repeatable.", show_default="none"),
@@ -143,13 +156,13 @@ def eval_agreement(
         Path | None,
         typer.Option(help="People's judgements: CSV or JSONL with id, right (yes or no) and, if ids repeat, system."),
     ] = None,
-    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Model calls in flight.")] = 16,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    at_once: CallsAtOnce = 16,
+    as_json: AsJson = False,
     out: Annotated[
         Path | None, typer.Option(help="Write every answer's grades to this file: CSV if it ends in .csv, else JSON.")
     ] = None,
 ) -> None:
-    """Say how far graders agree, each with each, with people and with the comparison of texts: Cohen's kappa."""
+    """Measure how far graders agree with each other, with people and with text comparison: Cohen's kappa."""
     from moot.cli.agreement import measure_agreement
 
     measure_agreement(logs, grader or [], gold, at_once, as_json=as_json, out=out)
@@ -158,7 +171,7 @@ def eval_agreement(
 @evaluations.command("experiment")
 def eval_experiment(
     log: Annotated[Path, typer.Argument(help="One of Inspect's .eval logs.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print what LangSmith answers and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print LangSmith's answer and nothing else.")] = False,
 ) -> None:
     """Send a log to LangSmith: an experiment beside the others on the same items."""
     from moot.cli.experiment import send_log
@@ -175,9 +188,9 @@ def eval_ragas(
     embedder: Annotated[
         str | None, typer.Option(help="Text encoder of answer relevancy; see `moot settings tool_mad`.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="How many samples of each log at most.")] = None,
-    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Model calls in flight.")] = 16,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Most samples of each log.")] = None,
+    at_once: CallsAtOnce = 16,
+    as_json: AsJson = False,
     out: Annotated[
         Path | None, typer.Option(help="Write each sample's figures to this file: CSV if it ends in .csv, else JSON.")
     ] = None,
@@ -194,14 +207,14 @@ def eval_ragas(
 def eval_power(
     first: Annotated[float, typer.Argument(metavar="ACCURACY", help="One system's accuracy, from 0 to 1.")],
     second: Annotated[float, typer.Argument(metavar="ACCURACY", help="The other's.")],
-    n: Annotated[int, typer.Option("--items", min=1, help="How many items there are.")] = 200,
+    n: Annotated[int, typer.Option("--items", min=1, help="Number of items.")] = 200,
     discordant: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="The share of items that one system alone gets right, where it is known."),
+        typer.Option(min=0, max=1, help="The share of items that only one system gets right, if known."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Say how many items it takes to tell two systems apart, and what those at hand can show."""
+    """Compute the items needed to tell two systems apart, and the power of a given number of items."""
     from moot.cli.power import plan
 
     plan(first, second, n, discordant, as_json=as_json)

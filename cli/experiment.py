@@ -10,7 +10,7 @@ from rich.console import Console
 
 
 def send_log(path: Path, *, as_json: bool) -> None:
-    """Sends a log and says what became of it, or prints what LangSmith answered.
+    """Sends a log, and prints the result or LangSmith's answer as JSON.
 
     Raises:
         UserError, WorldError: as `experiment_of` and `send`.

@@ -1,11 +1,13 @@
-"""Commands that people guess: other names of those that there are, and a sentence for those that there are not."""
+"""Commands that people guess: aliases of existing commands, and hints for missing ones."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from moot.cli.completing import names
 from typer.core import TyperGroup
 
 PANELS = {
@@ -14,7 +16,7 @@ PANELS = {
     "Choose": ("config", "index", "corpora", "graphs", "presets", "tasks", "settings"),
     "Measure, and run many": ("eval", "calibrate", "ledger", "worker", "service", "assistants", "schema"),
 }
-"""The commands in the order in which help shows them, and under which headings."""
+"""Commands by heading, in the order of help."""
 OTHER_NAMES = {
     "check": "verify",
     "debate": "verify",
@@ -24,12 +26,12 @@ OTHER_NAMES = {
     "methods": "graphs",
 }
 INSTEAD = {
-    "models": "Models are named provider:name, for example openai:gpt-5-mini or ollama:qwen3:8b. To set one for good: "
-    "moot config set model NAME. To see what is set: moot config",
+    "models": "Models are named provider:name, for example openai:gpt-5-mini or ollama:qwen3:8b. To set a default: "
+    "moot config set model NAME. To see all values: moot config",
     "page": "The page is opened by: moot serve --open",
     "web": "The page is opened by: moot serve --open",
     "ui": "The page is opened by: moot serve --open",
-    "resume": "The same `moot verify` goes on with a debate that was interrupted; so does moot verify CLAIM --resume",
+    "resume": "To resume an interrupted debate, run the same `moot verify` again, or moot verify CLAIM --resume",
     "export": "To write reports: moot report ID --html. To write the record: moot show ID --json",
     "run": "To check a claim: moot verify CLAIM. Many: moot batch FILE --out FOLDER. Benchmarks: moot eval run",
 }
@@ -43,19 +45,21 @@ OF_GROUPS = {
     "config": {"ls": "show", "list": "show", "edit": "To set a value: moot config set KEY VALUE"},
     "eval": {"list": "To list the benchmarks: moot eval tasks", "benchmarks": "tasks"},
     "ledger": {
-        "list": "To list what the ledger holds: moot ledger",
-        "ls": "To list what the ledger holds: moot ledger",
+        "list": "To list the debates of the ledger: moot ledger",
+        "ls": "To list the debates of the ledger: moot ledger",
     },
 }
-"""What is guessed within groups: another name, or a sentence."""
+"""Guesses within groups: an alias or a hint."""
 A_SENTENCE = 3
-"""Words from which on what follows ``moot`` is taken for a claim."""
+"""Least number of words after ``moot`` that count as a claim."""
 LISTS = ("graphs", "tasks", "presets", "list")
-"""Commands that list something by themselves, so that ``list`` after them says nothing new."""
+"""Commands that list by themselves, so that ``list`` after them is ignored."""
+EXTRAS = {"assistants": "server", "eval": "evals", "serve": "server", "service": "service"}
+"""Commands that need an extra of moot; other commands report a missing extra themselves."""
 
 
 class Guessing(TyperGroup):
-    """A group of commands that takes other names for them, and answers a wrong name with the command that is meant."""
+    """A group of commands that accepts aliases, and answers an unknown name with the likely command."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of commands, in the order of help."""
@@ -63,8 +67,26 @@ class Guessing(TyperGroup):
         known = super().list_commands(ctx)
         return sorted(known, key=lambda name: order.index(name) if name in order else len(order))
 
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command. Errors name a missing extra, or ``--set`` if a setting was written as an option."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            command = str(ctx.invoked_subcommand)
+            if command not in EXTRAS or find_spec(str(error.name).partition(".")[0]):
+                raise
+            from moot.core.lazy import missing_package
+
+            raise missing_package(error, EXTRAS[command], f"moot {command}") from error
+        except Exception as error:
+            setting = str(getattr(error, "option_name", "")).lstrip("-").replace("-", "_") + "="
+            options = getattr(getattr(getattr(error, "ctx", None), "command", None), "params", ())
+            if any("--set" in one.opts for one in options) and setting in names("settings"):
+                error.possibilities = [f"--set {setting}..."]  # type: ignore[attr-defined]
+            raise
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that arguments begin with."""
+        """Resolves the command, through aliases and guesses."""
         word = args[0]
         guesses = OF_GROUPS.get(str(ctx.info_name), {}) if ctx.parent else OTHER_NAMES | INSTEAD
         if word == "help" and not args[1:]:
@@ -88,7 +110,7 @@ class Guessing(TyperGroup):
 
 
 def instead(args: list[str]) -> str:
-    """What is meant by arguments that begin with a claim, a file or an address; an empty text if nothing is seen."""
+    """A hint for arguments that begin with a claim, a file or an address; empty if they do not."""
     word = args[0]
     if Path(word).suffix.lower() in (".csv", ".tsv", ".jsonl"):
         return f"To check the claims of a list: moot batch {word} --out FOLDER"

@@ -1,45 +1,56 @@
-"""``moot list``, ``moot show``, ``moot delete``: the debates that are kept on this machine; ``moot corpora``."""
+"""``moot list``, ``moot show``, ``moot delete``: debates kept on this machine, or in a database; ``moot corpora``."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from moot.cli.database import Database, database_ledger, reading
 from moot.cli.guesses import Guessing
+from moot.cli.parameters import AsJson, MostDebates, OfGraph, Yes
 
 if TYPE_CHECKING:
     from moot.core.ledger.records import Debate
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or how they begin; see `moot list`.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or how these begin; see `moot list`.")]
 SHOWN = 8
 """Characters of an id that the table shows."""
 LONGEST = 70
 """Characters of a claim that the table shows."""
+THREADS_STAY = (
+    "The server's own table of threads is not changed: a thread is removed 30 days after its last change, or at once "
+    "if the debate is deleted on the page."
+)
 corpora = typer.Typer(cls=Guessing, help="List, show and delete corpora.")
 
 
 def list_command(
-    graph: Annotated[str | None, typer.Option(help="Only debates of this system.")] = None,
+    graph: OfGraph = None,
     status: Annotated[
         str | None,
         typer.Option(help="Only debates that are done, failed, interrupted, running or waiting."),
     ] = None,
     answer: Annotated[str | None, typer.Option(help="Only debates with this answer.")] = None,
-    text: Annotated[str | None, typer.Option(help="Only debates whose claim holds this text.")] = None,
+    text: Annotated[str | None, typer.Option(help="Only debates whose claim contains this text.")] = None,
     since: Annotated[str | None, typer.Option(metavar="DAY", help="Only debates from this day (UTC) on.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many debates at most.")] = 50,
+    limit: MostDebates = 50,
+    database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the debates that are kept on this machine, newest first."""
+    """List stored debates, newest first: on this machine, or in the database that MOOT_DATABASE names."""
     found = []
     wanted = {"graph": graph, "status": status, "answer": answer}
-    for entry in _entries(_day(since)):
-        fits = all(value is None or str(entry.get(key)).casefold() == value.casefold() for key, value in wanted.items())
-        if fits and (text is None or text.casefold() in str(entry.get("claim")).casefold()):
-            found.append(entry)
-        if len(found) == limit:
-            break
+    with reading(database):
+        for entry in _entries(_day(since)):
+            same = (
+                str(entry.get(key)).casefold() == value.casefold() for key, value in wanted.items() if value is not None
+            )
+            if all(same) and (text is None or text.casefold() in str(entry.get("claim")).casefold()):
+                found.append(entry)
+            if len(found) == limit:
+                break
+        _with_users(found)
     if as_json:
         _print(found)
         return
@@ -50,21 +61,32 @@ def list_command(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("id", "begun", "system", "status", "answer", "claim", box=None, padding=(0, 2, 0, 0))
+    users = ["user"] if any("user" in entry for entry in found) else []
+    table = Table("id", "begun", *users, "system", "status", "answer", "claim", box=None, padding=(0, 2, 0, 0))
     for entry in found:
         claim = _clean(entry.get("claim") or entry.get("fault") or "")
         begun = str(entry.get("started_at") or "")[:16].replace("T", " ")
-        facts = (entry.get("graph"), entry.get("status"), entry.get("answer") or "-")
+        facts = (
+            *(entry.get(name) for name in users),
+            entry.get("graph"),
+            entry.get("status"),
+            entry.get("answer") or "-",
+        )
         short = claim if len(claim) <= LONGEST else claim[: LONGEST - 1] + "…"
         table.add_row(entry["id"][-32:][:SHOWN], begun, *(Text(_clean(str(fact or ""))) for fact in facts), Text(short))
     show(table)
 
 
-def show_command(id: Annotated[str, typer.Argument(help="Its id, or how it begins.")], as_json: AsJson = False) -> None:
-    """Say what was said in a debate, or print its result document."""
+def show_command(
+    id: Annotated[str, typer.Argument(help="Its id, or the beginning of it.")],
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a debate of `moot list`: its transcript, or with --json its result document."""
     from moot.web import debates
 
-    document = debates.load(document_id(id))
+    with reading(database):
+        document = debates.load(document_id(id))
     if as_json:
         _print(document)
         return
@@ -85,19 +107,23 @@ def show_command(id: Annotated[str, typer.Argument(help="Its id, or how it begin
 
 def delete_command(
     ids: Ids,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
+    database: Database = None,
 ) -> None:
-    """Delete debates for good: their documents, and what is kept of their calls."""
+    """Delete debates of `moot list` for good: their documents and their stored calls."""
     from moot.core.errors import UserError
 
-    found = [_one(id) for id in ids]
-    if running := [id for id, _, row in found if row and row.status == "running"]:
-        raise UserError(f"The debate {running[0]} is still going on: stop it first.", kind="bad_request")
-    if not yes:
-        typer.confirm(f"Delete {len(found)} debate{'s' * (len(found) > 1)} for good?", abort=True)
-    for id, stems, row in found:
-        _delete(stems, row)
-        print(f"Deleted: {id}")  # noqa: T201
+    with reading(database):
+        found = [_one(id) for id in ids]
+        if running := [id for id, _, row in found if row and row.status == "running"]:
+            raise UserError(f"The debate {running[0]} is still running: stop it first.", kind="bad_request")
+        if not yes:
+            typer.confirm(f"Delete {len(found)} debate{'s' * (len(found) > 1)} for good?", abort=True)
+        for id, stems, row in found:
+            _delete(stems, row)
+            print(f"Deleted: {id}")  # noqa: T201
+        if database:
+            print(THREADS_STAY, file=sys.stderr)  # noqa: T201
 
 
 def _delete(stems: list[str], row: Debate | None) -> None:
@@ -113,7 +139,7 @@ def _delete(stems: list[str], row: Debate | None) -> None:
 
 
 def document_id(id: str) -> str:
-    """The id of the document of a debate, by how that or the debate's own id begins.
+    """The id of a debate's document, from the beginning of that id or of the debate's id.
 
     Raises:
         UserError: there is no such debate, there are several, or it has no document.
@@ -122,7 +148,7 @@ def document_id(id: str) -> str:
 
     name, stems, _ = _one(id)
     if not stems:
-        raise UserError(f"The debate {name} has no document: it was stopped before it had begun.", kind="missing_file")
+        raise UserError(f"The debate {name} has no document: it was stopped before it started.", kind="missing_file")
     return stems[0]
 
 
@@ -141,14 +167,14 @@ def _one(id: str) -> tuple[str, list[str], Debate | None]:
         rows = {row.id: row for row in file.debates(id=id[-32:], limit=2)} if file and id else {}
     names = {stem[-32:] for stem in stems} | {*rows}
     if len(names) != 1:
-        known = f"Several debates begin with {id[:40]!r}: give more of the id." if names else ""
+        known = f"Several ids begin with {id[:40]!r}: give more of the id." if names else ""
         raise UserError(known or f"No debate {id[:40]!r} is kept; see `moot list`.", kind="unknown_debate")
     [name] = names
     return name, stems, rows.get(name)
 
 
 def _entries(since: str) -> Any:
-    """What the list says of every debate, newest first: of those with a document, and of those that have none yet."""
+    """List entries of all debates, newest first, with and without a document."""
     from moot.cli.ledger import opened
     from moot.web import debates
     from moot.web.table import described
@@ -156,16 +182,29 @@ def _entries(since: str) -> Any:
     stems = debates.stems()
     documents = {stem[-32:] for stem in stems}
     with opened() as file:
-        rows = file.debates(limit=100_000) if file else []
-    begun = {
-        f"{debates.moment_at(row.started)}-{row.id}": row
-        for row in rows
-        if row.id not in documents and row.status != "done"
-    }
-    for stem in sorted({*stems, *begun}, reverse=True):
-        if stem[:8] < since:
-            return
-        yield {**described(begun[stem]), "status": begun[stem].status} if stem in begun else debates.entry(stem)
+        rows = file.outline() if file else []
+        begun = {
+            f"{debates.moment_at(started)}-{id}": (id, status)
+            for id, status, started in rows
+            if id not in documents and status != "done"
+        }
+        for stem in sorted({*stems, *begun}, reverse=True):
+            if stem[:8] < since:
+                return
+            if stem not in begun:
+                yield debates.entry(stem)
+            elif file and (row := next(iter(file.debates(id=begun[stem][0])), None)):
+                user = {"user": row.person} if row.person else {}
+                yield {**described(row), "status": begun[stem][1], **user}
+
+
+def _with_users(entries: list[dict[str, Any]]) -> None:
+    """Adds each debate's user, if a service's database is read and the service has users."""
+    if ledger := database_ledger():
+        users = ledger.people([entry["id"] for entry in entries])
+        for entry in entries:
+            if user := users.get(entry["id"]):
+                entry["user"] = user
 
 
 def _day(since: str | None) -> str:
@@ -198,7 +237,7 @@ def _clean(text: str) -> str:
 
 @corpora.callback(invoke_without_command=True)
 def corpora_command(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the corpora, with how many passages each holds."""
+    """List the corpora, each with its number of passages."""
     if context.invoked_subcommand is None:
         corpora_list(as_json)
 
@@ -225,7 +264,7 @@ def corpora_list(as_json: AsJson = False) -> None:
 
 @corpora.command("show")
 def corpora_show(name: str, as_json: AsJson = False) -> None:
-    """Say what a corpus holds."""
+    """Show a corpus: its passages, encoder and state."""
     found = _corpus(_known(name))
     if as_json:
         _print(found)
@@ -236,7 +275,7 @@ def corpora_show(name: str, as_json: AsJson = False) -> None:
 
 
 @corpora.command("delete")
-def corpora_delete(name: str, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+def corpora_delete(name: str, yes: Yes = False) -> None:
     """Delete a corpus for good."""
     from moot.core.errors import UserError
     from moot.retrievers.corpus import delete_corpus, read_manifest

@@ -27,19 +27,19 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
         path: a file, a folder or an address.
         corpus: the corpus's name.
         embedder: the encoder's name; None for the default.
-        queue: the address of a queue whose workers encode and store; None if this process does.
+        queue: the address of a queue whose workers encode and store; None for this process.
 
     Raises:
-        UserError: nothing to read, a bad name, another encoder than the corpus has. What could be read is indexed; if
-            some files could not, that is the error, after each was named.
+        UserError: there is nothing to read, the name is not valid, or the corpus has another encoder. Readable files
+            are indexed first; if some were unreadable, the error comes at the end, after a message on each.
     """
     check_own(corpus)
     fill: Fill = fill_here
+    console = Console(stderr=True)
     if queue:
         from moot.cli.queue.indexing import FillByQueue
 
-        fill = FillByQueue(queue)
-    console = Console(stderr=True)
+        fill = FillByQueue(queue, lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True))
     refused: list[UserError] = []
     notes: list[str] = []
     read = iter(read_page(path)) if is_url(path) else read_passages(Path(path), refused.append, notes.append)
@@ -73,7 +73,7 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
     if not first:
         raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
     console.print(
-        f"{total} passages read, {encoded} encoded; the corpus {corpus} now holds {stored}. "
+        f"{total} passages read, {encoded} encoded; the corpus {corpus} now has {stored}. "
         f"Use it with: moot verify CLAIM --corpus {corpus}",
         highlight=False,
         markup=False,
@@ -85,14 +85,14 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
 
 
 def queue_of(queue: str | None, *, named: bool) -> str | None:
-    """The queue whose workers fill a corpus; None if this machine does.
+    """The queue whose workers fill a corpus; None for this machine.
 
     Args:
-        queue: the address of a queue, if there is one.
-        named: whether it was named for this command, not for all (MOOT_QUEUE).
+        queue: the address of a queue, or None.
+        named: whether it was named by an option of this command, not by MOOT_QUEUE.
 
     Raises:
-        UserError: it was, but corpora are in a folder of this machine.
+        UserError: it was named by an option, but corpora are in a folder of this machine.
     """
     if not queue or os.environ.get("MOOT_CHROMA_URL", "").strip():
         return queue or None
@@ -107,11 +107,11 @@ def queue_of(queue: str | None, *, named: bool) -> str | None:
 
 @contextmanager
 def progress_bars(console: Console) -> Iterator[Progress]:
-    """Bars for work that indexes, drawn where the console is a terminal; an interruption ends the program."""
+    """Progress bars for indexing, shown if the console is a terminal; an interruption ends the program."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
             yield progress
     except KeyboardInterrupt:
-        console.print("Interrupted. Run the same command again: it goes on where it was.")
+        console.print("Interrupted. The same command continues where it stopped.")
         raise SystemExit(130) from None

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from moot.cli.database import Database, database_ledger, reading
 from moot.cli.guesses import Guessing
+from moot.cli.parameters import AsJson, MostDebates, OfGraph
 
 if TYPE_CHECKING:
     from moot.core.ledger.file import LedgerFile
     from moot.core.ledger.records import Debate, Entry
+    from moot.core.postgres.served import ServedLedger
 
-ledger = typer.Typer(cls=Guessing, help="Show, move and remove what debates have kept of their calls.")
+ledger = typer.Typer(cls=Guessing, help="Show, move and remove the stored calls of debates.")
 
-Id = Annotated[str, typer.Argument(help="The debate's id, or how it begins.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")]
+Id = Annotated[str, typer.Argument(help="The debate's id, or the beginning of it.")]
 SHOWN = 8
 """Characters of an id that tables show."""
 
@@ -28,12 +30,13 @@ def list_command(
     status: Annotated[
         str | None, typer.Option(help="Only debates that are running, interrupted, waiting, failed or done.")
     ] = None,
-    graph: Annotated[str | None, typer.Option(help="Only debates of this system.")] = None,
-    text: Annotated[str | None, typer.Option(help="Only debates whose input holds this text.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many debates at most.")] = 50,
+    graph: OfGraph = None,
+    text: Annotated[str | None, typer.Option(help="Only debates whose input contains this text.")] = None,
+    limit: MostDebates = 50,
+    database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the debates of the ledger, newest first, with what is kept of each."""
+    """List the debates of the ledger, newest first, with the number and size of their entries."""
     if context.invoked_subcommand is not None:
         return
     from moot.core.errors import UserError
@@ -41,7 +44,7 @@ def list_command(
 
     if status is not None and status not in STATUSES:
         raise UserError(f"No debate is {status!r}. A status is one of {', '.join(STATUSES)}.", kind="invalid_setting")
-    with opened() as file:
+    with opened(database) as file:
         debates = file.debates(status, graph, text, limit) if file else []
     if as_json:
         _print([_facts(debate) for debate in debates])
@@ -61,9 +64,9 @@ def list_command(
 
 
 @ledger.command("show")
-def show_command(id: Id, as_json: AsJson = False) -> None:
-    """Explain a debate: its input, and its calls in the order in which they were kept."""
-    with opened() as file:
+def show_command(id: Id, database: Database = None, as_json: AsJson = False) -> None:
+    """Show a debate: its input, and its calls in the order in which they were stored."""
+    with opened(database) as file:
         debate = _find(file, id)
         entries = [entry for _, entry in file.entries(debate.id)] if file else []
     if as_json:
@@ -83,18 +86,22 @@ def show_command(id: Id, as_json: AsJson = False) -> None:
     if debate.entries:
         table = Table("", "kind", "kept", "size", "call", "key", box=None, padding=(0, 2, 0, 0))
         for number, entry in enumerate(entries, 1):
-            said = ", ".join(f"{name} {value}" for name, value in entry.about.items() if value is not None)
+            said = ", ".join(f"{name} {value}" for name, value in entry.about.items() if isinstance(value, str))
             row = (entry.key.kind, _moment(entry.created), _size(entry.size), _clean(said), entry.key.hash[:SHOWN])
             table.add_row(str(number), *map(Text, row))
         show(table)
 
 
 @ledger.command("export")
-def export_command(id: Id, file: Annotated[Path, typer.Argument(help="The file to write, of JSON lines.")]) -> None:
-    """Write a debate and what is kept of its calls to a file."""
+def export_command(
+    id: Id,
+    file: Annotated[Path, typer.Argument(help="The file to write, of JSON lines.")],
+    database: Database = None,
+) -> None:
+    """Write a debate and its stored calls to a file."""
     from moot.core.ledger.transfer import export_debate
 
-    with opened() as ledger_file:
+    with opened(database) as ledger_file:
         debate = _find(ledger_file, id)
         count = export_debate(ledger_file, debate.id, file) if ledger_file else 0
     print(f"The debate {debate.id} is in {file}, entries: {count}.")  # noqa: T201
@@ -102,7 +109,7 @@ def export_command(id: Id, file: Annotated[Path, typer.Argument(help="The file t
 
 @ledger.command("import")
 def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot ledger export`.")]) -> None:
-    """Add a debate from a file. What it holds may answer for calls, so import only files that you trust."""
+    """Add a debate from a file to this machine's ledger. Its results may replace calls: import only trusted files."""
     from moot.core.ledger import ledger_path
     from moot.core.ledger.file import LedgerFile
     from moot.core.ledger.transfer import import_debate
@@ -113,11 +120,11 @@ def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot le
 
 
 @ledger.command("delete")
-def delete_command(id: Id) -> None:
-    """Remove a debate and what is kept of its calls. Its result document stays."""
+def delete_command(id: Id, database: Database = None) -> None:
+    """Remove a debate and its stored calls. Its result document stays."""
     from moot.core.errors import UserError
 
-    with opened() as file:
+    with opened(database) as file:
         debate = _find(file, id)
         if debate.status == "running":
             raise UserError(f"The debate {debate.id} is running. Stop it first.", kind="debate_running")
@@ -132,31 +139,38 @@ def prune_command(
     everything: Annotated[bool, typer.Option("--all", help="Remove every debate that is not running.")] = False,
     older: Annotated[float | None, typer.Option(min=0, metavar="DAYS", help="Remove debates older than this.")] = None,
 ) -> None:
-    """Remove debates older than 30 days, and what is beyond 1 GB. moot does so by itself."""
+    """Remove this machine's debates older than 30 days, then the oldest beyond 1 GB. moot does this automatically."""
     from moot.core.ledger.file import DAYS
 
     days = 0.0 if everything else DAYS if older is None else older
     with opened() as file:
         pruned = file.prune(days) if file else None
     debates, size = (pruned.debates, pruned.size) if pruned else (0, 0)
-    print(f"What was kept of {debates} debates was removed; the file is {_size(size)} smaller.")  # noqa: T201
+    print(f"The stored calls of {debates} debates were removed; the file is {_size(size)} smaller.")  # noqa: T201
 
 
 @contextmanager
-def opened() -> Iterator[LedgerFile | None]:
-    """The ledger; None if nothing was ever kept."""
+def opened(database: str | None = None) -> Iterator[LedgerFile | ServedLedger | None]:
+    """The ledger of a database that is named or already in use, else this machine's; None if it does not exist yet.
+
+    Args:
+        database: the database's address.
+    """
     from moot.core.ledger import ledger_path
     from moot.core.ledger.file import LedgerFile
 
-    if not ledger_path().exists():
-        yield None
-        return
-    with closing(LedgerFile(ledger_path())) as file:
-        yield file
+    with reading(database):
+        if found := database_ledger():
+            yield found
+        elif not ledger_path().exists():
+            yield None
+        else:
+            with closing(LedgerFile(ledger_path())) as file:
+                yield file
 
 
-def _find(file: LedgerFile | None, id: str) -> Debate:
-    """The debate whose id begins so.
+def _find(file: LedgerFile | ServedLedger | None, id: str) -> Debate:
+    """The debate whose id begins with ``id``.
 
     Raises:
         UserError: there is none, or there are several.
@@ -189,7 +203,7 @@ def _print(document: Any) -> None:
 
 
 def _claim(debate: Debate, most: int = 80) -> str:
-    """What was asked, on one line."""
+    """The claim or text of a debate, on one line."""
     from moot.web.table import claim_in
 
     text = _clean(claim_in(debate.input) if isinstance(debate.input, dict) else str(debate.input))

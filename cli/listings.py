@@ -1,6 +1,6 @@
-"""What ``moot tasks``, ``presets``, ``settings`` and ``eval tasks`` list, as lines of JSON.
+"""The listings of ``moot tasks``, ``presets``, ``settings`` and ``eval tasks``, as lines of JSON.
 
-``make docs`` writes ``cli/listings.jsonl`` from this, so that those commands answer without importing the graphs.
+``make docs`` writes them to ``cli/listings.jsonl``, so that those commands do not import the graphs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from moot.evals.benchmarks.catalogue import BENCHMARKS
+from moot.evals.benchmarks.catalogue import BENCHMARKS, Benchmark
 from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
 from moot.graphs.presets import PRESETS
 from moot.nodes.runtime.settings import Settings
@@ -20,8 +20,12 @@ Row = tuple[str, ...]
 
 
 def listings() -> str:
-    """A line for each row of each command's table: the command, then the row's cells."""
-    tables: dict[str, Iterable[Row]] = {"tasks": task_rows(), "presets": preset_rows(), "eval tasks": benchmark_rows()}
+    """One line per row of each table: the command, then the row's cells."""
+    tables: dict[str, Iterable[Row]] = {
+        "tasks": task_rows(),
+        "presets": preset_rows(),
+        "eval tasks": benchmark_rows(BENCHMARKS.values()),
+    }
     names = (*DESCRIPTIONS, *OTHER_GRAPHS)
     tables |= {f"settings {name}": setting_rows(load_graph(name, others=True).settings) for name in names}
     rows = ((command, *row) for command, table in tables.items() for row in table)
@@ -40,12 +44,12 @@ def preset_rows() -> Iterator[Row]:
         yield name, preset.graph, preset.task or "", preset.about
 
 
-def benchmark_rows() -> Iterator[Row]:
-    """Every benchmark: its name, metrics, licence, source and files."""
-    for name, known in BENCHMARKS.items():
+def benchmark_rows(benchmarks: Iterable[Benchmark]) -> Iterator[Row]:
+    """Benchmarks: name, metrics, licence, source and files of each."""
+    for known in benchmarks:
         hub = f" (or the Hub: {known.hub})" if known.hub else ""
         without = "".join(f"\nnot computable: {measure}: {why}" for measure, why in known.uncomputed.items())
-        yield name, ", ".join(known.metrics) + without, known.licence, known.source + hub, ", ".join(known.files)
+        yield known.name, ", ".join(known.metrics) + without, known.licence, known.source + hub, ", ".join(known.files)
 
 
 def setting_rows(settings: type[Settings]) -> Iterator[Row]:
@@ -59,7 +63,7 @@ def setting_rows(settings: type[Settings]) -> Iterator[Row]:
 
 
 def fields_of(field: dict[str, Any], parts: dict[str, Any]) -> str:
-    """The fields of a list's elements with their descriptions; an empty text for other settings."""
+    """The fields of a list's elements with their descriptions; empty for other settings."""
     part = parts.get(field.get("items", {}).get("$ref", "").rsplit("/", 1)[-1])
     if part is None:
         return ""
@@ -67,7 +71,7 @@ def fields_of(field: dict[str, Any], parts: dict[str, Any]) -> str:
 
 
 def bounds(field: dict[str, Any]) -> str:
-    """What values a field takes, from its JSON schema."""
+    """The range of a field in words, from its JSON schema."""
     options = [o for o in field.get("anyOf", [field]) if o.get("type") != "null"]
     return " or ".join(dict.fromkeys(_bounds(o) for o in options)) + (
         " or null" if "anyOf" in field and len(options) < len(field["anyOf"]) else ""

@@ -1,4 +1,4 @@
-"""The command line. Heavy imports happen inside the commands, so that ``moot --help`` answers at once."""
+"""The command line. Heavy imports are inside the commands, so that ``moot --help`` is fast."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from moot.cli.completing import completing
 from moot.cli.config import config
 from moot.cli.evaluations import evaluations
 from moot.cli.guesses import PANELS, Guessing
-from moot.cli.history import AsJson, corpora, delete_command, list_command, show_command
+from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
+from moot.cli.parameters import AsJson
 from moot.cli.queue.command import worker
 
 if TYPE_CHECKING:
@@ -48,14 +49,17 @@ def all_commands(
     ] = False,
     env_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Read environment variables, such as keys, from this file; those set stay."),
+        typer.Option(
+            metavar="FILE",
+            help="Read environment variables, such as keys, from this file; it overrides no variable that is set.",
+        ),
     ] = None,
 ) -> None:
     """Check claims by letting language models argue over evidence."""
     from moot.core.config import load_env_file
 
     load_env_file(env_file)
-    servers = ("serve", "service")  # which begin it themselves
+    servers = ("serve", "service")  # they start telemetry themselves
     if context.invoked_subcommand not in servers and any(name.startswith(("OTEL_", "LOG_JSON")) for name in os.environ):
         from moot.nodes.telemetry.start import begin_telemetry
 
@@ -63,12 +67,12 @@ def all_commands(
 
 
 def run() -> None:
-    """The entry point: errors of ours become one sentence and an exit code, 2 for the user's and 3 for the world's."""
+    """The entry point. A `MootError` becomes a sentence and an exit code: 2 for user errors, 3 for outside failures."""
     from moot.cli.signals import said_if_stopped
     from moot.core.errors import MootError
     from moot.core.garbage import collected_seldom
 
-    logging.getLogger("langsmith").setLevel(logging.ERROR)  # what it says of each failure we say once, at the end
+    logging.getLogger("langsmith").setLevel(logging.ERROR)  # it logs each failure; moot reports them once, at the end
     try:
         with said_if_stopped(), collected_seldom():
             app()
@@ -77,7 +81,7 @@ def run() -> None:
 
 
 def show_version(wanted: bool) -> None:
-    """Prints the version and ends, if that is wanted."""
+    """Prints the version and exits, if ``wanted``."""
     if wanted:
         from importlib.metadata import version
 
@@ -86,7 +90,7 @@ def show_version(wanted: bool) -> None:
 
 
 def fail(error: MootError) -> NoReturn:
-    """Says an error in one sentence and ends."""
+    """Prints an error in one sentence and exits."""
     print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
     raise SystemExit(error.exit_code)
 
@@ -105,13 +109,13 @@ def verify(
         typer.Option(help="A bundle of task and settings; see `moot presets`.", autocompletion=completing("presets")),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="What an answer is; see `moot tasks`.", autocompletion=completing("tasks"))
+        str | None, typer.Option(help="The kind of answer; see `moot tasks`.", autocompletion=completing("tasks"))
     ] = None,
     labels: Annotated[
         str | None,
         typer.Option(
-            help='Answers of your own, as CSV ("true,false,unproven"; quotation marks hold a comma), or a JSON object '
-            "that explains each."
+            help='Answers of your own, as CSV ("true,false,unproven"; put a label with a comma in quotation marks), '
+            "or a JSON object that explains each."
         ),
     ] = None,
     option: Annotated[
@@ -138,46 +142,46 @@ def verify(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="A setting; VALUE is JSON where it parses. Repeatable.",
+            help="A setting; VALUE is read as JSON if it parses, else as text. Repeatable.",
             autocompletion=completing("settings"),
         ),
     ] = None,
     corpus: Annotated[
         str | None,
         typer.Option(
-            help="The corpus to read; see `moot index`. Without it demo corpora are read, but with a model of your own "
-            "not in place of the web: that is Wikipedia then, if there is no key for a web search."
+            help="The corpus to search; see `moot index`. Without it, demo corpora are searched. With a model of your "
+            "own they do not replace web search: without a key for web search, Wikipedia does."
         ),
     ] = None,
     calibration: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A file of `moot calibrate`: the verdict then has a prediction set and a decision, to act or to "
-            "escalate. Refused for debates with other settings than it was fitted on.",
+            help="A file of `moot calibrate`: adds a prediction set and a decision (act or escalate) to the verdict. "
+            "Refused if the debate's settings differ from those that it was fitted on.",
         ),
     ] = None,
     ask: Annotated[
         str | None,
         typer.Option(
-            metavar="MOMENTS", help="When to ask you, between commas: queries,premises,evidence,remark,verdict."
+            metavar="MOMENTS", help="Moments to ask you, separated by commas: queries,premises,evidence,remark,verdict."
         ),
     ] = None,
     resume: Annotated[
         bool,
         typer.Option(
             "--resume",
-            help="Go on with the last unfinished debate of this input, with its settings. The same command does so by "
-            "itself if the settings are the same.",
+            help="Resume the last unfinished debate of this input, with its settings. With the same settings, the same "
+            "command does so without this option.",
         ),
     ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, even if such a debate is unfinished.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start a new debate, even if one is unfinished.")] = False,
     ledger: Annotated[
         str | None,
         typer.Option(
             metavar="MODE",
-            help="record keeps what calls give, so that an interrupted or failed debate can go on without paying "
-            "again; reuse also takes what other debates asked; replay calls nothing at all; off keeps nothing.  "
+            help="record stores results of calls, so that an interrupted or failed debate resumes without paying "
+            "again; reuse also uses results of other debates; replay makes no calls; off stores nothing.  "
             "[default: record]",
         ),
     ] = None,
@@ -185,11 +189,11 @@ def verify(
         str | None,
         typer.Option(
             metavar="CONTROL",
-            help="What to run after the debate with as much as it took, to compare: self_consistency.",
+            help="A control to run after the debate at the same cost, to compare: self_consistency.",
         ),
     ] = None,
     equal: Annotated[
-        str | None, typer.Option(help="In what --beside is to be equal: tokens, usd or calls.  [default: tokens]")
+        str | None, typer.Option(help="The measure of that cost: tokens, usd or calls.  [default: tokens]")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
     out: Annotated[
@@ -197,11 +201,11 @@ def verify(
         typer.Option(help="Write to this file: the result document, or if it ends in .html or .md a report to read."),
     ] = None,
 ) -> None:
-    """Debate a claim and say the verdict, with what it rests on."""
+    """Debate a claim and print the verdict with its evidence."""
     options = locals()
     from moot.cli.signals import Stop
 
-    with Stop() as stop:  # from here on: what follows is imported for a second
+    with Stop() as stop:  # first, because the imports below take a second
         from moot.cli.asking import asked_by, named_settings
         from moot.cli.beside import control_of
         from moot.cli.resuming import Chosen, begins, last_unfinished
@@ -214,7 +218,7 @@ def verify(
         chosen = Chosen(settings or [], named_settings(options), bundle.settings, usual_settings())
         asked = {"claim": claim, **asked_by(options, bundle.task)}
         if resume and graph is None and preset is None:
-            graph = None if (last := last_unfinished(asked)) == beside else last  # a control follows its debate
+            graph = last_unfinished(asked, beside)
         system = load_graph(graph or (None if preset else value_of("graph")) or bundle.graph)
         begun = begins(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
         control = control_of(beside, equal, begun.settings)
@@ -238,28 +242,31 @@ def report_command(
         list[Path],
         typer.Argument(metavar="DOC...", help="Result documents (.json), folders of them, and ids of `moot list`."),
     ],
-    html: Annotated[bool, typer.Option("--html", help="A page that needs nothing else (default).")] = False,
+    html: Annotated[bool, typer.Option("--html", help="A self-contained HTML page (default).")] = False,
     md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
     claimreview: Annotated[
         bool, typer.Option("--claimreview", help="ClaimReview (JSON-LD); needs --publisher and --url.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="The folder, or for one report its file.", show_default="beside each document")
+        Path | None,
+        typer.Option(help="The folder, or the file if there is one report.", show_default="beside each document"),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="Sums each debate up for readers, as provider:name: one call each, which its document keeps.",
+            help="Model for a summary of each debate, as provider:name: one call each; the document stores it.",
             show_default=False,
         ),
     ] = None,
-    publisher: Annotated[str, typer.Option(help="Who publishes the claim reviews.", show_default=False)] = "",
+    publisher: Annotated[str, typer.Option(help="Publisher of the claim reviews.", show_default=False)] = "",
     url: Annotated[
         str,
-        typer.Option(help="The page that shows the review; {id} in it becomes a file's name.", show_default=False),
+        typer.Option(
+            help="Address of the page with the review; {id} is replaced by the file's name.", show_default=False
+        ),
     ] = "",
 ) -> None:
-    """Write reports of debates, to read, print and send."""
+    """Write reports of debates."""
     from moot.cli.report import Publisher, write_reports
 
     asked = {"html": html, "md": md, "claimreview": claimreview}
@@ -289,7 +296,7 @@ def graphs(
 
 @app.command()
 def tasks(as_json: AsJson = False) -> None:
-    """List the tasks: what an answer can be."""
+    """List the tasks: the kinds of answers."""
     from moot.cli.tables import print_listing
 
     print_listing("tasks", as_json=as_json)
@@ -327,18 +334,20 @@ def index(
         ),
     ],
     corpus: Annotated[str, typer.Option(help="The corpus's name.")],
-    embedder: Annotated[str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`.")] = None,
+    embedder: Annotated[
+        str | None, typer.Option(help="Text encoder; see `moot settings tool_mad`. `none`: no vectors, for BM25 alone.")
+    ] = None,
     queue: Annotated[
         str | None,
         typer.Option(
             envvar="MOOT_QUEUE",
             show_envvar=False,
             metavar="postgresql://...",
-            help="The workers of this queue (`moot worker`) encode and store, if the corpus is on a Chroma server.",
+            help="A queue whose workers (`moot worker`) encode and store, if the corpus is on a Chroma server.",
         ),
     ] = None,
 ) -> None:
-    """Add files to a corpus. Safe to interrupt and to run again: it goes on where it was."""
+    """Add files to a corpus. After an interruption, run the same command again to continue."""
     from moot.cli.index import index_path, queue_of
     from moot.core.config import value_of
 
@@ -348,12 +357,14 @@ def index(
 
 @app.command("serve")
 def serve_command(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Where the server listens.")] = 2024,
-    host: Annotated[str, typer.Option(help="The address where it listens; any but loopback needs MOOT_TOKEN.")] = (
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 2024,
+    host: Annotated[str, typer.Option(help="The address to listen on; any but loopback needs MOOT_TOKEN.")] = (
         "127.0.0.1"
     ),
     at_once: Annotated[int, typer.Option(min=1, max=1000, help="Debates that run at the same time.")] = 10,
-    studio: Annotated[bool, typer.Option("--studio", help="Let LangGraph Studio, a website, use the server.")] = False,
+    studio: Annotated[
+        bool, typer.Option("--studio", help="Allow LangGraph Studio, a website, to use the server.")
+    ] = False,
     opened: Annotated[bool, typer.Option("--open", help="Open the local page in a browser.")] = False,
 ) -> None:
     """Serve the page, the LangGraph API and MCP on this machine."""
@@ -364,9 +375,9 @@ def serve_command(
 
 @app.command("service")
 def service_command(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Where this process listens.")] = 2024,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 2024,
     host: Annotated[
-        str, typer.Option(help="The address where it listens; any but loopback needs MOOT_USERS or MOOT_TOKEN.")
+        str, typer.Option(help="The address to listen on; any but loopback needs MOOT_USERS or MOOT_TOKEN.")
     ] = "127.0.0.1",
     at_once: Annotated[
         int, typer.Option(min=0, max=1000, help="Debates that this process runs at the same time; 0 to run none.")
@@ -375,21 +386,26 @@ def service_command(
         Path | None, typer.Option(metavar="FOLDER", help="Only write Aegra's configuration to this folder.")
     ] = None,
 ) -> None:
-    """Serve the page and the API from many processes: debates are in Postgres (MOOT_DATABASE), work in Redis."""
+    """Serve the page and the API from many processes: debates in Postgres (MOOT_DATABASE), the run queue in Redis."""
+    from moot.cli.signals import end_now
     from moot.web.service.config import write_config
     from moot.web.service.run import run_service
 
     if config:
         print(write_config(config))  # noqa: T201
     else:
-        run_service(host, port, at_once)
+        try:
+            run_service(host, port, at_once)
+        except SystemExit as ended:  # after SIGTERM, or if it could not start; a normal exit would take seconds
+            end_now(int(ended.code or 0))
+        end_now(0)
 
 
 @app.command("assistants")
 def assistants_command(
     url: Annotated[str, typer.Option(help="The server.")] = "http://127.0.0.1:2024",
 ) -> None:
-    """Make the presets named assistants of a running server. Safe to run again."""
+    """Create an assistant for each preset on a running server. Safe to run again."""
     from moot.web.assistants import create_assistants
 
     for name, became in create_assistants(url).items():

@@ -13,27 +13,28 @@ from moot.core.errors import UserError
 from moot.nodes.runtime.settings import Settings, checked_settings
 
 
-def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, Any]) -> Settings:
-    """A graph's settings from ``KEY=VALUE`` pairs; dotted keys reach nested fields, later pairs win.
+def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, Any], graph: str = "") -> Settings:
+    """A graph's settings from ``KEY=VALUE`` pairs; dotted keys set nested fields, later pairs win.
 
     Args:
         kind: the graph's settings.
-        pairs: e.g. ``k=5``, ``models.judge=openai:gpt-4o``, ``debaters=[...]``; JSON where it parses, else text.
-        given: settings that have options of their own.
+        pairs: e.g. ``k=5``, ``models.judge=openai:gpt-4o``, ``debaters=[...]``; values are JSON or else text.
+        given: settings from named options.
+        graph: the graph's name, for errors.
 
     Raises:
         UserError: no ``=``, an unknown setting, a value out of its range.
     """
-    return checked_settings(kind, parse_pairs(pairs, given, kind().model_dump(mode="json")))
+    return checked_settings(kind, parse_pairs(pairs, given, kind().model_dump(mode="json")), graph)
 
 
 def parse_pairs(
     pairs: Sequence[str], given: Mapping[str, Any] | None = None, defaults: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Plain values from ``KEY=VALUE`` pairs, over those that are given; ``defaults`` are what dotted keys reach into.
+    """Plain values from ``KEY=VALUE`` pairs, which override ``given``; dotted keys change parts of ``defaults``.
 
     Raises:
-        UserError: no ``=``, or a dotted key that reaches nothing.
+        UserError: no ``=``, or a dotted key that matches nothing.
     """
     values: dict[str, Any] = copy.deepcopy(dict(given or {}))
     for pair in pairs:
@@ -45,7 +46,7 @@ def parse_pairs(
 
 
 def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
-    """Labels from the command line: CSV, in which quotation marks hold a comma, or a JSON list or object.
+    """Labels from the command line: CSV (a label with a comma in quotation marks), or a JSON list or object.
 
     Raises:
         UserError: JSON or CSV that is not valid, or no label.
@@ -57,12 +58,12 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
         try:
             labels = json.loads(text)
         except ValueError as error:
-            raise UserError(f"--labels is no valid JSON ({error}).", kind="invalid_task") from error
+            raise UserError(f"--labels is not valid JSON ({error}).", kind="invalid_task") from error
     else:
         try:
             rows = list(csv.reader(io.StringIO(text), skipinitialspace=True, strict=True))
         except csv.Error as error:
-            raise UserError(f"--labels is no valid CSV ({error}).", kind="invalid_task") from error
+            raise UserError(f"--labels is not valid CSV ({error}).", kind="invalid_task") from error
         labels = [label.strip() for row in rows for label in row]
     if not labels:
         raise UserError("--labels names no label.", kind="invalid_task")
@@ -70,13 +71,13 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
 
 
 def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -> None:
-    """Puts a value at a dotted key; numbers in it count the elements of a list, from 0.
+    """Sets the value at a dotted key; a number in the key is the index of a list element, from 0.
 
     Raises:
         UserError: a part of the key is already a plain value, or a list has no such element.
     """
     path = key.split(".")
-    if defaults and path[0] not in defaults:  # no setting at all, as is said of it later
+    if defaults and path[0] not in defaults:  # an unknown setting: validation reports it later
         values[path[0]] = text
         return
     if len(path) > 1 and path[1].isdecimal():

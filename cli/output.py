@@ -17,22 +17,22 @@ def give(
     out: Path | None,
     form: Callable[[dict[str, Any]], str] | None = None,
 ) -> None:
-    """Writes a document to a file, where one is named, and prints it, where that is wanted.
+    """Writes a document to a file if one is named, and prints it if ``as_json``.
 
     Args:
         document: the document.
         as_json: whether it is printed.
         out: the file.
-        form: what the file holds; by default the document as JSON.
+        form: renders the file's content; by default the document as JSON.
 
     Raises:
-        UserError, WorldError: the file cannot be written; an old one is as it was.
+        UserError, WorldError: the file cannot be written; an old file is left unchanged.
     """
     text = json.dumps(document, ensure_ascii=False, indent=2)
     if out is not None:
         try:
             write_whole(out, form(document) if form else text + "\n")
-        except OSError as error:  # what was paid for is shown rather than lost
+        except OSError as error:  # the result has cost money: print it instead of losing it
             print(text)  # noqa: T201
             raise not_written(out, error) from error
     if as_json:

@@ -1,4 +1,4 @@
-"""``moot eval power``: how many items it takes to tell two systems apart."""
+"""``moot eval power``: the number of items needed to tell two systems apart."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rich.text import Text
 
 
 def plan(first: float, second: float, n: int, discordant: float | None, *, as_json: bool) -> None:
-    """Prints what n items can show of two accuracies, in every design, or the same as one JSON document.
+    """Prints the power of n items for two accuracies, for each design, as a table or as one JSON document.
 
     Raises:
-        UserError: accuracies that cannot be, or a share of discordant items that they do not allow.
+        UserError: impossible accuracies, or a share of discordant items that they do not allow.
     """
     try:
         found = separation(first, second, n, discordant)
@@ -28,7 +28,7 @@ def plan(first: float, second: float, n: int, discordant: float | None, *, as_js
 
 
 def designs_table(found: Separation) -> Table:
-    """A line for each design."""
+    """One row per design."""
     luckiest = f"In the luckiest pairing of {found.n:,} items the exact McNemar test gives p = {found.smallest_p:.2g}"
     can = (
         "so they may tell the two apart."
@@ -36,8 +36,8 @@ def designs_table(found: Separation) -> Table:
         else "so they cannot tell the two apart, however they fall."
     )
     caption = (
-        f"A difference of {found.difference:+.3f}. Items: for a power of {POWER:.0%} at p = {ALPHA:g}; of each system "
-        f"for two samples. Detectable: the least difference that {found.n:,} items show with that power.\n"
+        f"A difference of {found.difference:+.3f}. Items: needed for a power of {POWER:.0%} at p = {ALPHA:g}, of each "
+        f"system for two samples. Detectable: the smallest difference with that power at {found.n:,} items.\n"
         f"{luckiest}, {can}"
     )
     columns = ("design", "discordant", f"power at {found.n:,}", "items", "detectable")

@@ -28,16 +28,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 INTERRUPTED = 130
 UNMEASURED = Figure(None, "not measured: the command ended before", failed=True)
 MOST_REASONS = 5
-"""Reasons why figures are missing that are named."""
+"""Most reasons for missing figures that are printed."""
 MOST_IDS = 5
-"""Samples that are named with each."""
+"""Most samples that are named with each reason."""
 RUN = (Column("system", "system"), *columns("text", benchmark="", model="", seed="", file="log"))
-"""Which run a row is of."""
+"""Columns that identify a row's run."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     log: Path
     model: str
@@ -47,18 +47,18 @@ class Options:
 
 
 def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
-    """Measures, prints a table or one JSON document, and returns the exit code: 3 where asking failed for samples.
+    """Measures, prints a table or one JSON document, and returns the exit code: 3 if calls failed for some samples.
 
-    Whatever ends it early, what was measured by then is printed and written.
+    If it ends early, the figures so far are printed and written.
 
     Raises:
-        UserError: nothing to read, something is missing or unknown, or a file that cannot be written.
+        UserError: there is nothing to read, a package or model is missing or unknown, or the file cannot be written.
         WorldError: the model's endpoint cannot be reached, or fails call after call.
     """
     if out is not None:
         check_writable(out)
-    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # moot calls nobody who is not asked for
-    logging.getLogger("instructor").setLevel(logging.CRITICAL)  # what fails is said once, by us
+    os.environ.setdefault("RAGAS_DO_NOT_TRACK", "true")  # moot makes no calls that the user did not ask for
+    logging.getLogger("instructor").setLevel(logging.CRITICAL)  # moot reports failures once, itself
     check_installed()
     samples, notes = read_answers(options.log, options.limit)
     console = Console(stderr=True)
@@ -111,7 +111,7 @@ def _give(
     as_json: bool,
     out: Path | None,
 ) -> None:
-    """Prints the systems' means, and writes each sample's figures to a file, where one is named."""
+    """Prints the systems' means, and writes each sample's figures to a file if one is named."""
     document = {
         "moot_version": version("moot"),
         "ragas_version": version("ragas"),
@@ -129,13 +129,13 @@ def _give(
     if out is not None:
         try:
             write_whole(out, as_csv(each) if out.suffix == ".csv" else text)
-        except OSError as error:  # what was paid for is shown rather than lost
+        except OSError as error:  # the result has cost money: print it instead of losing it
             print("" if as_json else text, end="")  # noqa: T201
             raise not_written(out, error) from error
 
 
 def systems_table(samples: Sequence[Answered], figures: Sequence[dict[str, Figure]]) -> Table:
-    """A line for each run: of each metric the mean, of how many samples, and how many are missing."""
+    """One row per run: for each metric the mean, the number of samples, and the number of missing ones."""
     heads = [*RUN, *columns("count", samples="")]
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), *columns("count", **{f"{name}_n": "n", f"{name}_missing": "missing"})]
@@ -151,7 +151,7 @@ def systems_table(samples: Sequence[Answered], figures: Sequence[dict[str, Figur
 
 
 def samples_table(samples: Sequence[Answered], figures: Sequence[dict[str, Figure]]) -> Table:
-    """A line for each sample: of each metric its value, or why it is missing."""
+    """One row per sample: for each metric the value, or why it is missing."""
     heads = [*RUN, *columns("text", id="sample")]
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), Column(f"{name}_missing", "missing")]
@@ -173,7 +173,7 @@ def _records(of: Table) -> list[dict[str, Any]]:
 
 
 def _reasons(samples: Sequence[Answered], figures: Sequence[dict[str, Figure]]) -> list[str]:
-    """Why figures are missing: each reason with how many samples it holds for, and the first of them."""
+    """Why figures are missing: each reason with its number of samples and the first of them."""
     lines = []
     for name, title in METRICS.items():
         each = zip(samples, figures, strict=True)

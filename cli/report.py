@@ -1,4 +1,4 @@
-"""``moot report``: reports of debates from their documents, as files."""
+"""``moot report``: writes reports from result documents."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from moot.transcript.report.summary import with_summary
 from moot.web.debates import LARGEST, imported, path_of
 
 SUFFIXES = {"html": ".html", "md": ".md", "claimreview": ".claimreview.json"}
-"""The kinds of files, each with the end of its name."""
+"""File suffix by kind of report."""
 ENDS = {"html": (".html", ".htm"), "md": (".md",), "claimreview": (".json", ".jsonld")}
-"""Ends that a file may have that is named."""
+"""Suffixes allowed for a named file, by kind of report."""
 
 
 @dataclass(frozen=True)
 class Publisher:
-    """Who publishes claim reviews, and where; ``{id}`` in the address stands for a file's name without its end."""
+    """Publisher and address of claim reviews; ``{id}`` in the address is replaced by the file name without suffix."""
 
     name: str
     url: str
@@ -35,17 +35,17 @@ class Publisher:
 def write_reports(
     documents: Sequence[Path], kinds: Sequence[str], out: Path | None, publisher: Publisher, model: str | None = None
 ) -> int:
-    """Writes reports and prints their paths; returns the exit code: 2 if there is a document that has none.
+    """Writes reports and prints their paths; returns the exit code: 2 if a document has no report.
 
     Args:
         documents: result documents, and folders of them.
         kinds: keys of `SUFFIXES`.
-        out: the folder, or for one report its file; None for beside the documents.
+        out: the folder, or the file if there is one report; None for the folder of each document.
         publisher: for claim reviews.
-        model: who sums up for readers each document that has no summary yet; the document keeps it.
+        model: writes a summary for each document without one; the document stores it.
 
     Raises:
-        UserError: there is no document, the file or folder cannot be written, or a claim review lacks its publisher.
+        UserError: there is no document, the file or folder cannot be written, or a claim review has no publisher.
     """
     found = list(_found(documents))
     if not found:
@@ -54,7 +54,7 @@ def write_reports(
         checked_publisher(publisher.name, publisher.url)
         if len(found) > 1 and "{id}" not in publisher.url:
             raise UserError(
-                "Each review has an address of its own: put {id} into --url, which becomes each file's name.",
+                "Each review needs its own address: put {id} into --url; it is replaced by each file's name.",
                 kind="bad_request",
             )
     single = out is not None and len(found) * len(kinds) == 1 and out.suffix != "" and not out.is_dir()
@@ -82,7 +82,7 @@ def read_document(path: Path) -> dict[str, Any]:
     """A result document from a file.
 
     Raises:
-        UserError: it cannot be read, or is none.
+        UserError: it cannot be read, or is not a result document.
     """
     try:
         with path.open("rb") as file:
@@ -112,7 +112,9 @@ def _found(paths: Sequence[Path]) -> Iterator[Path]:
             try:
                 yield path_of(document_id(str(path)))
             except UserError as error:
-                raise UserError(f"There is no file {path}, and no such debate is kept.", kind="missing_file") from error
+                raise UserError(
+                    f"There is no file {path}, and no such debate is stored on this machine.", kind="missing_file"
+                ) from error
 
 
 def _target(path: Path, kind: str, out: Path | None, *, single: bool) -> Path:
@@ -133,14 +135,14 @@ def _write(target: Path, text: str) -> None:
 
 
 FORMS = {"": None, ".json": None, ".html": "html", ".htm": "html", ".md": "md"}
-"""By the end of a file's name, the report that it holds; None for the document itself."""
+"""Kind of report by file suffix; None for the document itself."""
 
 
 def form_of(out: Path) -> Callable[[dict[str, Any]], str] | None:
-    """What makes the text that ``--out`` asks for by the end of its name; None for the document as JSON.
+    """The function that renders the report for ``--out``, chosen by file suffix; None for the document as JSON.
 
     Raises:
-        UserError: the name ends otherwise, or the file cannot be written.
+        UserError: the suffix is not known, or the file cannot be written.
     """
     if (end := out.suffix.lower()) not in FORMS:
         raise UserError(f"--out takes a name that ends in .json, .html or .md, not {out.name}.", kind="invalid_file")

@@ -1,4 +1,4 @@
-"""Debates that did not end, as ``moot verify`` finds them in the ledger and goes on with them."""
+"""Finds unfinished debates in the ledger, for ``moot verify`` to resume."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from moot.cli.options import parse_pairs, parse_settings
 from moot.core.config import value_of
 from moot.core.errors import UserError
 from moot.core.ledger import Debate, key_of, open_ledger
-from moot.core.ledger.records import moot_version
+from moot.core.ledger.records import CEILINGS, moot_version, without_ceilings
 from moot.core.redaction import anonymised
 from moot.graphs import DebateSystem
 from moot.nodes.models.keeping import MODES, LedgerUse, Mode
@@ -24,7 +24,7 @@ from moot.nodes.vendors.catalogue import check_provider
 
 @dataclass(frozen=True)
 class Begins:
-    """How a debate begins: with which settings, how it uses the ledger, and which debate it goes on with, if any."""
+    """How a debate begins: its settings, its use of the ledger, and the debate that it resumes, if any."""
 
     settings: Settings
     use: LedgerUse
@@ -33,8 +33,10 @@ class Begins:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the command line says of settings: ``KEY=VALUE`` pairs, options of their own, those of a preset, and below
-    them what is set for every command (`moot.core.config`)."""
+    """Settings by source: ``KEY=VALUE`` pairs, named options, a preset, and defaults of `moot.core.config`.
+
+    An earlier source overrides a later one.
+    """
 
     pairs: Sequence[str]
     named: Mapping[str, Any]
@@ -52,27 +54,29 @@ def begins(
     fresh: bool,
     control: str | None = None,
 ) -> Begins:
-    """How a debate begins.
+    """Determines how a debate begins.
 
     Args:
-        system: its system.
-        given: its input.
-        chosen: its settings.
-        ledger: the mode; by default what ``MOOT_LEDGER`` says, else ``record``.
-        resume: whether it has to go on with the last unfinished debate of the same input.
-        fresh: whether it must not go on with an earlier one.
-        control: the system that is run beside it, if any.
+        system: the debate's system.
+        given: the debate's input.
+        chosen: its settings, by source.
+        ledger: the mode; by default ``MOOT_LEDGER``, else ``record``.
+        resume: whether it must resume the last unfinished debate of the same input.
+        fresh: whether it must not resume an earlier one.
+        control: the control that runs after it, if any.
 
     Raises:
-        UserError: no such mode, options that exclude each other, no debate to go on with, or one with other settings.
+        UserError: no such mode, options that exclude each other, no debate to resume, or one with other settings.
     """
     mode = mode_of(ledger or value_of("ledger") or "record")
     if resume and (fresh or mode != "record"):
         raise UserError(
-            "--resume goes on with a debate by what the ledger recorded: leave out --fresh and --ledger.",
+            "--resume uses the calls that the ledger recorded: leave out --fresh and --ledger.",
             kind="invalid_setting",
         )
-    settings = parse_settings(system.settings, chosen.pairs, {**chosen.usual, **chosen.preset, **chosen.named})
+    settings = parse_settings(
+        system.settings, chosen.pairs, {**chosen.usual, **chosen.preset, **chosen.named}, system.name
+    )
     check_models(settings)
     if fresh or mode != "record":
         return Begins(settings, LedgerUse(mode, adopt=not fresh))
@@ -81,16 +85,12 @@ def begins(
         of_input += asyncio.run(without_control(system.name, given, control))
     if resume:
         if not of_input:
-            raise UserError(
-                f"The ledger holds no unfinished debate of {system.name} on this input. Leave out --resume to begin "
-                "one; `moot ledger` lists those that there are.",
-                kind="invalid_setting",
-            )
+            raise nothing_left(f" of {system.name}")
         earlier = of_input[0]
         settings = settings_of(system, chosen, settings, earlier)
         return Begins(settings, use_of(earlier), earlier)
-    same = moot_version(), anonymised(settings.recorded())
-    found = next((debate for debate in of_input if (debate.version, debate.settings) == same), None)
+    asked = anonymised(settings.recorded())
+    found = next((debate for debate in of_input if is_same(debate, asked)), None)
     return Begins(settings, use_of(found) if found else LedgerUse(mode), found)
 
 
@@ -98,7 +98,7 @@ def check_models(settings: Settings) -> None:
     """Refuses a misspelt provider before anything runs.
 
     Raises:
-        UserError: a model's provider is none.
+        UserError: a model's provider does not exist.
     """
     speakers = (
         getattr(one, "model", None) for field in vars(settings).values() if isinstance(field, tuple) for one in field
@@ -108,8 +108,15 @@ def check_models(settings: Settings) -> None:
             check_provider(choice if isinstance(choice, str) else choice.model)
 
 
+def is_same(debate: Debate, asked: Mapping[str, Any]) -> bool:
+    """Whether a debate can continue with these recorded settings; if it is done, its ceilings must be equal, too."""
+    if debate.status != "done":
+        asked, debate = without_ceilings(asked), replace(debate, settings=without_ceilings(debate.settings))
+    return debate.version == moot_version() and debate.settings == asked
+
+
 def use_of(earlier: Debate) -> LedgerUse:
-    """How the ledger is used by a debate that goes on, or that is done and only read."""
+    """The use of the ledger by a resumed debate, or by one that is done and only replayed."""
     return LedgerUse("replay" if earlier.status == "done" else "record", id=earlier.id)
 
 
@@ -117,7 +124,7 @@ def mode_of(text: str) -> Mode:
     """A mode of the ledger by its name.
 
     Raises:
-        UserError: there is none of that name.
+        UserError: there is no such mode.
     """
     for mode in MODES:
         if text == mode:
@@ -125,17 +132,38 @@ def mode_of(text: str) -> Mode:
     raise UserError(f"--ledger takes {', '.join(MODES)}, not {text!r}.", kind="invalid_setting")
 
 
-def last_unfinished(given: Mapping[str, Any]) -> str | None:
-    """The system of the last debate of an input that did not end; None if there is none."""
+def last_unfinished(given: Mapping[str, Any], control: str | None = None) -> str:
+    """The system of the last debate of an input that is unfinished, or whose control is unfinished.
+
+    Args:
+        given: the input.
+        control: the control that runs after it, if any.
+
+    Raises:
+        UserError: there is none.
+    """
     found = asyncio.run(unfinished_debates(None, given))
-    return found[0].graph if found else None
+    if found and found[0].graph == control:
+        found = asyncio.run(without_control(None, given, control)) or found
+    if not found:
+        raise nothing_left()
+    return found[0].graph
+
+
+def nothing_left(of: str = "") -> UserError:
+    """The error if there is no debate to resume."""
+    return UserError(
+        f"The ledger has no unfinished debate{of} on this input. Leave out --resume to start one; `moot ledger` "
+        "lists all debates.",
+        kind="invalid_setting",
+    )
 
 
 async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> list[Debate]:
-    """The debates of an input that did not end, and that no process holds; the newest first.
+    """The unfinished debates of an input that no process is running; the newest first.
 
     Args:
-        graph: only those of this system.
+        graph: the debates' system; None for any.
         given: the input.
     """
     wanted = {key: value for key, value in given.items() if value}
@@ -143,33 +171,39 @@ async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> lis
     return [debate for debate in found if asked_for(debate) == wanted and is_left(debate)]
 
 
-async def without_control(graph: str, given: Mapping[str, Any], control: str) -> list[Debate]:
-    """The debate of a system and an input that is done, if the control that followed it did not end; else none.
+async def without_control(graph: str | None, given: Mapping[str, Any], control: str) -> list[Debate]:
+    """The finished debate of an input whose control is unfinished; an empty list if there is none.
 
-    One that asked a person is not found: its replies are not read again.
+    A debate that asked a person is not included, because a replay does not read the replies.
+
+    Args:
+        graph: the debate's system; None for any system except the control.
+        given: the input.
+        control: the control's system.
     """
     wanted = {key: value for key, value in given.items() if value}
     if not (left := await unfinished_debates(control, given)):
         return []
     done = await open_ledger().debates(status="done", graph=graph, text=str(given["claim"]))
     followed = (debate for debate in done if asked_for(debate) == wanted and debate.started <= left[0].started)
-    return [debate for debate in followed if not debate.settings.get("ask_person")][:1]
+    others = (debate for debate in followed if graph or debate.graph != control)
+    return [debate for debate in others if not debate.settings.get("ask_person")][:1]
 
 
 def asked_for(debate: Debate) -> dict[str, Any]:
-    """A debate's input, without what is empty."""
+    """A debate's input without empty values."""
     return {key: value for key, value in debate.input.items() if value}
 
 
 def is_left(debate: Debate) -> bool:
-    """Whether a debate was interrupted or failed, or waits for a person whom nobody asks any more."""
+    """Whether a debate was interrupted or failed, or waits for a person although its process has ended."""
     if debate.status == "waiting":
         return debate.pid is None or debate.pid == os.getpid() or not runs(debate.pid)
     return debate.status in ("interrupted", "failed")
 
 
 def runs(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Whether a process with this id is running."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -180,48 +214,48 @@ def runs(pid: int) -> bool:
 
 
 def settings_of(system: DebateSystem, chosen: Chosen, settings: Settings, earlier: Debate) -> Settings:
-    """The settings of the debate that is gone on with.
+    """The settings of a resumed debate, with the ceilings of the command line.
 
     Raises:
-        UserError: the command line names others.
+        UserError: the command line names other settings.
     """
     named = {*parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")), *chosen.preset}
     asked = settings.recorded()
-    if differ := sorted(name for name in named if asked.get(name) != earlier.settings.get(name)):
+    free = CEILINGS if earlier.status != "done" else frozenset()
+    ceilings = {name: asked[name] for name in named & free if name in asked}
+    if differ := sorted(name for name in named - free if asked.get(name) != earlier.settings.get(name)):
         raise UserError(
-            f"The unfinished debate of this input has other settings ({', '.join(differ)}). Leave them out to go on "
-            "with it, or leave out --resume to begin another debate.",
+            f"The unfinished debate of this input has other settings ({', '.join(differ)}). Leave them out to resume "
+            "it, or leave out --resume to start another debate.",
             kind="invalid_setting",
         )
-    found: Settings = checked_settings(system.settings, earlier.settings)
+    found: Settings = checked_settings(system.settings, {**earlier.settings, **ceilings}, system.name)
     return found
 
 
 def going_on(earlier: Debate) -> str:
-    """What is said of a debate that goes on."""
+    """The message when a debate is resumed."""
     moment = datetime.fromtimestamp(earlier.updated).isoformat(" ", "seconds")
     ended = {"failed": "failed", "waiting": "waited for you", "done": "ended without its control"}.get(
         earlier.status, "was interrupted"
     )
     calls = {0: "no call is", 1: "1 call is"}.get(earlier.calls, f"{earlier.calls} calls are")
-    return (
-        f"moot: going on with the debate that {ended} at {moment}: {calls} in the ledger. With --fresh it is held anew."
-    )
+    return f"moot: resuming the debate that {ended} at {moment}: {calls} in the ledger. --fresh starts a new one."
 
 
 @dataclass
 class PersonReplies:
-    """What a person replied, kept in the ledger, so that nobody is asked twice.
+    """A person's replies, stored in the ledger, so that no question is asked twice.
 
     Args:
-        use: how the debate uses the ledger; replies are kept in the mode ``record``.
+        use: the debate's use of the ledger; replies are stored in the mode ``record``.
     """
 
     use: LedgerUse
     _asked: Counter[str] = field(default_factory=Counter)
 
     async def find(self, debate: str, value: Mapping[str, Any]) -> Any:
-        """The reply to what a debate waits for, as it was given before; None if there is none."""
+        """The stored reply to an interrupt; None if there is none."""
         self._asked[self._hash(value)] += 1
         if self.use.mode != "record":
             return None
@@ -229,7 +263,7 @@ class PersonReplies:
         return None if kept is None or kept.debate != debate else kept.value
 
     async def keep(self, debate: str, value: Mapping[str, Any], reply: Any) -> None:
-        """Keeps a reply."""
+        """Stores a reply."""
         if self.use.mode == "record":
             await open_ledger().keep(debate, self._key(value), reply, {"role": "person", "kind": value["kind"]})
 

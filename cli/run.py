@@ -1,4 +1,4 @@
-"""``moot eval run``: a plan as it runs, with what is left of it, and what came of every cell."""
+"""``moot eval run``: runs a plan with a progress bar, and prints the scores of each run."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from moot.evals.stats.outcomes import is_own_fault
 from moot.graphs import load_graph
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import paid
+from moot.transcript.line import lasting
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -30,13 +31,13 @@ from rich.text import Text
 
 INTERRUPTED = 130
 MOST_FAULTS = 5
-"""Kinds of failures that are named, the most frequent one in all its words."""
+"""Kinds of failures that are printed; the most frequent one in full."""
 LONGEST_FAULT = 300
-"""Characters of each other one."""
+"""Characters of each other kind."""
 AMOUNT = re.compile(r"\d[\d,.]*(?= (?:tokens|USD|calls|seconds)\b)")
-"""A number that differs between failures of one kind."""
+"""A number that may differ between failures of one kind."""
 STEPS = 10
-"""Lines that are printed where there is no terminal to draw a bar on."""
+"""Lines that are printed if there is no terminal for a bar."""
 
 
 def plan_of(
@@ -46,17 +47,17 @@ def plan_of(
     settings: dict[str, Any],
     **others: Any,
 ) -> Plan:
-    """The plan that the command line asks for: a file, flags, or a file with flags that go before it.
+    """The plan from the command line: a file, options, or a file with options that override it.
 
     Args:
         file: a plan in YAML.
         graphs: debate systems: names, or fields of `System`.
         tasks: benchmarks, each as ``NAME=PATH``, or ``NAME`` for the Hub.
-        settings: of every system that knows them.
-        others: fields of `Plan`; None and () for what is not asked for.
+        settings: settings for every system that has them.
+        others: further fields of `Plan`; None or () if not given.
 
     Raises:
-        UserError: no plan, or one with something wrong in it.
+        UserError: there is no plan, or it is not valid.
     """
     named = [one.partition("=") for one in tasks]
     if nothing := next((name for name, equals, data in named if equals and not data), None):
@@ -79,15 +80,15 @@ def plan_of(
 
 
 def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str]) -> dict[str, Any]:
-    """The settings of every system: ``KEY=VALUE`` pairs, over a corpus.
+    """The settings for every system: a corpus, overridden by ``KEY=VALUE`` pairs.
 
     Args:
-        pairs: a dotted key reaches into the default that the graphs have.
-        corpus: that every system reads; None if none is named.
-        graphs: those that the command line names.
+        pairs: the pairs; a dotted key changes a part of the graphs' default.
+        corpus: the corpus that every system searches; None if none is named.
+        graphs: the graphs that the command line names.
 
     Raises:
-        UserError: as `parse_pairs`, or a dotted key into a setting whose default the graphs do not share.
+        UserError: as `parse_pairs`, or a dotted key into a setting whose default differs between the graphs.
     """
     lists: dict[str, Any] = {}
     paths = [pair.partition("=")[0].strip().split(".") for pair in pairs]
@@ -97,17 +98,17 @@ def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str])
             if key in reached and lists.setdefault(key, value) != value:
                 raise UserError(
                     f"--set {key}. reaches into settings that differ between these graphs: run them apart, or write a "
-                    "plan in YAML, in which each system has settings of its own.",
+                    "plan in YAML, in which each system has its own settings.",
                     kind="invalid_setting",
                 )
     return parse_pairs(pairs, lists if corpus is None else {**lists, "corpus": corpus})
 
 
 def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
-    """Runs a plan, prints what came of it, and returns the exit code: 3 where samples are missing.
+    """Runs a plan, prints its results, and returns the exit code: 3 if samples are missing.
 
     Raises:
-        UserError: what the plan or its data refuse.
+        UserError: the plan or its data cannot be used.
     """
     console = Console(stderr=True)
     if (done := watched(plan, logs, limits, console)) is None:
@@ -123,7 +124,7 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
 
 
 def watched(plan: Plan, logs: Path, limits: Limits, console: Console) -> list[EvalLog] | None:
-    """Runs a plan and shows how far it is; None if it was interrupted.
+    """Runs a plan with a progress bar; returns None if it was interrupted.
 
     Raises:
         UserError: the plan or its data cannot be used.
@@ -132,12 +133,12 @@ def watched(plan: Plan, logs: Path, limits: Limits, console: Console) -> list[Ev
         with Left(console) as left:
             return run_plan(plan, logs, limits, left.begin, left.tell)
     except KeyboardInterrupt:
-        console.print("Interrupted. Run the same command again: it goes on from there.")
+        console.print("Interrupted. The same command continues where it stopped.")
         return None
 
 
 class Left:
-    """A bar of samples, with an estimate of the time and the tokens that are left; lines where there is no terminal."""
+    """A progress bar of samples with an estimate of the remaining time and tokens; without a terminal, lines."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -165,19 +166,21 @@ class Left:
             )
 
     def tell(self, said: str) -> None:
-        """Something is to be known before anything is run."""
+        """Prints a note before the runs start."""
         self.console.print(said, markup=False, highlight=False)
 
     def begin(self, total: int, held: int) -> Any:
-        """So many samples there are, of which logs hold some."""
+        """Starts the bar; ``held`` of ``total`` samples are already in logs."""
         self.total = total - held
         if held:
-            self.console.print(f"{held} of {total} samples are in the logs: going on with the others.", highlight=False)
+            self.console.print(
+                f"{held} of {total} samples are in the logs: continuing with the others.", highlight=False
+            )
         self.bar = self.bars.add_task("", total=self.total)
         return self.note
 
     def note(self, sample: EvalSample) -> None:
-        """A sample has ended."""
+        """Counts a sample that has ended."""
         if sample.error:
             whole = fault_of(sample)
             self.faults[kind := kind_of(whole)] += 1
@@ -192,22 +195,23 @@ class Left:
             self.console.print(f"{self.ended}/{self.total} samples; {self.said()}", highlight=False)
 
     def said(self) -> str:
-        """What is left, by what there was."""
+        """An estimate of the remaining time and tokens, from the samples so far."""
         left = max(self.total - self.ended, 0)
         seconds = (time.monotonic() - self.started) / self.ended * left
         failed = f"; {self.faults.total()} failed" if self.faults else ""
-        return f"about {seconds / 60:.1f} min and {self.tokens / self.ended * left:,.0f} tokens to go{failed}"
+        tokens = self.tokens / self.ended * left
+        return (f"about {lasting(seconds)} and {tokens:,.0f} tokens to go" if left else "none to go") + failed
 
 
 def fault_of(sample: EvalSample) -> str:
-    """Why a sample failed, in a line: of a debate the error of its document."""
+    """Why a sample failed, on one line; for a debate, the error of its document."""
     error = (document_in(sample) or {}).get("error") or {}
     said = error.get("detail") or (sample.error.message if sample.error else "")
     return " ".join(str(said).split())
 
 
 def kind_of(fault: str) -> str:
-    """What failures of one kind have in common: their first words, whatever each would have taken."""
+    """A key for failures of one kind: their first words, with amounts replaced."""
     return in_short(AMOUNT.sub("N", fault))
 
 
@@ -217,7 +221,7 @@ def in_short(fault: str) -> str:
 
 
 def record_of(log: EvalLog) -> dict[str, Any]:
-    """What came of a cell: its figures as Inspect has them, beside how many samples are missing."""
+    """The results of one run of the plan: Inspect's scores, and the number of missing samples."""
     facts, results = facts_of(log), log.results
     total = results.total_samples if results else log.eval.dataset.samples or 0
     summaries = read_eval_log_sample_summaries(log.location)
@@ -234,9 +238,9 @@ def record_of(log: EvalLog) -> dict[str, Any]:
 
 
 def outcomes_table(records: Sequence[dict[str, Any]], logs: Path) -> Table:
-    """A line for each cell."""
+    """One row per run of the plan."""
     caption = (
-        f"Missing samples failed, and are in no score; the same command tries them again. Intervals, tests, costs and "
+        f"Missing samples failed and count in no score; the same command retries them. Intervals, tests, costs and "
         f"pictures: moot eval compare {logs} --out report"
     )
     columns = ("system", "benchmark", "model", "seed", "samples", "missing", "scores")

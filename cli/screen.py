@@ -1,4 +1,4 @@
-"""Lines on the screen: who, what, and a text. Everything from models and evidence is printed as plain text."""
+"""Lines on the screen: speaker, kind and text. Texts from models and evidence are printed as plain text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 NARROW, WIDE = 10, 20
-"""Least and most columns of a speaker's name."""
+"""Minimal and maximal columns for a speaker's name."""
 STYLES = {
     "heading": "bold",
     "aside": "dim",
@@ -25,20 +25,20 @@ STYLES = {
     "outcome": "bold green",
     "failure": "bold red",
 }
-"""What tones look like."""
+"""Rich styles by tone."""
 AT_THE_EDGE = {"heading", "aside", "caution", "outcome", "failure"}
-"""Tones of lines of our own that are not indented."""
+"""Tones of moot's own lines that are not indented."""
 WRONG = {"caution", "failure", "warning"}
-"""Tones of lines of our own about what went wrong, which go to the console for errors."""
+"""Tones of moot's own lines that report problems and go to the error console."""
 
 
 class Screen:
-    """Where lines go.
+    """Prints the lines of a transcript.
 
     Args:
-        console: prints them.
-        speakers: names that lines begin with.
-        errors: prints what went wrong; by default the console too.
+        console: the console for all lines.
+        speakers: the names at the beginning of lines.
+        errors: the console for problems; by default the same.
     """
 
     def __init__(self, console: Console, speakers: Iterable[str] = (), errors: Console | None = None) -> None:
@@ -47,7 +47,7 @@ class Screen:
         self.width = max(self.width, NARROW)
 
     def show(self, lines: Iterable[Line]) -> None:
-        """What is said of a debate."""
+        """Prints lines of a transcript."""
         for line in lines:
             style = STYLES.get(line.tone, "")
             if line.who or line.what or line.tone == "more":
@@ -56,8 +56,10 @@ class Screen:
                 self.say(line.text, style, 0 if line.tone in AT_THE_EDGE else 2, wrong=line.tone in WRONG)
 
     def line(self, agent: str, what: str, text: str, style: str = "", link: str = "") -> None:
-        """One line: who, what, and a text that continues under itself; it is a link if the terminal can, else the
-        address follows it."""
+        """Prints a line: speaker, kind and text, with a hanging indent.
+
+        A link is clickable if the terminal supports it, else its address follows the text.
+        """
         head, body = f"  {agent:<{self.width}} {what:<10} ", clean(str(text))
         if link and self.console.is_terminal and self.console.color_system:
             style = f"{style} link {link}".strip()
@@ -73,9 +75,9 @@ class Screen:
         self.console.print(row)
 
     def say(self, text: str, style: str = "", indent: int = 0, *, wrong: bool = False) -> None:
-        """A line of our own; what it quotes is cleaned with it."""
+        """Prints one of moot's own lines, cleaned of control characters, because it may quote texts."""
         console = self.errors if wrong else self.console
-        if console.is_terminal:  # what is too long goes on under itself
+        if console.is_terminal:  # long lines get a hanging indent
             console.print(Padding(Text(clean(text), style=style), (0, 0, 0, indent), expand=False))
         else:
             console.print(Text(" " * indent + clean(text), style=style))

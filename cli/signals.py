@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: whatever runs when they come is not lost."""
+"""SIGTERM and Ctrl-C: stop a command without losing its results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ STOPPED_BY_KEY = 128 + signal.SIGINT
 
 
 class Stop:
-    """Within it SIGTERM and Ctrl-C stop the debate that runs, or that begins, so that its document is written.
+    """Context in which SIGTERM and Ctrl-C stop the current or next debate, so that its document is written.
 
-    A second Ctrl-C ends the process at once. What is ignored by this process stays ignored.
+    A second Ctrl-C ends the process at once. A signal that this process ignores stays ignored.
     """
 
     def __init__(self) -> None:
         self.signal = 0
-        """The one that came; 0 for none."""
+        """The received signal; 0 for none."""
         self._act: Callable[[], None] = _nothing
         self._before: dict[int, Any] = {}
 
@@ -43,11 +43,11 @@ class Stop:
 
     @property
     def exit_code(self) -> int:
-        """That of a command that was stopped: 143 after SIGTERM, else 130."""
+        """The exit code of a stopped command: 143 after SIGTERM, else 130."""
         return 128 + self.signal if self.signal else STOPPED_BY_KEY
 
     def run(self, runner: asyncio.Runner, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What a coroutine returns; it is cancelled when a signal comes, or has come."""
+        """Runs a coroutine and returns its result; a signal, even an earlier one, cancels it."""
 
         async def cancellable() -> T:
             loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -55,10 +55,10 @@ class Stop:
             with woken_by_signals(loop), self._acting(lambda: loop.call_soon_threadsafe(task.cancel)):
                 return await coroutine
 
-        return runner.run(cancellable(), context=copy_context())  # else that of the runner's first run
+        return runner.run(cancellable(), context=copy_context())  # without it, the context of the runner's first run
 
     def ask(self, person: Callable[[], T]) -> T:
-        """What somebody at the terminal says.
+        """Asks the person at the terminal and returns the reply.
 
         Raises:
             KeyboardInterrupt: a signal came.
@@ -81,17 +81,17 @@ class Stop:
         act()
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT:  # a second SIGTERM is no wish for haste: `timeout` sends two
+        if number == signal.SIGINT:  # not after SIGTERM: `timeout` always sends two
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         if not self.signal:
             self.signal = number
-            os.write(2, b"moot: stopping. Ctrl-C once more ends at once.\n")  # a stream may be in the midst of a write
+            os.write(2, b"moot: stopping. Ctrl-C once more ends at once.\n")  # a stream may be in the middle of a write
             self._act_once()
 
 
 @contextlib.contextmanager
 def woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Within it a signal wakes the loop, also one that comes just before the loop waits, or comes to another thread."""
+    """Context in which signals wake the loop, even one that arrives just before it waits or in another thread."""
     inward, outward = socket.socketpair()
     with inward, outward:
         inward.setblocking(False)
@@ -106,17 +106,17 @@ def woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 
 def end_now(code: int) -> NoReturn:
-    """Ends the process without waiting for threads that are still busy, after what is to be done at its end."""
+    """Runs exit handlers, then ends the process without waiting for busy threads."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):  # nobody reads it any more
+        with contextlib.suppress(OSError):  # its reader has gone
             stream.flush()
     os._exit(code)
 
 
 @contextlib.contextmanager
 def said_if_stopped() -> Iterator[None]:
-    """Within it SIGTERM stops a command as Ctrl-C does, but with exit code 143, and no command is stopped silently."""
+    """Context in which SIGTERM acts as Ctrl-C, with exit code 143, and each stopped command prints a message."""
     came = []
 
     def heard(number: int, frame: FrameType | None) -> None:
@@ -138,7 +138,7 @@ def said_if_stopped() -> Iterator[None]:
 
 
 def _stopped_typer(end: SystemExit) -> bool:
-    """Whether a command did not see to Ctrl-C itself: typer ends it without a word."""
+    """Whether typer ended the command after Ctrl-C, without a message."""
     return end.__context__ is not None and isinstance(end.__context__.__cause__, KeyboardInterrupt)
 
 

@@ -1,14 +1,17 @@
-"""Tables that the command line prints. They import no graph: `moot.cli.listings` was written to a file."""
+"""Tables that the command line prints. Listings of moot's own graphs come from a file, without importing the graphs."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
+from moot.core.installed import Installed
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs.registry import INSTALLED, graph_names, installed_systems
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +23,7 @@ COLUMNS = {
     "settings": ("setting", "default", "range", "meaning"),
     "eval tasks": ("benchmark", "measures", "licence", "from", "files, the first that is there"),
 }
-"""What the columns of each listing are called."""
+"""Column titles of each listing."""
 KEYS = {
     "graphs": ("name", "about"),
     "tasks": ("name", "answers", "about"),
@@ -28,11 +31,11 @@ KEYS = {
     "settings": ("name", "default", "range", "about"),
     "eval tasks": ("name", "measures", "licence", "source", "files"),
 }
-"""What they are called in JSON."""
+"""Field names of each listing in JSON."""
 
 
 def show(table: Table) -> None:
-    """Prints a table, as wide as the terminal or, where there is none, as wide as it needs."""
+    """Prints a table as wide as the terminal; without a terminal, 160 characters wide."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
@@ -40,16 +43,16 @@ def show(table: Table) -> None:
 
 
 def listed(command: str) -> list[list[str]]:
-    """The rows that a command lists, of `moot.cli.listings`; none for a command that it does not know."""
+    """The rows of a command in ``listings.jsonl``; none for a command that the file does not have."""
     lines = (files("moot.cli") / "listings.jsonl").read_text(encoding="utf-8").rstrip("\n").split("\n")
     return [cells for named, *cells in map(json.loads, lines) if named == command]
 
 
 def print_listing(command: str, *, as_json: bool) -> None:
-    """Prints what a command lists: a table, or a JSON list of objects with the table's cells by name.
+    """Prints a listing: a table, or a JSON list of objects with the cells by name.
 
     Args:
-        command: a key of `COLUMNS`; of settings also the name of the graph.
+        command: a key of `COLUMNS`; for settings followed by the name of the graph.
         as_json: whether it is JSON.
 
     Raises:
@@ -63,7 +66,7 @@ def print_listing(command: str, *, as_json: bool) -> None:
 
 
 def listing_table(command: str) -> Table:
-    """What a command lists, as a table.
+    """A listing as a table.
 
     Raises:
         UserError: as `print_listing`.
@@ -86,25 +89,52 @@ def rows_of(command: str) -> Iterable[Sequence[str]]:
         UserError: there is no graph of that name, or none is named.
     """
     if command == "graphs":
-        return DESCRIPTIONS.items()
+        systems, errors = installed_systems()
+        say(errors)
+        return [*DESCRIPTIONS.items(), *((one.name, one.description) for one in systems)]
+    if command == "eval tasks":
+        return [*(rows := listed(command)), *installed_benchmarks({name for name, *_ in rows})]
     kind, _, graph = command.partition(" ")
     if kind != "settings":
         return listed(command)
     if not graph:
-        names = ", ".join((*DESCRIPTIONS, *OTHER_GRAPHS))
+        names = ", ".join(graph_names(others=True))
         raise UserError(f"Name a system, for example: moot settings tool_mad. Known: {names}.", kind="unknown_graph")
+    INSTALLED.check(graph)
     return listed(command) or unlisted(graph)
 
 
+def installed_benchmarks(own: set[str]) -> list[tuple[str, ...]]:
+    """The benchmarks that installed packages declare; for unusable ones, a message is printed.
+
+    Args:
+        own: the names of moot's own benchmarks.
+    """
+    if not Installed("benchmark", own, "invalid_setting").declares():
+        return []
+    from moot.cli.listings import benchmark_rows
+    from moot.evals.benchmarks.catalogue import installed_benchmarks as found
+
+    benchmarks, errors = found()
+    say(errors)
+    return list(benchmark_rows(benchmarks))
+
+
+def say(errors: Iterable[UserError]) -> None:
+    """Prints which entries are not listed, and why."""
+    for error in errors:
+        print(f"moot: not listed: {error.detail}", file=sys.stderr)  # noqa: T201
+
+
 def _parsed(row: dict[str, str]) -> dict[str, Any]:
-    """A row whose default is a value; that of a prompt is the file that holds it."""
+    """A row with its default parsed from JSON; the default of a prompt stays its file name."""
     if "default" not in row or row["default"].startswith("prompts/"):
         return row
     return row | {"default": json.loads(row["default"])}
 
 
 def unlisted(graph: str) -> list[tuple[str, ...]]:
-    """The settings of a graph that is being written, and not in the file yet.
+    """The settings of a graph from an installed package, or of a graph that is not in the file yet.
 
     Raises:
         UserError: there is no graph of that name.

@@ -1,4 +1,4 @@
-"""``moot verify``: a debate as it happens, its verdict, and its result document."""
+"""``moot verify``: runs a debate, and prints it live with its verdict or as its result document."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def debate(
     out: Path | None,
     control: Control | None = None,
 ) -> int:
-    """Runs a debate; prints it as it happens, or its document alone; returns the exit code.
+    """Runs a debate; prints it live, or only its document; returns the exit code.
 
-    A control runs after a debate that is done; before it does, the debate is printed, and its document is written.
+    If the debate is done, its control runs next. The debate's document is printed and written before that.
 
-    A signal ends the process here, once the document is written: threads that are still busy would hold it up.
+    After a signal, the process ends as soon as the document is written, without waiting for busy threads.
 
     Raises:
-        UserError: the file cannot be written, or its name ends in what is none of the forms.
+        UserError: the file cannot be written, or its suffix is not known.
     """
     if out is not None:
         form_of(out)
-    history_is_on()  # refuses a value that is none
+    history_is_on()  # raises if the value is not valid
     if begins.earlier is not None and begins.earlier.entries:
         print(going_on(begins.earlier), file=sys.stderr, flush=True)  # noqa: T201
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
@@ -92,7 +92,7 @@ def debate(
 
 
 def keep_and_give(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
-    """Keeps a document among the debates, writes it to a file, and prints it, as far as that is wanted."""
+    """Stores a document in the history, and writes or prints it if asked to."""
     if fault := kept_here(document):
         print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
     give(document, as_json=as_json, out=out, form=form_of(out) if out is not None else None)
@@ -107,7 +107,7 @@ def held_debate(
     stop: Stop,
     console: Console,
 ) -> dict[str, Any]:
-    """The result document of a debate; if it waits for a person, whoever is at the terminal is asked."""
+    """Runs a debate and returns its result document; interrupts are answered at the terminal."""
     running, person, replies = Running(system.graph, begins.settings, update), Asked(), PersonReplies(begins.use)
 
     def reply(value: dict[str, Any]) -> Any:
@@ -129,7 +129,7 @@ def held_debate(
                 document = stop.run(runner, running.run(Command(resume=resume)))
     except (EOFError, KeyboardInterrupt):
         return document
-    except asyncio.CancelledError:  # before its first step was over, or between two
+    except asyncio.CancelledError:  # before the first step ended, or between two steps
         if document:
             return document
         return unfinished(blank_document(system.name, begins.settings) | {"claim": given["claim"], "messages": []})
@@ -137,7 +137,7 @@ def held_debate(
 
 
 def for_readers(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) -> dict[str, Any]:
-    """The document with its summary for readers, if its settings want one; as it was if that is interrupted."""
+    """Adds the summary for readers if the settings ask for it; unchanged if that is interrupted."""
     if not document["settings"].get("reader_summary"):
         return document
     try:
@@ -147,7 +147,7 @@ def for_readers(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) ->
 
 
 async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
-    """Says in the ledger that a debate is over, now that its document is written and shown."""
+    """Marks a debate as ended in the ledger, after its document was written and shown."""
     if use.mode in ("record", "reuse") and document["status"] != "interrupted":
         try:
             await open_ledger().end(document["id"], "done" if document["status"] == "done" else "failed")
@@ -156,21 +156,21 @@ async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
 
 
 def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
-    """What is said of a debate that was interrupted: how to go on with it."""
+    """The message for an interrupted debate, which says how to resume it."""
     beside = stopped_beside(document)
     held = document["beside"]["document"] if beside else document
     said = f"moot: interrupted after {held['usage']['calls']} calls{' of the control' * beside}."
     if out is not None:
-        said += f" What was said until then is in {out}."
+        said += f" The debate so far is in {out}."
     if use.mode == "off":
-        return f"{said} The same command begins anew."
-    return f"{said} The same command goes on with it by what is in the ledger."
+        return f"{said} The same command starts again from the beginning."
+    return f"{said} The same command resumes it from the ledger."
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
-    """0 for a verdict, 2 for the user's mistakes, 3 for the world's; 130 if it was interrupted, 143 by SIGTERM.
+    """0 for a verdict, 2 for user errors, 3 for outside failures, 130 after Ctrl-C, 143 after SIGTERM.
 
-    Of a debate with a verdict it is that of its control.
+    If the debate has a verdict, its control decides the code.
     """
     if document["status"] == "interrupted" or stopped_beside(document):
         return stop.exit_code

@@ -1,4 +1,4 @@
-"""A spinner with the time that has passed, while a debate runs at a terminal."""
+"""A spinner with the elapsed time, shown while a debate runs at a terminal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rich.console import Console
 
 @contextmanager
 def waiting(console: Console) -> Iterator[Callable[[str], None]]:
-    """Shows below what is printed that something runs, and for how long; nothing in pipes and plain terminals.
+    """Shows a spinner with the elapsed time below the output; nothing in pipes and dumb terminals.
 
-    The function that it gives shows a text beside the time.
-    The cursor stays visible: a second Ctrl-C ends the process before it could be shown again.
+    It yields a function that shows a text beside the time.
+    The cursor stays visible, because a second Ctrl-C ends the process before the cursor could be restored.
     """
     if not console.is_terminal or console.is_dumb_terminal or console.quiet:
         yield lambda said: None

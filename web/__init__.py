@@ -1,1 +1,1 @@
-"""What the server shows beside the API: a page of its own, and who may ask it anything."""
+"""The server beside the LangGraph API: the local page, and access control."""

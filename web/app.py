@@ -1,19 +1,22 @@
-"""What ``langgraph.json`` names as ``http.app``: the local page, and what stands before every route of the server.
+"""The ``http.app`` of ``langgraph.json``: the local page, and middleware before every route of the server.
 
-Aegra takes FastAPI's applications alone. Routes of FastAPI's own are not served: the server has them.
+It is a FastAPI application because Aegra accepts no other. FastAPI's own routes are off: the server has them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
+from moot.core.errors import MootError
 from moot.core.garbage import collected_seldom
+from moot.graphs.registry import installed_systems
 from moot.nodes.models.keeping import current_use
-from moot.nodes.models.session import recorded_in
+from moot.nodes.models.session import recorded_in, recording
 from moot.web.batches.running import BATCHES
 from moot.web.caller import DATABASE, check_auth
 from moot.web.cancelling import listen_on
@@ -26,33 +29,70 @@ from moot.web.metrics import Metrics, begin_server_telemetry
 from moot.web.once import Once
 from moot.web.pages import ROUTES
 from moot.web.service.quotas import Quotas
-from moot.web.service.stores import shared_stores
+from moot.web.service.stores import STARTING, shared_stores
 from moot.web.table import TABLE
 from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+@asynccontextmanager
+async def noted() -> AsyncIterator[None]:
+    """Context in which every debate of this process has a row, and its document is stored."""
+    check_auth()
+    current_use()  # raises if the mode is not valid
+    await asyncio.to_thread(begin_server_telemetry)
+    await asyncio.to_thread(installed_systems)  # imports them now, because that would delay requests
+    async with AsyncExitStack() as stack:
+        if os.environ.get(DATABASE):
+            await stack.enter_async_context(shared_stores(os.environ[DATABASE]))
+        with recorded_in(TABLE):
+            yield
+
+
+class Noting:
+    """Middleware that records debates from before the server's first run starts until its last run has ended.
+
+    Our `lifespan` is too short: servers start it after their workers, which may run at once, and end it before them.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes requests on; starts and ends recording with the server."""
+        if scope["type"] != "lifespan":
+            return await self.app(scope, receive, send)
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(noted())
+            except Exception as error:
+                said = error.detail if isinstance(error, MootError) else traceback.format_exc()
+                await receive()
+                await send({"type": "lifespan.startup.failed", "message": said})
+                raise
+            return await self.app(scope, receive, send)
 
 
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    """As long as the server runs; it may hold many debates."""
-    check_auth()
-    current_use()  # refuses a mode that is none
-    await asyncio.to_thread(begin_server_telemetry)
+    """Starts the page's background work, and ends it with the server."""
+    STARTING.end()
     async with AsyncExitStack() as stack:
-        if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # as `moot serve` starts it
+        if recording() is not TABLE:  # under a mount prefix, LangGraph's server skips middleware
+            await stack.enter_async_context(noted())
+        if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # set by `moot serve`
             from moot.web.threads import prune_daily, restore
 
             await restore()
             stack.callback(asyncio.create_task(prune_daily()).cancel)
-        if os.environ.get(DATABASE):
-            await stack.enter_async_context(shared_stores(os.environ[DATABASE]))
-        with recorded_in(TABLE), collected_seldom():
+        with collected_seldom():
             resuming = asyncio.create_task(BATCHES.resume())
             yield
             resuming.cancel()
             await BATCHES.close()
 
 
-BEFORE = (Guard, Login, Metrics, Checks, Once, Quotas, Docs, Tools)
+BEFORE = (Noting, Guard, Login, Metrics, Checks, Once, Quotas, Docs, Tools)
 app = FastAPI(
     title="moot",
     routes=[*ROUTES],

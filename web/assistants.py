@@ -15,24 +15,24 @@ from moot.graphs.presets import PRESETS, Preset
 from moot.web.login import TOKEN
 
 OURS = UUID("6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19")
-"""The name space of our assistants' ids, so that the same command finds them again."""
+"""The UUID namespace of our assistants' ids, so that a second run finds the same assistants."""
 
 
 def create_assistants(url: str) -> dict[str, str]:
-    """Creates an assistant for every preset that sets no task, or brings it up to date.
+    """Creates or updates an assistant for every preset that sets no task.
 
     Returns:
-        By name, what became of it: created, updated, unchanged.
+        By name: created, updated or unchanged.
 
     Raises:
-        WorldError: no server answers there, or it refuses.
+        WorldError: no server answers at this address, or it refuses.
     """
     wanted = {name: preset for name, preset in PRESETS.items() if preset.task is None}
     try:
         token = os.environ.get(TOKEN, "").strip()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         with httpx.Client(base_url=url) as first, get_sync_client(url=url, api_key=None, headers=headers) as client:
-            first.get("/ok")  # whether there is a server is known at once: the client would try for long
+            first.get("/ok")  # fails at once if there is no server; the client would retry for long
             return {name: create(client, name, preset) for name, preset in wanted.items()}
     except (httpx.HTTPError, httpx.InvalidURL, LangGraphError) as error:
         raise WorldError(
@@ -41,7 +41,7 @@ def create_assistants(url: str) -> dict[str, str]:
 
 
 def create(client: SyncLangGraphClient, name: str, preset: Preset) -> str:
-    """Creates one assistant, or brings it up to date."""
+    """Creates or updates one assistant."""
     named = str(uuid5(OURS, name))
     wanted: dict[str, Any] = {"context": preset.settings, "name": name, "description": preset.about}
     known = client.assistants.search(metadata={"preset": name})

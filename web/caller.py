@@ -1,8 +1,9 @@
-"""What the server asks itself for somebody, as whoever it is: they find only what they may see. What they sent."""
+"""The caller of a request: a client that acts with the caller's rights, user checks, and the request's body."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from contextvars import ContextVar
@@ -10,25 +11,27 @@ from typing import Any
 
 import httpx
 from langgraph_sdk.client import LangGraphClient
-from moot.core.errors import UserError
+from moot.core.errors import MootError, UserError
 from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Scope
 
+log = logging.getLogger(__name__)
+
 USERS, DATABASE = "MOOT_USERS", "MOOT_DATABASE"
 EVERYBODY = "everybody"
-"""Who asks a server that names no users."""
+"""The user of a server without users."""
 asking: ContextVar[str | None] = ContextVar("asking", default=None)
-"""The user who asks, by name, if `MOOT_USERS` names users: nobody sees another's debates."""
+"""The name of the current user, if `MOOT_USERS` names users; users cannot see each other's debates."""
 OF_THE_BODY = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")
 
 
 def caller_client(scope: Scope) -> LangGraphClient:
-    """A client of this server, in this process, that says of itself what a request says: its token, its cookies.
+    """A client of this server in this process that sends a request's own headers, such as token and cookies.
 
-    LangGraph's own (`get_client` without an address) is let in as nobody in particular, past the hook that a server's
-    `Auth` object is: it finds everybody's threads.
+    LangGraph's own client (`get_client` without an address) bypasses a server's `Auth` object, and so sees the threads
+    of all users.
     """
     headers = {name: value for name, value in Headers(scope=scope).items() if name not in OF_THE_BODY}
     transport = httpx.ASGITransport(scope["app"], raise_app_exceptions=False)
@@ -36,7 +39,7 @@ def caller_client(scope: Scope) -> LangGraphClient:
 
 
 def has_users() -> bool:
-    """Whether each user sees their own threads alone: there are users, or the server has an `Auth` object."""
+    """Whether users see only their own threads: there are users, or the server has an `Auth` object."""
     return bool(os.environ.get(USERS)) or has_auth()
 
 
@@ -50,37 +53,46 @@ def _config() -> Any:
 
 
 def check_auth() -> None:
-    """Makes sure that a server whose `Auth` object says who may ask it says so of the page, too.
+    """Checks that a server's `Auth` object also protects the page's routes.
 
     Raises:
-        UserError: the page's routes are open to everybody; or users are named, whom LangGraph's server does not know.
+        UserError: the page's routes are open to everyone, or `MOOT_USERS` is set, which LangGraph's server does not
+            support.
     """
     if _config() and os.environ.get(USERS):
         raise UserError(
-            f"{USERS} names users, whom this server cannot keep apart: start it with `moot service`.",
+            f"{USERS} is set, but this server cannot separate users: start it with `moot service`.",
             kind="invalid_environment",
         )
     if not has_auth() or (_config().HTTP_CONFIG or {}).get("enable_custom_route_auth"):
         return
     raise UserError(
-        "langgraph.json names an Auth object, which LangGraph asks only about its own routes: everybody could read the "
-        'debates that the page keeps. Set "http": {"app": "moot.web.app:app", "enable_custom_route_auth": true}.',
+        "langgraph.json names an Auth object, which LangGraph applies only to its own routes: everyone could read the "
+        'debates on the page. Set "http": {"app": "moot.web.app:app", "enable_custom_route_auth": true}.',
         kind="invalid_environment",
     )
 
 
+def in_public(error: MootError) -> str:
+    """The text of an error for callers; it does not reveal the database's address."""
+    if error.kind != "queue":
+        return error.detail
+    log.error("%s", error.detail)
+    return "The server's database is away. Try again in a minute."
+
+
 def json_in(content: bytes) -> Any:
-    """What a request's body holds.
+    """Parses a request's body as JSON.
 
     Raises:
-        UserError: it is no JSON.
+        UserError: it is not valid JSON.
     """
     try:
-        value = from_json(content, allow_inf_nan=False)  # takes no half characters either: no answer could repeat them
-        json.dumps(value, allow_nan=False)  # 1e999
+        value = from_json(content, allow_inf_nan=False)  # refuses lone surrogates, too, which no response could contain
+        json.dumps(value, allow_nan=False)  # refuses 1e999
         return value
     except ValueError as error:
-        raise UserError(f"This is no valid JSON ({str(error)[:200]}).", kind="bad_request") from error
+        raise UserError(f"This is not valid JSON ({str(error)[:200]}).", kind="bad_request") from error
 
 
 async def body_of(request: Request, most: int) -> bytes:

@@ -1,7 +1,7 @@
-"""Cancelled debates stop, however long they have gone on.
+"""Makes cancellation work for debates of any length.
 
-The development server listens for four minutes whether a run is cancelled, and from then on hears nothing: the run is
-called interrupted, and goes on. A debate of local models takes longer.
+The development server checks for cancellation of a run only for four minutes. After that, a cancelled run is marked as
+interrupted but continues. Debates with local models take longer.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ RUNTIME = f"{PACKAGE}.ops"
 
 
 def listen_on() -> None:
-    """Makes the development server, where this process is one, listen until a run is over.
+    """Makes the development server, if this process is one, check for cancellation until a run is over.
 
     Raises:
-        UserError: the server's release does not have the function of its own that this wraps.
+        UserError: the server's release does not have the internal function that this wraps.
     """
     if PACKAGE not in sys.modules:
         return
@@ -32,7 +32,7 @@ def listen_on() -> None:
     if heard is None:
         raise UserError(
             f"This release of langgraph-runtime-inmem has no {RUNTIME}.listen_for_cancellation, without which a "
-            "debate that runs for more than four minutes cannot be stopped. Install the releases that moot was tried "
+            "debate that runs for more than four minutes cannot be stopped. Install the releases that moot was tested "
             "with: pip install 'moot[server]'.",
             kind="missing_package",
         )

@@ -1,6 +1,6 @@
-"""What a request asks of a graph is checked before it is taken.
+"""Checks requests for runs and assistants before the server accepts them.
 
-The server itself drops settings whose names it does not know, and answers 200 where a value is out of its range.
+The server itself drops unknown settings, and answers 200 if a value is out of its range.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import UserError
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
+from moot.graphs import load_graph
+from moot.graphs.registry import graph_names
 from moot.nodes.runtime.settings import checked_settings
 from moot.retrievers.listed import ENDPOINTS, check_model, check_source
 from moot.web.caller import caller_client
@@ -23,32 +24,32 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 WITHOUT_THREAD = ("/runs", "/runs/wait", "/runs/stream", "/runs/batch")
-"""Where runs begin that have nothing to go on from."""
+"""Routes that start a run without a thread."""
 
 
 EMPTY: dict[str, Any] = {"values": {}, "next": [], "tasks": []}
-"""The state of a thread that nothing has been asked on."""
+"""The state of a thread without a run."""
 ON_THREAD = re.compile(r"^/threads/([^/]+)/(?:runs|commands)\b")
-"""Where runs go on with what a thread holds."""
+"""Routes that run on a thread."""
 ASKING = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|commands)\b")
-"""Where graphs are asked, and assistants made."""
+"""Routes that run graphs or create assistants."""
 LOADED = ("embedder", "reranker", "cross_encoder", "source_summaries")
 """Settings that may name a model of this machine."""
 READ = ("sources", "fallback", "retriever")
-"""Settings that may name an object of a module."""
+"""Settings that may name a Python object."""
 
 
 async def check(body: Any, path: str, client: LangGraphClient) -> None:
-    """Checks what a request's body asks for: one run or several, a schedule, an assistant, a tool.
+    """Checks a request's body: one run or several, a schedule, an assistant, or a tool call.
 
     Args:
-        body: what was sent.
-        path: where it was sent to.
-        client: asks the server as whoever sent it.
+        body: the request's body.
+        path: the request's path.
+        client: sends requests as the caller.
 
     Raises:
-        UserError: an unknown setting, a value out of its range, a model or module of this machine that it does not
-            list, an input that is no object, nothing to go on with.
+        UserError: an unknown setting, a value out of its range, a local model or module that the administrator did not
+            list, an input that is not an object, or a thread with nothing to continue.
     """
     for one in body if isinstance(body, list) else [body]:
         asked = one.get("params", one) if isinstance(one, dict) else None
@@ -61,10 +62,10 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
 
 
 def check_input(asked: Mapping[str, Any], path: str) -> None:
-    """Refuses the input of a run where it is no object; on a thread, a run without input goes on with what there is.
+    """Refuses the input of a run if it is not an object. On a thread, a run without input continues from the state.
 
     Raises:
-        UserError: it is none.
+        UserError: it is not an object.
     """
     given = asked.get("input")
     begins = path in WITHOUT_THREAD and not asked.get("command")
@@ -73,10 +74,10 @@ def check_input(asked: Mapping[str, Any], path: str) -> None:
 
 
 async def check_thread(asked: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
-    """Refuses a run without input that has nothing to go on with: an empty thread, a reply that nobody waits for.
+    """Refuses a run without input that has nothing to continue: an empty thread, or a reply without an interrupt.
 
     Raises:
-        UserError: it is one.
+        UserError: there is nothing to continue.
     """
     command, found = asked.get("command"), ON_THREAD.match(path)
     reply = command.get("resume") if isinstance(command, dict) else None
@@ -89,17 +90,17 @@ async def check_thread(asked: Mapping[str, Any], path: str, client: LangGraphCli
         return
     waits = [wait["id"] for task in state["tasks"] for wait in task["interrupts"]]
     if reply is not None and not state["next"]:
-        raise UserError("Nobody waits for a reply on this thread.", kind="invalid_reply")
+        raise UserError("No debate waits for a reply on this thread.", kind="invalid_reply")
     if not state["next"] and not state["values"]:
         raise UserError('The thread is empty: a run begins with an input, {"claim": "..."}.', kind="invalid_claim")
     if reply is not None and len(waits) > 1 and not (isinstance(reply, dict) and reply and set(reply) <= set(waits)):
         shape = ", ".join(f'"{wait}": REPLY' for wait in waits)
-        detail = f'Several replies are waited for: {{"resume": {{{shape}}}}}, or some of them.'
+        detail = f'Several interrupts wait for replies: send {{"resume": {{{shape}}}}}, or some of them.'
         raise UserError(detail, kind="invalid_reply")
 
 
 async def state_of(thread: str, asked: Mapping[str, Any], client: LangGraphClient) -> Mapping[str, Any] | None:
-    """What a run goes on with; None where that is not known yet, or where the server will say that there is nothing."""
+    """The state that a run continues from; None if it is not known yet, or if the server itself will refuse the run."""
     try:
         busy = (await client.threads.get(thread))["status"] == "busy"
         return None if busy else dict(await client.threads.get_state(thread))
@@ -108,7 +109,7 @@ async def state_of(thread: str, asked: Mapping[str, Any], client: LangGraphClien
 
 
 async def check_settings(asked: Mapping[str, Any], path: str, client: LangGraphClient) -> None:
-    """Checks the settings of a run, a schedule or an assistant, over those of the assistant that is asked.
+    """Checks the settings of a run, a schedule or an assistant; they override the settings of the called assistant.
 
     Raises:
         UserError: an unknown setting, a value out of its range.
@@ -119,19 +120,19 @@ async def check_settings(asked: Mapping[str, Any], path: str, client: LangGraphC
     if not given or not isinstance(named, str):
         return
     graph, own = await assistant(named, client)
-    if graph not in DESCRIPTIONS and graph not in OTHER_GRAPHS:
-        return  # the server says so itself
+    if graph not in graph_names(others=True):
+        return  # the server refuses it itself
     kind = load_graph(graph, others=True).settings
     for values, ours in given:
         known = values if ours else {key: value for key, value in values.items() if key in kind.model_fields}
-        checked_settings(kind, {**own, **known})
+        checked_settings(kind, {**own, **known}, graph)
 
 
 def check_listed(values: Any) -> None:
-    """Refuses settings that have this machine load what it does not list.
+    """Refuses settings that would load a local model or module which the administrator did not list.
 
     Raises:
-        UserError: they do.
+        UserError: they would.
     """
     if isinstance(values, list):
         for value in values:
@@ -147,16 +148,16 @@ def check_listed(values: Any) -> None:
 
 
 def loads_nothing(setting: str, value: str) -> bool:
-    """Whether a setting that may name a model of this machine names none."""
+    """Whether the value of a setting in `LOADED` names no local model."""
     if setting == "embedder":
         return value.startswith(ENDPOINTS)
     return setting == "source_summaries" and value in ("model", "none")
 
 
 def settings_in(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], bool]]:
-    """The settings that are named, and whether nothing else stands among them.
+    """The mappings with settings in a request, each with whether it contains nothing but settings.
 
-    In ``config.configurable``, the older place, there are values of the server, too.
+    ``config.configurable``, the older place, also contains values of the server.
     """
     config = asked.get("config")
     older = config.get("configurable") if isinstance(config, dict) else None
@@ -166,8 +167,8 @@ def settings_in(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], b
 
 
 async def assistant(named: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
-    """An assistant's graph and its own settings, by its id; a graph's name stands for the graph with none."""
-    if named in DESCRIPTIONS or named in OTHER_GRAPHS:
+    """An assistant's graph and settings, by its id; a graph's name means the graph without settings."""
+    if named in graph_names(others=True):
         return named, {}
     try:
         found: dict[str, Any] = dict(await client.assistants.get(named))
@@ -177,7 +178,7 @@ async def assistant(named: str, client: LangGraphClient) -> tuple[str, dict[str,
 
 
 class Checks:
-    """Middleware that answers what a graph does not take with 422 and a sentence."""
+    """Middleware that refuses invalid inputs and settings with 422 and a sentence."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -194,12 +195,12 @@ class Checks:
         except UserError as error:
             return await JSONResponse({"detail": error.detail, "kind": error.kind}, 422)(scope, receive, send)
         except (ValueError, RecursionError):
-            pass  # no JSON; the server says so itself
+            pass  # not JSON; the server refuses it itself
         return await self.app(scope, replay(content, receive), send)
 
 
 def replay(content: bytes, receive: Receive) -> Receive:
-    """A request's body, given once more."""
+    """A `receive` that returns a body that was read already."""
     left = [content]
 
     async def again() -> Message:

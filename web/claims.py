@@ -1,6 +1,6 @@
-"""Claims out of a text, as the page asks for them: files and addresses as texts, and tables of claims.
+"""Routes of the page for claims of a text: reading files and addresses, and tables of claims.
 
-The claims themselves are found by the graph `find_claims`, over the LangGraph API.
+The page calls the graph `find_claims` itself, through the LangGraph API.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ LARGEST_TABLE = 8 * 2**20
 """Bytes of a table of claims."""
 MOST_ROWS = 5000
 _reading = asyncio.Semaphore(2)
-"""Documents that are read at once: each by a process."""
+"""Documents read at the same time, each in a process."""
 
 
 async def text_read(request: Request) -> Any:
     """The input of the graph `find_claims`, from the address ``url``, or from the request's body, a file ``name``."""
     url, name = (request.query_params.get(key, "").strip() for key in ("url", "name"))
     if url and not is_url(url):
-        raise UserError(f"{url[:200]} is no address that begins with http:// or https://.", kind="bad_request")
+        raise UserError(f"{url[:200]} is not an address that begins with http:// or https://.", kind="bad_request")
     content = b"" if url else await body_of(request, LARGEST_FILE)
     async with _reading:
         return await run_in_threadpool(read_article, url) if url else await run_in_threadpool(_in_file, name, content)
@@ -64,7 +64,7 @@ def _in_file(name: str, content: bytes) -> ClaimsInput:
 
 
 async def as_csv(request: Request) -> Response:
-    """Claims that a person edited as the CSV that ``moot batch`` reads; the body has ``claims`` and ``source``."""
+    """Edited claims as CSV for ``moot batch``; the body has ``claims`` and ``source``."""
     asked = json_in(await body_of(request, LARGEST_TABLE))
     claims = asked.get("claims") if isinstance(asked, dict) else None
     if not isinstance(claims, list) or not all(isinstance(one, dict) and _has_words(one) for one in claims):
@@ -72,7 +72,9 @@ async def as_csv(request: Request) -> Response:
     try:
         table = claims_csv(claims, str(asked.get("url") or asked.get("source") or "text"))
     except (KeyError, TypeError) as error:
-        raise UserError("A claim has a field of another form than the graph gives it.", kind="bad_request") from error
+        raise UserError(
+            "A claim has a field whose type differs from the graph's output.", kind="bad_request"
+        ) from error
     head = {"Content-Disposition": 'attachment; filename="claims.csv"'}
     return Response(table, media_type="text/csv", headers=head)
 
@@ -82,7 +84,7 @@ def _has_words(claim: Any) -> bool:
 
 
 async def rows_of_file(request: Request) -> Any:
-    """The rows of a file of claims as ``moot batch`` reads them; the body is the file, ``name`` what it is called."""
+    """The rows of a file of claims, read as ``moot batch`` does; the body is the file, ``name`` its name."""
     content = await body_of(request, LARGEST_TABLE)
     return await run_in_threadpool(_rows, PurePath(request.query_params.get("name", "")).name, content)
 

@@ -1,6 +1,6 @@
-"""Past debates: result documents under ``$MOOT_HOME/debates``, one file each, which need no server to be read again.
+"""Past debates: result documents under ``$MOOT_HOME/debates``, one file each, readable without a server.
 
-A server with ``MOOT_DATABASE`` keeps them there instead (`kept_in`).
+A server with ``MOOT_DATABASE`` stores them in that database instead (`kept_in`).
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")
-"""A debate's id: when it began (UTC), and what nobody can guess."""
+"""A document's id: the debate's start time (UTC) and a random part."""
 HEX = re.compile(r"[0-9a-f]{32}")
-"""A debate's own id, as its document and the table have it."""
+"""A debate's id, as in its document and in the table."""
 LARGEST = 32 * 2**20
-"""Bytes of a document that is taken."""
+"""Most bytes of an imported document."""
 A_PAGE = 20
-"""Debates that are listed at a time."""
+"""Debates on one page of the list."""
 MOMENT = "%Y%m%dT%H%M%S"
 LISTED = ("claim", "graph", "status", "answer", "started_at")
 
 
 def debates_folder() -> Path:
-    """Where debates are kept: beside the corpora."""
+    """The folder of debates, beside the corpora."""
     return corpora_folder().parent / "debates"
 
 
 def imported(content: bytes) -> Document:
-    """A result document from outside, such as ``moot verify --out`` writes.
+    """Parses and checks a result document from outside, for example from ``moot verify --out``.
 
     Raises:
-        UserError: it is too large, no JSON, or no result document; its graph or settings are none of this version's;
-            or a quote that it calls verified does not stand in its evidence.
+        UserError: it is too large, not JSON, or not a result document; this version does not know its graph or
+            settings; or a quote marked as verified is not in its evidence.
     """
     document = parsed(content)
     settings_of(document)
@@ -63,25 +63,25 @@ def imported(content: bytes) -> Document:
 
 
 def parsed(content: bytes) -> Document:
-    """JSON that holds a result document.
+    """Parses JSON as a result document.
 
     Raises:
-        UserError: it does not, or is too large.
+        UserError: it is not a result document, or is too large.
     """
     if len(content) > LARGEST:
         raise unfit(f"it has more than {LARGEST // 2**20} MiB")
     try:
         value = json.loads(content)
-    except (ValueError, RecursionError) as error:  # also what is no UTF-8
-        raise unfit(f"it is no valid JSON ({str(error)[:200]})") from error
+    except (ValueError, RecursionError) as error:  # also if it is not UTF-8
+        raise unfit(f"it is not valid JSON ({str(error)[:200]})") from error
     return checked_document(value)
 
 
 def checked_document(value: Any) -> Document:
-    """A value that is found to be a result document, of this version's form; what none has is left out.
+    """Checks that a value is a result document, and upgrades it to this version; unknown fields are dropped.
 
     Raises:
-        UserError: it is none.
+        UserError: it is not a result document.
     """
     try:
         document: Document = _shape().validate_python(upgraded(value), strict=True)
@@ -107,20 +107,20 @@ def _check_quotes(document: Document) -> None:
         for citation in turn.get("citations") or []:
             place = (citation["start"], citation["end"])
             if citation["verified"] and find_quote(citation["quote"], texts.get(citation["evidence_id"], "")) != place:
-                raise unfit(f"it calls a quote verified that does not stand in {citation['evidence_id'][:40]!r}")
+                raise unfit(f"a quote marked as verified is not in {citation['evidence_id'][:40]!r}")
     if summary := document.get("reader_summary"):
         known = checked_quotes(document)
         named = [quote for sentence in summary["sentences"] for quote in sentence["citations"]]
         named += [{key: stance[key] for key in CheckedQuote.__annotations__} for stance in summary["stances"]]
         if any(quote not in known for quote in named):
-            raise unfit("its summary rests on a quote that was not checked")
+            raise unfit("its summary cites a quote that was not checked")
 
 
 def began(document: Document) -> datetime:
     """When a debate began, in UTC.
 
     Raises:
-        ValueError: the document does not say it as a moment in ISO form.
+        ValueError: the document's start time is not in ISO format.
     """
     return datetime.fromisoformat(document["started_at"]).astimezone(UTC)
 
@@ -130,7 +130,7 @@ _elsewhere: list[Documents] = []
 
 @contextmanager
 def kept_in(documents: Documents) -> Iterator[None]:
-    """Within it this process keeps documents there, not in the folder."""
+    """Context in which this process stores documents in a database, not in the folder."""
     _elsewhere.append(documents)
     try:
         yield
@@ -139,7 +139,7 @@ def kept_in(documents: Documents) -> Iterator[None]:
 
 
 def no_such() -> UserError:
-    """The error for a debate that is not kept."""
+    """The error for a debate that does not exist."""
     return UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
 
 
@@ -147,7 +147,7 @@ def no_such() -> UserError:
 
 
 def save(document: Document) -> str:
-    """Keeps a document from outside and returns its id; that of its first copy where it is kept already.
+    """Stores a document from outside and returns its id; if it is stored already, the id of the first copy.
 
     Raises:
         UserError: the folder cannot be written.
@@ -164,14 +164,14 @@ def save(document: Document) -> str:
 
 
 def write(document: Document, run: str | None = None) -> str:
-    """Keeps the document of a debate of this server, in place of what there was of it before it was over.
+    """Stores the document of a debate of this server, and replaces earlier unfinished documents of the debate.
 
     Args:
         document: the document.
-        run: the server's run that wrote it. In a database, the same run replaces what it wrote itself.
+        run: the server's run that wrote it. In a database, a run replaces its own document.
 
     Returns:
-        The path of its file, in a database its id.
+        The path of its file; in a database, its id.
 
     Raises:
         UserError: it cannot be written.
@@ -189,8 +189,19 @@ def write(document: Document, run: str | None = None) -> str:
     return str(path)
 
 
+def spend(id: str, calls: list[Any]) -> None:
+    """Records the caller's cost of something without a document, if this server has quotas.
+
+    Args:
+        id: the id to record the cost under.
+        calls: the calls, as in a document.
+    """
+    if _elsewhere:
+        _elsewhere[-1].spend(id, calls)
+
+
 def replace(id: str, document: Document) -> None:
-    """Writes a document that has got more in place of its file.
+    """Replaces a document with an extended version.
 
     Raises:
         UserError: there is none, or it cannot be written.
@@ -204,18 +215,18 @@ def replace(id: str, document: Document) -> None:
 
 
 def files_of(debate: str) -> list[Path]:
-    """The documents of a debate by its own id, as this server wrote them."""
+    """The files of a debate's documents that this server wrote, by the debate's id."""
     return [path for path in debates_folder().glob(f"*-{debate}.json") if ID.fullmatch(path.stem)]
 
 
 def of_debate(debate: str) -> list[str]:
-    """The ids of the documents of a debate by its own id, as this server wrote them."""
+    """The ids of a debate's documents that this server wrote, by the debate's id."""
     return _elsewhere[-1].of_debate(debate) if _elsewhere else [path.stem for path in files_of(debate)]
 
 
 @contextmanager
 def keeping() -> Iterator[Path]:
-    """The folder, which is made if it is not there.
+    """Context with the folder, which is created if missing.
 
     Raises:
         UserError: it cannot be written.
@@ -234,22 +245,22 @@ def _put(folder: Path, id: str, text: str) -> str:
 
 
 def written_out(document: Document) -> str:
-    """A document as its file holds it."""
+    """A document as the text of its file."""
     return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def moment_of(document: Document) -> str:
-    """When a debate began, as its id begins."""
+    """A debate's start time in the form of an id's first part."""
     return f"{began(document):{MOMENT}}"
 
 
 def moment_at(started: float) -> str:
-    """A moment in seconds since 1970, as an id begins."""
+    """A time in seconds since 1970, in the form of an id's first part."""
     return f"{datetime.fromtimestamp(started, UTC):{MOMENT}}"
 
 
 def kept_here(document: Document) -> str:
-    """Keeps a debate in the history of this machine, unless ``MOOT_HISTORY`` is ``off``; why it is not kept, if so.
+    """Stores a debate in this machine's history unless ``MOOT_HISTORY`` is ``off``; returns the error text if it fails.
 
     Raises:
         UserError: ``MOOT_HISTORY`` is neither ``on`` nor ``off``.
@@ -264,7 +275,7 @@ def kept_here(document: Document) -> str:
 
 
 def history_is_on() -> bool:
-    """Whether debates of this machine are kept: ``MOOT_HISTORY`` is not ``off``.
+    """Whether debates of this machine are stored: ``MOOT_HISTORY`` is not ``off``.
 
     Raises:
         UserError: it is neither ``on`` nor ``off``.
@@ -295,7 +306,7 @@ def path_of(id: str) -> Path:
 
 
 def content_of(id: str) -> bytes:
-    """A debate's document, as its file holds it.
+    """A debate's document as bytes.
 
     Raises:
         UserError: there is none.
@@ -304,7 +315,7 @@ def content_of(id: str) -> bytes:
 
 
 def is_kept(id: str) -> bool:
-    """Whether there is a document of this id."""
+    """Whether there is a document with this id."""
     try:
         content_of(id) if _elsewhere else path_of(id)
     except UserError:
@@ -341,7 +352,7 @@ def stems() -> list[str]:
 
 
 def entry(id: str) -> dict[str, Any]:
-    """What a list says of a document, with its answer as a chip; of a damaged one ``fault`` says so."""
+    """A document's entry in the list, with its answer as a chip; ``fault`` if the document is damaged."""
     if _elsewhere:
         return _elsewhere[-1].entry(id)
     path = path_of(id)

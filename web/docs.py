@@ -1,6 +1,6 @@
-"""``/docs``: the server's routes as a page that loads nothing from elsewhere.
+"""``/docs``: the server's routes as a page that loads nothing from other servers.
 
-LangGraph's own page there loads a program from another website, which could ask this server whatever it likes.
+LangGraph's own page loads a script from another website, which could send any request to this server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moot.core.lazy import imported
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 PLACE = "/moot/docs"
-"""Where the page is; the server's own routes come before ours at ``/docs``."""
+"""The page's path; at ``/docs`` the server's own routes come first."""
 PAGE = Template(files("moot.web").joinpath("templates/docs.html").read_text(encoding="utf-8"))
 METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -30,22 +30,22 @@ class Docs:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, to our page if it asks for LangGraph's."""
+        """Passes a request on; one for LangGraph's page goes to ours."""
         if scope["type"] == "http" and scope["path"] == "/docs":
             scope = {**scope, "path": PLACE, "raw_path": PLACE.encode()}
         await self.app(scope, receive, send)
 
 
 async def docs_page(app: Any) -> str:
-    """The page, from what the server says of itself.
+    """The page, from the server's OpenAPI document.
 
     Args:
-        app: our application; on Aegra it has all routes.
+        app: our application, which has all routes on Aegra.
     """
     if "langgraph_api" not in sys.modules:
         return PAGE.substitute(main="\n".join(listing(app.openapi())))
     spec: Any = await get_client(url=None, api_key=None).http.get("/openapi.json")
-    # A server that has an app beside its API loses there what it says of its own routes.
+    # With an app beside its API, the server's document misses the descriptions of its own routes.
     own = imported("langgraph_api.validation").openapi["paths"]
     for path, known in spec["paths"].items():
         known |= {method: about or own.get(path, {}).get(method, {}) for method, about in known.items()}
@@ -70,7 +70,7 @@ def listing(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def route(path: str, method: str, known: Mapping[str, Any]) -> str:
-    """One route: what it does, what it takes, what it answers."""
+    """One route: its description, parameters and responses."""
     about = f"<p>{escape(known.get('description') or '')}</p>"
     parts = {name: known[name] for name in ("parameters", "requestBody", "responses") if known.get(name)}
     title = f"<code>{method.upper()} {escape(path)}</code> {escape(known.get('summary') or '')}"
@@ -78,10 +78,10 @@ def route(path: str, method: str, known: Mapping[str, Any]) -> str:
 
 
 def folded(title: str, content: str) -> str:
-    """What is shown when its title is asked for."""
+    """Content that is folded under its title."""
     return f"<details><summary>{title}</summary>{content}</details>"
 
 
 def code(value: Any) -> str:
-    """JSON for reading."""
+    """JSON, indented for reading."""
     return f"<pre>{escape(json.dumps(value, indent=2, ensure_ascii=False))}</pre>"

@@ -1,7 +1,7 @@
-"""Who may ask the server anything: programs, and pages that it served itself. Other websites may not.
+"""Restricts requests to programs and the server's own pages; other websites are refused.
 
-A browser lets any website send requests to a server on its user's machine; the development server would answer them
-all, with the user's keys behind it.
+A browser lets any website send requests to a server on the user's machine. The development server would answer them
+all, using the user's keys.
 """
 
 from __future__ import annotations
@@ -20,46 +20,46 @@ log = logging.getLogger(__name__)
 
 HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d+)?", re.IGNORECASE)
 PRIVATE = b"access-control-request-private-network"
-"""What browsers ask of this machine for a public website. LangGraph's server allows it, Starlette beneath does not."""
+"""Header with which browsers ask for access from public websites. LangGraph's server would allow it."""
 UNSERVED = re.compile(r"/(?:deploy|internal)(?:/|$)")
-"""Tools of the development server: they start programs, delete all threads, and read any without asking who it is."""
+"""Tools of the development server that start programs, or delete or read any thread without authentication."""
 PAGES = ("/moot", "/docs")
-"""What a link on another website may lead to."""
+"""Paths that links on other websites may open."""
 
 
 def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], origins: Collection[str]) -> str:
-    """Why a request is refused, in a sentence; an empty text where it is not.
+    """Why a request is refused, in a sentence; empty if it is allowed.
 
     Args:
-        headers: the request's.
-        method: the request's.
-        path: what it asks for.
-        hosts: names of this machine, beside its loopback ones, in lower case.
-        origins: other websites that may ask, e.g. ``https://smith.langchain.com``, in lower case.
+        headers: the request's headers.
+        method: its method.
+        path: its path.
+        hosts: names of this machine besides loopback names, in lower case.
+        origins: other allowed websites, e.g. ``https://smith.langchain.com``, in lower case.
     """
     host = ", ".join(headers.getlist("host")).lower()
     if not (is_known(host, hosts) or is_health(path, method)):
         name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
-        return f"This server is not known as {name!r}: name it in MOOT_ALLOWED_HOSTS if it is meant to be."
+        return f"This server is not known as {name!r}: add that name to MOOT_ALLOWED_HOSTS to allow it."
     for origin in map(str.lower, headers.getlist("origin")):
         if origin not in (f"http://{host}", f"https://{host}", *origins):
-            return f"This server answers no other website: name {origin} in MOOT_ALLOWED_ORIGINS if it is to."
+            return f"This server answers no other website: add {origin} to MOOT_ALLOWED_ORIGINS to allow it."
     site = headers.get("sec-fetch-site", "none").lower()
     if "origin" in headers or site in ("none", "same-origin"):
         return ""
     followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     if followed and method == "GET" and path.startswith(PAGES):
         return ""
-    return "This server answers no other website: name it in MOOT_ALLOWED_ORIGINS if it is to."
+    return "This server answers no other website: add it to MOOT_ALLOWED_ORIGINS to allow it."
 
 
 def is_health(path: str, method: str) -> bool:
-    """Whether somebody only asks if the server runs: a load balancer calls it by whatever name or address it knows."""
+    """Whether this is a health check: load balancers may use any name or address for the server."""
     return path in ("/ok", "/ready", "/live") and method in ("GET", "HEAD")
 
 
 def is_known(host: str, hosts: Collection[str]) -> bool:
-    """Whether a Host header names this machine: by a loopback name, else by one of those that are allowed."""
+    """Whether a Host header has a loopback name or an allowed name of this machine."""
     found = HOST.fullmatch(host)
     if found is None:
         return False
@@ -73,12 +73,12 @@ def is_known(host: str, hosts: Collection[str]) -> bool:
 
 
 def listed(variable: str) -> frozenset[str]:
-    """The names in an environment variable, between commas, in lower case."""
+    """The comma-separated names in an environment variable, in lower case."""
     return frozenset(n for name in os.environ.get(variable, "").split(",") if (n := name.strip().rstrip("/").lower()))
 
 
 def is_own(scope: Scope) -> bool:
-    """Whether the server asks itself, in this process; no request from outside can say so."""
+    """Whether the server sent the request to itself in this process; outside requests cannot set this."""
     return bool(scope.get("root_path") == "/noauth")
 
 
@@ -90,7 +90,7 @@ async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class Guard:
-    """Middleware that refuses what other websites ask, with 403 and a sentence; it stands before every route."""
+    """Middleware that refuses other websites' requests with 403 and a sentence; it runs before every route."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -108,7 +108,7 @@ class Guard:
         if not fault:
             scope["headers"] = [(name, value) for name, value in scope["headers"] if name != PRIVATE]
             return await self.app(scope, receive, send)
-        log.warning("%s %r was refused: %r", method, scope["path"], fault)  # a browser shows a website none of it
+        log.warning("%s %r was refused: %r", method, scope["path"], fault)  # the website does not see the answer
         if scope["type"] == "websocket":
             return await send({"type": "websocket.close", "code": 1008, "reason": fault})
         return await JSONResponse({"detail": fault}, 403)(scope, receive, send)

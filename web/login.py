@@ -1,7 +1,7 @@
-"""Who may ask a server that has a token: programs that send it, and browsers that have logged in with it.
+"""Access to a server with a token: for programs that send the token, and browsers that have logged in with it.
 
-``/metrics`` may have a token of its own, with which nothing else can be asked. It tells of all users' debates, so a
-server whose ``Auth`` object tells users apart answers there to that token alone.
+``/metrics`` may have a separate token that is valid for nothing else. It covers the debates of all users, so a
+server whose ``Auth`` object distinguishes users accepts only that token there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 TOKEN = "MOOT_TOKEN"
 METRICS_TOKEN = "MOOT_METRICS_TOKEN"
 FEWEST = 16
-"""Characters of the shortest token."""
+"""Least characters of a token."""
 COOKIE = "moot_session"
 LASTS = 7 * 24 * 3600
 """Seconds until a browser has to log in again."""
@@ -38,11 +38,11 @@ SESSIONS = 1000
 """Browsers that are logged in at the same time; the oldest are logged out."""
 LOG_IN, LOG_OUT = "/moot/login", "/moot/logout"
 ASKS = "moot-asks"
-"""The header by which this middleware tells the server who asks; what a request says there itself is dropped."""
+"""The header in which this middleware passes the user's name on; a header of this name in the request is dropped."""
 FREE = ("/ok", "/ready", "/live", "/moot/static/page.css")
-"""What anybody may read: whether the server runs, and what the log-in looks like."""
+"""Paths readable without a token: health checks and the style of the log-in page."""
 NEXT = re.compile(r"/(?:moot|docs)(?:[/?][\w/?=&%.-]*)?")
-"""Where a log-in may lead."""
+"""Paths to which a log-in may redirect."""
 LARGEST = 4096
 PAGE = Template(files("moot.web").joinpath("templates/login.html").read_text(encoding="utf-8"))
 OUT = """<h1>Log in</h1>
@@ -65,10 +65,10 @@ def read_token(variable: str = TOKEN) -> str:
     """The server's token; empty if it has none.
 
     Args:
-        variable: where it stands.
+        variable: the environment variable.
 
     Raises:
-        UserError: it is too short, or holds what no header can carry.
+        UserError: it is too short, or has characters that a header cannot contain.
     """
     token = os.environ.get(variable, "").strip()
     if token and len(token) < FEWEST:
@@ -77,14 +77,14 @@ def read_token(variable: str = TOKEN) -> str:
             kind="invalid_environment",
         )
     if not re.fullmatch(r"[!-~]*", token):
-        raise UserError(f"{variable} holds a space, or characters other than ASCII's.", kind="invalid_environment")
+        raise UserError(f"{variable} contains a space or non-ASCII characters.", kind="invalid_environment")
     return token
 
 
 class Attempts:
-    """Wrong tokens of the last minute, for each address from which they came.
+    """Wrong tokens of the last minute, by client address.
 
-    The same token again is no further attempt: a program that still sends an old one locks nobody out.
+    Repeating a token does not count as another attempt, so a program with an old token locks no one out.
     """
 
     A_MINUTE = 20
@@ -95,7 +95,7 @@ class Attempts:
         self._since = time.monotonic()
 
     def are_too_many(self, address: str) -> bool:
-        """Whether nothing from an address is looked at for now; if too many addresses have tried, from any new one."""
+        """Whether an address is blocked for now; if too many addresses have tried, every new address is."""
         if time.monotonic() - self._since > 60:
             self._wrong, self._since = {}, time.monotonic()
         if address not in self._wrong:
@@ -103,12 +103,12 @@ class Attempts:
         return len(self._wrong[address]) >= self.A_MINUTE
 
     def add(self, address: str, token: bytes) -> None:
-        """Notes a wrong token, by its digest."""
+        """Records a wrong token, by its digest."""
         self._wrong.setdefault(address, set()).add(sha256(token).digest())
 
 
 class Sessions:
-    """Browsers that have logged in, by what their cookies hold, which nobody can guess."""
+    """Logged-in browsers, by the random ids in their cookies."""
 
     def __init__(self) -> None:
         self._ends: dict[str, float] = {}
@@ -122,7 +122,7 @@ class Sessions:
         return id
 
     def knows(self, id: str) -> bool:
-        """Whether a session goes on."""
+        """Whether a session is valid."""
         return self._ends.get(id, 0.0) > time.monotonic()
 
     def end(self, id: str) -> None:
@@ -131,12 +131,12 @@ class Sessions:
 
 
 class Login:
-    """Middleware that answers nobody without a token, if there are any; it stands before every route.
+    """Middleware that refuses requests without a token, if the server has tokens; it runs before every route.
 
-    ``MOOT_TOKEN`` holds the one token of all; ``MOOT_USERS`` names a file of users, who have one each.
+    ``MOOT_TOKEN`` is one token for all; ``MOOT_USERS`` names a file of users, each with a token.
 
     Raises:
-        UserError: both are set, or one of them is no good.
+        UserError: both are set, or one of them is not valid.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -145,9 +145,7 @@ class Login:
         self.of_metrics = read_token(METRICS_TOKEN).encode()
         self.users = read_users()
         if self.token and self.users:
-            raise UserError(
-                f"{TOKEN} and MOOT_USERS are set: one of them says who may ask.", kind="invalid_environment"
-            )
+            raise UserError(f"{TOKEN} and MOOT_USERS are both set: unset one of them.", kind="invalid_environment")
         self.attempts = Attempts()
         self.sessions = Sessions()
 
@@ -173,26 +171,26 @@ class Login:
         return await refused(asked, path, method, status, fault)(scope, receive, send)
 
     def known(self, asked: HTTPConnection) -> tuple[str, int, str]:
-        """Who asks; else nobody, and the status and the words with which the request is refused."""
+        """The user's name, or an empty name with the status and message of the refusal."""
         of_all = asked.scope["path"] == METRICS and not self.token
         if of_all and not self.of_metrics:
-            return "", 403, f"{METRICS} tells of all users' debates: set {METRICS_TOKEN}, and send it."
+            return "", 403, f"{METRICS} covers all users' debates: set {METRICS_TOKEN}, and send it."
         if not of_all and (name := self.of_cookie(asked)):
             return name, 0, ""
         scheme, _, sent = asked.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and sent:
             return self.tried(asked, sent.strip())
-        return "", 401, f"This server asks for a token: send Authorization: Bearer TOKEN, or log in at {LOG_IN}."
+        return "", 401, f"This server needs a token: send Authorization: Bearer TOKEN, or log in at {LOG_IN}."
 
     def of_cookie(self, asked: HTTPConnection) -> str:
-        """Who has logged in with a browser; empty if nobody has."""
+        """The name of the browser's logged-in user; empty if none is logged in."""
         cookie = asked.cookies.get(COOKIE, "")
         if self.users:
             return self.users.of_session(cookie) or ""
         return EVERYBODY if self.sessions.knows(cookie) else ""
 
     def tried(self, asked: HTTPConnection, sent: str) -> tuple[str, int, str]:
-        """As `known`, of a token that was sent."""
+        """As `known`, for a sent token."""
         address = asked.client.host if asked.client else ""
         if self.attempts.are_too_many(address):
             return "", 429, "Too many wrong tokens came from your address. Wait for a minute."
@@ -207,10 +205,10 @@ class Login:
         if name:
             return name, 0, ""
         self.attempts.add(address, token)
-        return "", 401, f"That is {'nobody' if self.users else 'not this server'}'s token."
+        return "", 401, f"The token is not {'a user' if self.users else 'this server'}'s."
 
     async def log_in_or_out(self, request: Request, path: str, method: str) -> Response:
-        """The log-in's page, and what its forms lead to."""
+        """Serves the log-in page and handles its forms."""
         id = request.cookies.get(COOKIE, "")
         if method not in (("POST",) if path == LOG_OUT else ("GET", "HEAD", "POST")):
             return JSONResponse({"detail": "Method Not Allowed"}, 405)
@@ -233,27 +231,27 @@ class Login:
         return answer
 
     async def _shown(self, name: str, then: str) -> Response:
-        """The page for who is logged in, if somebody is; a user is told what they had."""
+        """The log-in page; a logged-in user sees their usage."""
         if not (name and self.users and os.environ.get(DATABASE)):
             return page(is_in=bool(name), then=then)
-        from moot.web.service.quotas import told  # it stands after this middleware
+        from moot.web.service.quotas import told  # not at the top: that module imports later middleware
 
         return page(is_in=True, about=f"You are {name}. {await asyncio.to_thread(told, name)}")
 
 
 def as_asked_by(name: str, scope: Scope) -> Scope:
-    """The request, with who asks in its headers."""
+    """The request with the user's name in the header `ASKS`."""
     others = [(key, value) for key, value in scope["headers"] if key != ASKS.encode()]
     return {**scope, "headers": [*others, (ASKS.encode(), name.encode())]}
 
 
 def is_preflight(asked: HTTPConnection, method: str | None) -> bool:
-    """Whether a browser asks what a website may send, which it does without any token; no route answers it."""
+    """Whether this is a CORS preflight, which browsers send without a token; no route answers it."""
     return method == "OPTIONS" and {"origin", "access-control-request-method"} <= set(asked.headers)
 
 
 def refused(asked: HTTPConnection, path: str, method: str, status: int, fault: str) -> Response:
-    """The answer to a request that is refused: to a browser that opens a page, the log-in."""
+    """The response to a refused request; a browser that opens a page is redirected to the log-in."""
     if status == 401 and method == "GET" and "text/html" in asked.headers.get("accept", "") and NEXT.fullmatch(path):
         return RedirectResponse(f"{LOG_IN}?next={quote(path)}", 303)
     headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "60"}}.get(status, {})
@@ -261,7 +259,7 @@ def refused(asked: HTTPConnection, path: str, method: str, status: int, fault: s
 
 
 async def body_of(request: Request) -> bytes:
-    """What a form sends; of one that is too large, the beginning."""
+    """A form's body; only the beginning if it is too large."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
@@ -271,7 +269,7 @@ async def body_of(request: Request) -> bytes:
 
 
 def page(*, fault: str = "", then: str = "", is_in: bool = False, about: str = "", status: int = 200) -> Response:
-    """The log-in's page."""
+    """The log-in page."""
     shown = f"<p>{escape(about)}</p>" if about else ""
     said = f'<p class="bad" role="alert">{escape(fault)}</p>' if fault else ""
     form = IN if is_in else OUT.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))

@@ -1,8 +1,8 @@
-"""``/mcp``: every debate system as a tool under its own name, with the settings that people use; and `find_claims`.
+"""``/mcp``: each debate system as a tool under its own name with common settings, and `find_claims`.
 
-LangGraph's own endpoint names tools after assistants' titles, takes no settings, and answers with Python's `repr` of
-the whole document. It still answers everything here but the list of tools and their calls. On Aegra, which has no such
-endpoint, all is answered here.
+LangGraph's own endpoint names tools after assistants' titles, takes no settings, and returns Python's `repr` of the
+whole document. It still handles all messages except ``tools/list`` and ``tools/call``. Aegra has no such endpoint, so
+there this module handles all messages.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from moot.core.config import usual_settings
 from moot.core.errors import MootError, UserError, nearest
 from moot.core.ledger.records import moot_version
 from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
+from moot.graphs.registry import descriptions, graph_names
 from moot.nodes.models.prices import cost_of, read_prices
 from moot.nodes.texts.calibrated import rests_on
-from moot.nodes.texts.verdict import reasons_by_who, verdict_citations
+from moot.nodes.texts.verdict import caveat_in_words, caveats, reasons_by_who, verdict_citations
 from moot.transcript.claims import filled_words
+from moot.transcript.end import other_warnings
 from moot.web.caller import caller_client
 from moot.web.checks import replay
 from starlette.requests import Request
@@ -32,22 +34,23 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 SETTINGS = (
-    *("model", "models", "corpus", "sources", "debaters", "k", "max_rounds", "rounds", "agents", "published_before"),
+    *("model", "corpus", "sources", "debaters", "k", "max_rounds", "rounds", "agents", "published_before"),
     *("verified_quotes", "temperature", "seed", "budget", "max_cost", "max_calls", "max_seconds"),
 )
-"""Settings that stand beside the claim, as far as a system has them; the others go into ``settings``."""
+"""Settings that are arguments beside the claim, if a system has them; other settings go into ``settings``."""
+USUAL = " Call this one to check a claim, if nobody asks for another; it makes some 20 to 30 calls to the model."
 OTHERS = "Further settings of this system, by name; `moot settings {name}` lists them."
 UNKNOWN = -32602
 """JSON-RPC's code for parameters that are not valid."""
 NO_METHOD = -32601
-"""JSON-RPC's code for a method that there is not."""
+"""JSON-RPC's code for an unknown method."""
 VERSIONS = ("2025-06-18", "2025-03-26")
-"""Versions of the protocol that are answered here, the latest first."""
+"""Protocol versions answered here, the latest first."""
 NAME = re.compile(r"[^a-zA-Z0-9_\-.]")
 LONGEST = 128
 """Characters of a tool's name."""
 MOST, A_PAGE = 1000, 100
-"""Assistants that are looked through, and that are asked for at a time."""
+"""Most assistants that are read, and those per request."""
 QUOTE = {
     "type": "object",
     "properties": {
@@ -102,7 +105,7 @@ RESULT: dict[str, Any] = {
         "error": {"type": ["string", "null"], "description": "What went wrong, and what to do."},
     },
 }
-"""The JSON Schema of what the tool of a debate system answers."""
+"""The JSON Schema of the result of a debate system's tool."""
 OF_A_CLAIM = ("claim", "speaker", "date", "score", "reason", "quote", "start", "end", "page", "heading")
 FOUND: dict[str, Any] = {
     "type": "object",
@@ -133,9 +136,7 @@ FOUND: dict[str, Any] = {
         "error": {"type": ["string", "null"]},
     },
 }
-"""The JSON Schema of what `find_claims` answers."""
-TOOLS = DESCRIPTIONS | OTHER_GRAPHS
-"""What the tools are called, and what each does."""
+"""The JSON Schema of the result of `find_claims`."""
 
 
 class Tools:
@@ -157,7 +158,8 @@ class Tools:
             asked = json.loads(content)
         except (ValueError, RecursionError):
             asked = None
-        answer = await self._answered(asked, caller_client(scope)) if is_for_tools(asked) else None
+        only = Request(scope).query_params.get("tools")
+        answer = await self._answered(asked, only, caller_client(scope)) if is_for_tools(asked) else None
         if answer is None and has_own():
             return await self.app(scope, replay(content, receive), send)
         if answer is None and isinstance(asked, dict) and asked.get("id") is None:
@@ -167,11 +169,11 @@ class Tools:
             answer = greeted(asked)
         return await JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **answer})(scope, receive, send)
 
-    async def _answered(self, asked: Mapping[str, Any], client: LangGraphClient) -> dict[str, Any]:
+    async def _answered(self, asked: Mapping[str, Any], only: str | None, client: LangGraphClient) -> dict[str, Any]:
         given = asked.get("params") or {}
-        if asked["method"] == "tools/list":
-            return {"result": {"tools": await listed(client)}}
         try:
+            if asked["method"] == "tools/list":
+                return {"result": {"tools": chosen(await listed(client), only)}}
             result = await called(given.get("name"), given.get("arguments") or {}, client)
         except UserError as error:
             if error.kind == "unknown_graph":
@@ -184,12 +186,12 @@ class Tools:
 
 
 def has_own() -> bool:
-    """Whether the server has an endpoint of its own."""
+    """Whether the server has its own MCP endpoint."""
     return "langgraph_api" in sys.modules
 
 
 def greeted(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a message that is about no tool: a client says hello, or asks for what there is not."""
+    """The answer to a message that is not about tools: `initialize`, `ping`, or an error for another method."""
     if asked.get("method") == "initialize":
         wanted = asked["params"].get("protocolVersion") if isinstance(asked.get("params"), dict) else None
         version = wanted if wanted in VERSIONS else VERSIONS[0]
@@ -201,7 +203,7 @@ def greeted(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_for_tools(asked: Any) -> bool:
-    """Whether a message is a request for the tools, or for one of them."""
+    """Whether a message is ``tools/list`` or ``tools/call``."""
     return (
         isinstance(asked, dict)
         and asked.get("jsonrpc") == "2.0"
@@ -212,15 +214,20 @@ def is_for_tools(asked: Any) -> bool:
 
 
 def told(problem: str) -> dict[str, Any]:
-    """What a tool answers that was not called."""
+    """The result of a tool call that was refused."""
     return {"isError": True, "content": [{"type": "text", "text": problem}]}
 
 
 async def listed(client: LangGraphClient) -> list[dict[str, Any]]:
-    """Every system as a tool, then the assistants that people made."""
+    """Every system as a tool, then the assistants that users created."""
     tools = [
-        {"name": name, "title": load_graph(name, others=True).graph.name, "description": about, **shape(name)}
-        for name, about in TOOLS.items()
+        {
+            "name": name,
+            "title": load_graph(name, others=True).graph.name,
+            "description": about + (USUAL if name == next(iter(DESCRIPTIONS)) else ""),
+            **shape(name),
+        }
+        for name, about in descriptions(others=True).items()
     ]
     for name, one in (await assistants(client)).items():
         about = one.get("description") or f"{one['graph_id']} with settings of its own."
@@ -229,7 +236,7 @@ async def listed(client: LangGraphClient) -> list[dict[str, Any]]:
 
 
 async def assistants(client: LangGraphClient) -> dict[str, Any]:
-    """The assistants that people made, by the names of their tools; the first of several with one name."""
+    """The assistants that users created, by tool name; the first one if a name repeats."""
     found: dict[str, Any] = {}
     made: list[Any] = []
     while len(made) < MOST:
@@ -239,15 +246,30 @@ async def assistants(client: LangGraphClient) -> dict[str, Any]:
             break
     for one in made:
         name = NAME.sub("", re.sub(r"\s+", "_", one["name"].strip()))[:LONGEST]
-        own = (one.get("metadata") or {}).get("created_by") != "system" and one["graph_id"] in DESCRIPTIONS
-        if own and name and name not in TOOLS:
+        own = (one.get("metadata") or {}).get("created_by") != "system" and one["graph_id"] in graph_names()
+        if own and name and name not in graph_names(others=True):
             found.setdefault(name, one)
     return found
 
 
+def chosen(tools: list[dict[str, Any]], only: str | None) -> list[dict[str, Any]]:
+    """The tools with the given comma-separated names; all if none are given.
+
+    Raises:
+        UserError: there is no such tool.
+    """
+    if not only:
+        return tools
+    known = {tool["name"]: tool for tool in tools}
+    wanted = only.split(",")
+    if unknown := [name for name in wanted if name not in known]:
+        raise UserError(f"There is no tool {unknown[0]!r}. {nearest(unknown[0], known)}", kind="unknown_graph")
+    return [known[name] for name in wanted]
+
+
 @lru_cache(maxsize=64)
 def shape(name: str) -> dict[str, Any]:
-    """The schemas of a system's tool: what it takes, and what it answers."""
+    """The input and output schemas of a system's tool."""
     system = load_graph(name, others=True)
     given, settings = system.graph.get_input_jsonschema(), system.settings.model_json_schema()
     properties = {key: field for key, field in given["properties"].items() if key != "messages"}
@@ -256,18 +278,40 @@ def shape(name: str) -> dict[str, Any]:
     takes: dict[str, Any] = {
         "type": "object",
         "properties": properties,
-        "required": ["claim" if name in DESCRIPTIONS else "text"],
+        "required": [needed(name)],
     }
     takes |= {"additionalProperties": False}
     if parts := used_in(properties, given.get("$defs", {}) | settings.get("$defs", {})):
         takes["$defs"] = parts
+    takes = shortened(takes)
     hints = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
-    gives = RESULT if name in DESCRIPTIONS else FOUND
+    gives = FOUND if name in OTHER_GRAPHS else RESULT
     return {"inputSchema": takes, "outputSchema": gives, "annotations": hints}
 
 
+def needed(name: str) -> str:
+    """The required input of a system's tool."""
+    return "text" if name in OTHER_GRAPHS else "claim"
+
+
+def shortened(schema: Any) -> Any:
+    """A schema without titles, and with ``X or null`` as one type, because clients' models read all of it."""
+    if isinstance(schema, list):
+        return [shortened(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    values = ("default", "examples")  # user data, which may contain titles
+    kept = {key: one for key, one in schema.items() if key != "title" or not isinstance(one, str)}
+    schema = {key: one if key in values else shortened(one) for key, one in kept.items()}
+    match schema.get("anyOf"):
+        case [{"type": str(kind)} as one, {"type": "null"}]:
+            del schema["anyOf"]
+            schema |= one | {"type": [kind, "null"]}
+    return schema
+
+
 def used_in(schema: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Those parts that a schema names, and that they name themselves."""
+    """The definitions that a schema refers to, directly or indirectly."""
     found: dict[str, Any] = {}
     left = [schema]
     while left:
@@ -279,26 +323,28 @@ def used_in(schema: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClient) -> dict[str, Any]:
-    """What a tool answers.
+    """Calls a tool and returns its result.
 
     Args:
-        name: the tool's.
-        arguments: the input of a debate and its settings, side by side.
-        client: asks the server as whoever calls.
+        name: the tool's name.
+        arguments: the input of a debate together with its settings.
+        client: sends requests as the caller.
 
     Raises:
         UserError: there is no such tool, or it takes no such argument.
         MootError: the server refuses.
     """
-    graph, asked = str(name), str(name)
-    if name not in TOOLS:
+    graph, asked, tools = str(name), str(name), graph_names(others=True)
+    if name not in tools:
         own = await assistants(client)
         if name not in own:
             raise UserError(
-                f"There is no tool {name!r}. {nearest(str(name), [*TOOLS, *own])}See tools/list.",
+                f"There is no tool {name!r}. {nearest(str(name), [*tools, *own])}See tools/list.",
                 kind="unknown_graph",
             )
         graph, asked = own[str(name)]["graph_id"], own[str(name)]["assistant_id"]
+    if needed(graph) not in arguments:
+        raise UserError(f"{name} needs a `{needed(graph)}`.", kind="invalid_setting")
     known = shape(graph)["inputSchema"]["properties"]
     kind = load_graph(graph, others=True).settings
     fields = kind.model_fields.keys() - kind.without
@@ -310,7 +356,7 @@ async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClien
     further = arguments.get("settings") or {}
     if not isinstance(further, dict):
         raise UserError('`settings` is an object: {"attempts": 2}.', kind="invalid_setting")
-    usual = await asyncio.to_thread(usual_settings) if asked in TOOLS else {}
+    usual = await asyncio.to_thread(usual_settings) if asked in tools else {}
     usual = {key: value for key, value in usual.items() if key in fields}
     context = usual | {key: value for key, value in arguments.items() if key in fields} | further
     given = {key: value for key, value in arguments.items() if key not in fields and key != "settings"}
@@ -324,15 +370,15 @@ async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClien
     if "__error__" in document:
         raise MootError(str(document["__error__"].get("message") or document["__error__"]), kind="server_error")
     usd = cost_of(document["calls"], await asyncio.to_thread(read_prices))
-    return summed_up(document, usd) if graph in DESCRIPTIONS else found_claims(document, usd)
+    return found_claims(document, usd) if graph in OTHER_GRAPHS else summed_up(document, usd)
 
 
 def found_claims(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
-    """What `find_claims` found as its tool answers it.
+    """The output of `find_claims` in the form of its tool's result.
 
     Args:
         found: the graph's output.
-        usd: what it cost, if that is known.
+        usd: its cost; None if it is not known.
     """
     claims = [{**{key: one[key] for key in OF_A_CLAIM}, "filled_in": filled_words(one)} for one in found["claims"]]
     usage = {key: found["usage"][key] for key in ("calls", "prompt_tokens", "completion_tokens")}
@@ -347,11 +393,11 @@ def found_claims(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
 
 
 def summed_up(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
-    """A result document as a tool answers it.
+    """A result document in the form of a tool's result.
 
     Args:
-        document: what came of a debate.
-        usd: what it cost, if that is known.
+        document: the debate's result document.
+        usd: its cost; None if it is not known.
     """
     usage, known = document["usage"], {piece["id"]: piece for piece in document["evidence"]}
     reasons = reasons_by_who(document) if document["status"] == "done" else {}
@@ -377,6 +423,6 @@ def summed_up(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
         "reasons": [{"by": [turn["agent"] for turn in turns], "reason": why} for why, turns in reasons.items()],
         "quotes": quotes,
         "cost": cost | {"usd": usd, "seconds": document["seconds"]},
-        "warnings": [warning["detail"] for warning in document["warnings"]],
+        "warnings": [*map(caveat_in_words, caveats(document)), *other_warnings(document, told=True)],
         "error": (document["error"] or {}).get("detail"),
     }

@@ -1,4 +1,4 @@
-"""``/metrics``: what the server shows of itself, as Prometheus reads it. `moot.web.login` says who may."""
+"""``/metrics``: the server's metrics for Prometheus. `moot.web.login` decides who may read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METRICS = "/metrics"
 
 
 class Metrics:
-    """Middleware that answers `METRICS` itself: of LangGraph's route its ``Auth`` object is not asked."""
+    """Middleware that answers `METRICS` itself, because LangGraph's route does not ask its ``Auth`` object."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -39,7 +39,7 @@ def begin_server_telemetry() -> None:
 
 
 def claims_of_batches() -> Iterator[tuple[float, Mapping[str, str]]]:
-    """How many claims of the page's batches wait, and how many are debated."""
+    """The numbers of waiting and running claims in batches of the page."""
     found = Counter(waiting=0, running=0)
     for running, task in [*BATCHES.running.values()]:
         if not task.done():

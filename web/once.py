@@ -1,9 +1,9 @@
-"""Equal requests with one idempotency key are one debate: a double click, or a request that is sent again, pays once.
+"""Idempotency keys: equal requests with one key are one debate, so that a double click or a retry pays once.
 
-The header ``Idempotency-Key`` is heard where runs begin: ``/runs``, ``/threads/ID/runs``, and either's ``/wait`` and
-``/stream``. The second request gets the first one's run, joins its stream, or waits for its document; of a debate that
-was interrupted or failed it is the one that goes on. If another server on this home runs the debate, it is refused. A
-key lives as long as its debate's row in the table.
+The header ``Idempotency-Key`` applies to routes that start runs: ``/runs``, ``/threads/ID/runs``, and their ``/wait``
+and ``/stream``. A second request gets the first one's run, joins its stream, or waits for its document. If the debate
+was interrupted or failed, the second request resumes it. If another server on this home runs the debate, the request
+is refused. A key is valid as long as its debate's row is in the table.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ from moot.core.errors import MootError, UserError
 from moot.core.home import moot_home
 from moot.core.ledger import Debate, open_ledger
 from moot.core.ledger.records import fingerprint_of
-from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs import load_graph
+from moot.graphs.registry import graph_names
 from moot.nodes.models.keeping import asked_with
 from moot.nodes.runtime.opening import INPUT
 from moot.nodes.runtime.settings import checked_settings
 from moot.web import debates
-from moot.web.caller import asking, caller_client
+from moot.web.caller import asking, caller_client, in_public
 from moot.web.checks import assistant, replay
 from moot.web.guard import is_own
-from moot.web.table import OVER, TABLE, Claim, found, own_key
+from moot.web.service.keys import give_up, settle, take
+from moot.web.table import OVER, TABLE, Claim, found, is_begun_again, own_key
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -44,17 +46,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 HEADER = "idempotency-key"
 KEY = re.compile(r"[!-~]{1,200}")
 BEGINS = re.compile(r"(?:/threads/(?P<thread>[^/]+))?/runs(?P<how>/wait|/stream)?/?")
-"""Where one debate begins."""
+"""Routes that start one debate."""
 JOINED = {"": "", "/wait": "/join", "/stream": "/stream"}
-"""By how a debate was asked for, where under its run it is found again."""
+"""By the suffix of the starting route, the suffix of the route that joins the run."""
 RUN = re.compile(r"/runs/([^/]+)")
 PATIENCE = 10.0
-"""Seconds that a request waits for another server's debate with the same key to begin."""
+"""Seconds that a request waits until another server has started the debate of the same key."""
 
 
 @dataclass
 class First:
-    """The first request of a key: what it asks, on which thread, and its run once it has one."""
+    """The first request of a key: its fingerprint, its thread, and its run once there is one."""
 
     fingerprint: str
     thread: str
@@ -62,7 +64,7 @@ class First:
 
 
 class Once:
-    """Middleware that makes equal requests with one idempotency key one debate."""
+    """Middleware that turns equal requests with one idempotency key into one debate."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -70,7 +72,7 @@ class Once:
         self.deciding = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on as it is, as the first of its key, or as one that joins the first; or answers it."""
+        """Passes a request on (unchanged, as the first of its key, or joined to the first), or answers it."""
         if scope["type"] != "http" or scope["method"] != "POST" or is_own(scope):
             return await self.app(scope, receive, send)
         key, place = Headers(scope=scope).get(HEADER), BEGINS.fullmatch(scope["path"])
@@ -79,16 +81,19 @@ class Once:
         try:
             await self._answer(key, place, scope, receive, send)
         except MootError as error:
-            status = 409 if error.kind == "debate_running" else 422
-            await JSONResponse({"detail": error.detail, "kind": error.kind}, status)(scope, receive, send)
+            status = 409 if error.kind == "debate_running" else 422 if isinstance(error, UserError) else 503
+            await JSONResponse({"detail": in_public(error), "kind": error.kind}, status)(scope, receive, send)
 
     async def _held(self, key: str) -> FileLock | None:
-        """The lock that one server on this home has for a key, until the key's debate has its row; None if this has it.
+        """Acquires the lock of a key, which one server on this home holds until the key's debate has its row.
+
+        Returns:
+            The lock; None if this server has it already.
 
         Raises:
-            UserError: another server has it, and its debate has not begun within `PATIENCE`.
+            UserError: another server has it, and its debate did not start within `PATIENCE`.
         """
-        # Two bytes of a hash: no more than 65,536 such files are ever made.
+        # Two bytes of a hash limit the number of such files to 65,536.
         file = moot_home() / "keys" / f"{hashlib.sha256(key.encode()).hexdigest()[:4]}.lock"
         await asyncio.to_thread(file.parent.mkdir, mode=0o700, parents=True, exist_ok=True)
         lock = FileLock(file, mode=0o600, thread_local=False)
@@ -110,6 +115,8 @@ class Once:
         client = caller_client(scope)
         fingerprint = await meant(body, client)
         how = place["how"] or ""
+        if TABLE.is_shared:
+            return await self._shared((key, said), place, fingerprint, body, (scope, receive, send))
         lock = await self._held(key)
         try:
             async with self.deciding:
@@ -117,15 +124,12 @@ class Once:
                 first = self.first.get(key)
                 same = first.fingerprint if first else row.fingerprint if row and "messages" not in row.input else None
                 if same not in (None, fingerprint):
-                    raise UserError(
-                        "This idempotency key was used for another request. Use a new one for each debate.",
-                        kind="bad_request",
-                    )
+                    raise used_before()
                 if first and lock and first.run.done() and row and row.status != "running":
                     del self.first[key]
                     first = None
                 begins = first is None and (row is None or row.status in OVER)
-                if begins and lock is None:  # whoever had it was refused just now
+                if begins and lock is None:  # the request that had it was just refused
                     raise elsewhere()
                 if begins and lock:
                     thread = place["thread"] or str(uuid4())
@@ -135,33 +139,113 @@ class Once:
             if lock:
                 await asyncio.to_thread(lock.release)
         if first is None:
-            assert row is not None  # else a debate would begin
+            assert row is not None  # else `begins` would be true
             return await (await stored(row, how, client))(scope, receive, send)
         if not begins:
             joined(scope, f"/threads/{first.thread}/runs/{await asyncio.shield(first.run)}{JOINED[how]}", body)
             return await self.app(scope, replay(b"", receive), send)
-        for name, more in TABLE.claiming(Claim(row.id if row else None, said)).items():
-            body[name] = merged(body.get(name) or {}, more)
-        body |= {"stream_resumable": True} | ({} if place["thread"] else {"if_not_exists": "create"})
-        body.pop("on_completion", None)
+        first_of(body, row, said, place)
         try:
             rewrite(scope, f"/threads/{first.thread}/runs{how}")
             await self.app(scope, replay(json.dumps(body).encode(), receive), noting(first, send))
         finally:
-            if how or TABLE.is_shared or not first.run.done():
+            if how or not first.run.done():
                 await TABLE.unlock(key)
             if not first.run.done():  # it was refused
                 self.first.pop(key, None)
                 first.run.set_exception(UserError("The first request of this key was refused.", kind="bad_request"))
                 first.run.exception()
 
+    async def _shared(self, keys: tuple[str, str], place: re.Match[str], asked: str, body: Any, three: Any) -> None:
+        """As `_answer`, if other processes may have received the key.
+
+        Args:
+            keys: the key as the table has it, and as it was sent.
+            place: the match of the route.
+            asked: the request's fingerprint.
+            body: the request's body.
+            three: scope, receive and send of ASGI.
+        """
+        (key, said), (scope, receive, send) = keys, three
+        client, how, thread = caller_client(scope), place["how"] or "", place["thread"] or str(uuid4())
+        until = time.monotonic() + PATIENCE
+        while True:
+            row = await open_ledger().of_key(key)
+            at = await open_ledger().place_of(row.id) if row else None
+            over = at[1] if row and at and row.status in OVER and not await is_begun_again(*at, client) else None
+            known = await asyncio.to_thread(take, key, asked, thread, over)
+            if known.fingerprint != asked:
+                raise used_before()
+            if known.is_ours or known.run:
+                break
+            if time.monotonic() > until:
+                raise elsewhere()
+            await asyncio.sleep(0.1)
+        if not known.is_ours:
+            if row and row.status in ("waiting", "done"):
+                return await (await stored(row, how, client))(scope, receive, send)
+            joined(scope, f"/threads/{known.thread}/runs/{known.run}{JOINED[how]}", body)
+            return await self.app(scope, replay(b"", receive), send)
+        first_of(body, row, said, place)
+        rewrite(scope, f"/threads/{thread}/runs{how}")
+        settling = Settling(key, thread, send)
+        try:
+            await self.app(scope, replay(json.dumps(body).encode(), receive), settling)
+        finally:
+            await settling.end()
+
+
+class Settling:
+    """Sends a response, and stores its run under the key."""
+
+    def __init__(self, key: str, thread: str, send: Send) -> None:
+        self.key, self.thread, self.send = key, thread, send
+        self.begins = self.is_settled = False
+        self.content = b""
+
+    async def __call__(self, message: Message) -> None:
+        """Sends a part of the response."""
+        if message["type"] == "http.response.start":
+            self.begins = message["status"] < 300
+            await self._settle(RUN.search(Headers(raw=message["headers"]).get("content-location", "")))
+        elif not self.is_settled and self.begins:  # the run's id is only in the body
+            self.content += message.get("body", b"")
+            if not message.get("more_body"):
+                await self._settle(RUN.match(f"/runs/{json.loads(self.content)['run_id']}"))
+        await self.send(message)
+
+    async def _settle(self, run: re.Match[str] | None) -> None:
+        if run and self.begins:
+            await asyncio.to_thread(settle, self.key, self.thread, run[1])
+            self.is_settled = True
+
+    async def end(self) -> None:
+        """Releases the key if no run was started."""
+        if not self.is_settled:
+            await asyncio.to_thread(give_up, self.key, self.thread)
+
+
+def first_of(body: dict[str, Any], row: Debate | None, key: str, place: re.Match[str]) -> None:
+    """Changes a request so that it starts the debate of its key, and creates its thread if needed."""
+    for name, more in TABLE.claiming(Claim(row.id if row else None, key)).items():
+        body[name] = merged(body.get(name) or {}, more)
+    body |= {"stream_resumable": True} | ({} if place["thread"] else {"if_not_exists": "create"})
+    body.pop("on_completion", None)
+
 
 def merged(said: Any, more: Mapping[str, Any]) -> Any:
-    """What a request says, with what we say; what is no object is left for the server to refuse."""
+    """A request's values, merged with ours; a value that is not an object is left for the server to refuse."""
     if not isinstance(said, dict):
         return said
     both = {name: merged(said[name], more[name]) for name in said.keys() & more.keys() if isinstance(more[name], dict)}
     return {**said, **more, **both}
+
+
+def used_before() -> UserError:
+    """The error for a key that was used for another request."""
+    return UserError(
+        "This idempotency key was used for another request. Use a new one for each debate.", kind="bad_request"
+    )
 
 
 def elsewhere() -> UserError:
@@ -170,41 +254,43 @@ def elsewhere() -> UserError:
 
 
 def read(key: str, content: bytes) -> dict[str, Any]:
-    """The body of a request with an idempotency key.
+    """Parses the body of a request with an idempotency key.
 
     Raises:
-        UserError: the key cannot be one, or the request begins no debate.
+        UserError: the key is not valid, or the request does not start a debate.
     """
     if not KEY.fullmatch(key):
         raise UserError("An Idempotency-Key has 1 to 200 visible ASCII characters.", kind="bad_request")
     try:
         body = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise UserError("The request's body is no JSON.", kind="bad_request") from error
+        raise UserError("The request's body is not JSON.", kind="bad_request") from error
     if not isinstance(body, dict) or not isinstance(body.get("input"), dict):
-        raise UserError('An idempotency key is for a debate that begins: {"input": {...}}.', kind="bad_request")
+        raise UserError(
+            'An idempotency key is for a request that starts a debate: {"input": {...}}.', kind="bad_request"
+        )
     return body
 
 
 async def meant(body: Mapping[str, Any], client: LangGraphClient) -> str:
-    """The fingerprint of the debate that a request asks for, as the table has it.
+    """The fingerprint of the requested debate, as in the table.
 
     Raises:
-        UserError: there is no such graph, or it does not take these settings.
+        UserError: there is no such graph, or the settings are not valid for it.
     """
     named = body.get("assistant_id")
     graph, own = await assistant(named, client) if isinstance(named, str) else ("", {})
-    if graph not in DESCRIPTIONS:
-        raise UserError("`assistant_id` names a graph of moot's or an assistant.", kind="unknown_graph")
+    if graph not in graph_names():
+        raise UserError("`assistant_id` names a debate system or an assistant.", kind="unknown_graph")
     context = body.get("context") or (body.get("config") or {}).get("configurable") or {}
     kind = load_graph(graph).settings
     known = {name: value for name, value in context.items() if name in kind.model_fields}
-    settings = checked_settings(kind, {**own, **known})
+    settings = checked_settings(kind, {**own, **known}, graph)
     return fingerprint_of(graph, asked_with({k: body["input"].get(k) for k in INPUT}), settings.recorded())
 
 
 async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
-    """What there is of a debate that is over or waits, in the form in which it is asked for.
+    """A finished or waiting debate, in the form that the route returns.
 
     Raises:
         UserError: it runs in another process, or has no document.
@@ -216,7 +302,7 @@ async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
     if not how:
         try:
             return JSONResponse(await client.runs.get(thread, run), headers=headers)
-        except APIError:  # from before the server was started
+        except APIError:  # the run is from before the server's start
             known = {"run_id": run, "thread_id": thread, "status": "success", "metadata": {"debate": row.id}}
             return JSONResponse(known, headers=headers)
     stem, _ = await found(row.id, client)
@@ -230,7 +316,7 @@ async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
 
 
 def rewrite(scope: Scope, path: str) -> None:
-    """Has a request ask elsewhere."""
+    """Changes a request's path, and removes headers that no longer apply."""
     scope["path"], scope["raw_path"] = path, path.encode()
     headers = MutableHeaders(scope=scope)
     for name in ("content-length", HEADER):
@@ -239,7 +325,7 @@ def rewrite(scope: Scope, path: str) -> None:
 
 
 def joined(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
-    """Makes of a request for a run one that asks for a run that there is, from its first event on."""
+    """Changes a request for a new run into one that joins an existing run, from its first event on."""
     rewrite(scope, path)
     modes = body.get("stream_mode") or "values"
     named = modes if isinstance(modes, list) else [modes]
@@ -249,7 +335,7 @@ def joined(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
 
 
 def noting(first: First, send: Send) -> Send:
-    """Sends an answer, and notes the run that it is about."""
+    """Sends a response, and records its run."""
 
     async def noted(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] < 300 and not first.run.done():

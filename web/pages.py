@@ -1,4 +1,4 @@
-"""The local page, its files, and the few routes that it needs beside the LangGraph API."""
+"""The local page, its files, and its routes beside the LangGraph API."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from moot.core.config import value_of
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.core.own_folder import own_folder
-from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs import load_graph
 from moot.graphs.presets import PRESETS
+from moot.graphs.registry import descriptions, graph_title
 from moot.nodes.models.chat_models import EMBEDDED
 from moot.nodes.models.prices import read_prices
 from moot.nodes.steps.person_replies import check_person_reply
@@ -29,18 +30,18 @@ from moot.nodes.vendors.catalogue import providers_here, why_not
 from moot.retrievers.corpus import known_corpora
 from moot.retrievers.evidence import clean
 from moot.retrievers.search import ABOUT, WEB
+from moot.retrievers.search import INSTALLED as SOURCES
 from moot.transcript import ending, lines
 from moot.transcript.document import fitting
 from moot.transcript.end import other_warnings
 from moot.transcript.report.claim_review import claim_review
-from moot.transcript.report.codes import CODES
 from moot.transcript.report.head import chip_of
 from moot.transcript.report.report import LONGEST_TITLE, icons, report, styles
 from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
 from moot.web import claims, debates, table
 from moot.web.batches import routes as batches
-from moot.web.caller import USERS, body_of, caller_client, json_in
+from moot.web.caller import USERS, body_of, caller_client, in_public, json_in
 from moot.web.docs import PLACE, docs_page
 from moot.web.login import LOG_IN, TOKEN
 from moot.web.service.quotas import readable
@@ -66,7 +67,7 @@ HEADERS = {
 LARGEST_FILE = 64 * 2**20
 """Bytes of a file of evidence."""
 _reading = asyncio.Semaphore(2)
-"""Files that are read at once: each by a process."""
+"""Files read at the same time, each in a process."""
 THREAD = 36
 """Characters of a thread's id."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
@@ -76,7 +77,7 @@ STATIC = {
     for file in files("moot.web").joinpath("static").iterdir()
     if file.name.rpartition(".")[2] in KINDS
 }
-"""The page's own files; no other is served."""
+"""The page's own files; no other file is served."""
 STATIC["page.css"] = (styles().encode() + STATIC["page.css"][0], KINDS["css"])
 STATIC["index.html"] = (STATIC["index.html"][0].replace(b"<!-- icons -->", icons().encode()), KINDS["html"])
 
@@ -84,14 +85,14 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
-    """A handler whose value is answered as JSON, and whose errors are answered in words."""
+    """Wraps a handler: its value is sent as JSON, and its errors as a sentence."""
 
     async def answer(request: Request) -> Response:
         try:
             found = await handler(request)
         except MootError as error:
             status = 404 if error.kind == "missing_file" else 422 if isinstance(error, UserError) else 502
-            found = JSONResponse({"detail": error.detail, "kind": error.kind}, status)
+            found = JSONResponse({"detail": in_public(error), "kind": error.kind}, status)
         response = found if isinstance(found, Response) else JSONResponse(found)
         response.headers.update(HEADERS)
         return response
@@ -103,7 +104,7 @@ def answering(handler: Callable[[Request], Awaitable[Any]]) -> Handler:
 
 
 async def page(request: Request) -> Response:
-    """The page; what it shows follows from its address."""
+    """The page; its script decides by the address what to show."""
     content, kind = STATIC["index.html"]
     return Response(_with_way_out(content), media_type=kind)
 
@@ -114,14 +115,16 @@ def _with_way_out(content: bytes) -> bytes:
 
 
 async def result(request: Request) -> Response:
-    """A debate's report within the page, with what can be done with it; one that goes on is watched instead."""
+    """A debate's report within the page, with its actions; for a running debate, a redirect to the live view."""
     try:
         found = await _found(request)
         document = await run_in_threadpool(debates.load, found["id"])
     except MootError as error:
         missing = error.kind == "missing_file"
-        told = LOST.format(title="No such check" if missing else "This check cannot be shown", why=escape(error.detail))
-        return await _shell("", told, 404 if missing else 422)
+        told = LOST.format(
+            title="No such check" if missing else "This check cannot be shown", why=escape(in_public(error))
+        )
+        return await _shell("", told, 404 if missing else 422 if isinstance(error, UserError) else 502)
     if found.get("thread") and found.get("can") == "watch":
         return RedirectResponse(f"/moot?thread={found['thread']}")
     thread = found.get("placed") or ""
@@ -129,7 +132,7 @@ async def result(request: Request) -> Response:
     facts["sum-up"] = "yes" * bool(_wants_summary(document))
     try:
         part = await run_in_threadpool(report, document, "part")
-    except UserError as error:  # of another version: what can be had of it is its file
+    except UserError as error:  # of another version: only its file can be downloaded
         part = FAULTY.format(claim=escape(document["claim"] or "(no claim)"), fault=escape(error.detail))
         facts["can"] = "file"
     tools = " ".join(f'data-{name}="{escape(str(value))}"' for name, value in facts.items())
@@ -150,7 +153,7 @@ def _wants_summary(document: debates.Document) -> bool:
 
 
 async def _shell(title: str, content: str, status: int = 200) -> Response:
-    """The page with something in it that needs no script."""
+    """The page with content that needs no script."""
     whole = STATIC["index.html"][0].decode()
     before, _, rest = whole.partition("<main")
     text = before + content + rest.partition("</main>")[2]
@@ -161,7 +164,7 @@ async def _shell(title: str, content: str, status: int = 200) -> Response:
 
 
 async def api(request: Request) -> Response:
-    """The server's routes, for whoever writes programs."""
+    """The server's routes, for developers."""
     return Response(await docs_page(request.app), media_type="text/html")
 
 
@@ -179,20 +182,20 @@ def _file(name: str) -> Response:
 
 
 async def is_up(request: Request) -> Any:
-    """That the server runs. LangGraph's own has a route of this name, which goes first; Aegra has none."""
+    """Health check. LangGraph's server has its own route of this name, which comes first; Aegra has none."""
     return {"ok": True}
 
 
 async def to_page(request: Request) -> Response:
-    """From the address with a slash too many to the page."""
+    """Redirects from the address with a trailing slash to the page."""
     return RedirectResponse("/moot")
 
 
-# --- what the page asks for -------------------------------------------------------------------------------------------
+# --- data for the page ------------------------------------------------------------------------------------------------
 
 
 async def choices(request: Request) -> Any:
-    """What there is to choose from: graphs with their settings, presets, models, sources, corpora and tasks."""
+    """The choices: graphs with their settings, presets, models, sources, corpora and tasks."""
     return await run_in_threadpool(_choices)
 
 
@@ -208,19 +211,19 @@ def _choices() -> dict[str, Any]:
         "lacks": {"web": _lacking_web(), offered: lacks},
         "model": offered,
         "embedded": EMBEDDED,
-        "sources": [*(kind for kind in ABOUT if kind != "langchain"), "web", *searched],
+        "sources": [*(kind for kind in ABOUT if kind != "langchain"), "web", *SOURCES.names(), *searched],
         "corpora": corpora,
     }
 
 
 USUAL = "openai:gpt-4o-mini"
-"""The model that is offered beside the built-in one if nothing names another and no provider has its key."""
+"""The model offered beside the built-in one if none is configured and no provider has its key."""
 
 
 def _offered() -> tuple[str, str]:
-    """The model that is offered beside the built-in one, and what it lacks, in a sentence; empty if nothing.
+    """The model offered beside the built-in one, and a sentence on what is missing to use it; empty if nothing.
 
-    It is the one that `moot config` or ``MOOT_MODEL`` sets, else the first of a provider whose key is there.
+    It is the model of `moot config` or ``MOOT_MODEL``, else an example of the first provider with a key.
     """
     named = value_of("model")
     if named and named.partition(":")[0] != "embedded":
@@ -231,25 +234,26 @@ def _offered() -> tuple[str, str]:
 
 
 def _lacking_web() -> str:
-    """What a search of the web lacks, in a sentence; an empty text if it lacks nothing."""
+    """A sentence on what is missing for web search; empty if nothing is."""
     ready = any(WEB[kind].source.key() for kind in ("tavily", "serper"))
     return "" if ready else "Needs a search key (TAVILY_API_KEY or SERPER_API_KEY); none is set"
 
 
 @cache
 def _fixed_choices() -> dict[str, Any]:
-    """What is the same as long as this process lives."""
+    """The choices that do not change while this process runs."""
     graphs = [
         {"name": name, "about": about, "settings": load_graph(name).settings.model_json_schema()}
-        for name, about in DESCRIPTIONS.items()
+        for name, about in descriptions().items()
     ]
     presets = [{"name": name, **asdict(preset)} for name, preset in PRESETS.items()]
     tasks = {name: known.about for name, known in TASKS.items()}
-    return {"graphs": graphs, "presets": presets, "tasks": tasks, "methods": CODES["method"], "steps": STEPS}
+    methods = {one["name"]: graph_title(one["name"]) for one in graphs}
+    return {"graphs": graphs, "presets": presets, "tasks": tasks, "methods": methods, "steps": STEPS}
 
 
 async def listed(request: Request) -> Any:
-    """A page of all debates: those under way, those that were interrupted, and those that are over."""
+    """A page of the list of all debates: running, interrupted and finished."""
     asked = request.query_params.get("page", "1")
     number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 0
     if number < 1:
@@ -260,24 +264,24 @@ async def listed(request: Request) -> Any:
 
 
 async def resumed(request: Request) -> Any:
-    """Takes up a debate that was interrupted or failed: the thread and the run on which it goes on."""
+    """Resumes a debate that was interrupted or failed; returns its thread and new run."""
     return await table.go_on(request.path_params["id"], caller_client(request.scope))
 
 
 async def imported(request: Request) -> Any:
-    """Keeps a document that ``moot verify --out`` wrote; the request's body is the document."""
+    """Stores a document of ``moot verify --out``; the request's body is the document."""
     content = await body_of(request, debates.LARGEST)
     return {"id": await run_in_threadpool(_import, content)}
 
 
 def _import(content: bytes) -> str:
     document = debates.imported(content)
-    report(document, "md")  # what cannot be told is not kept
+    report(document, "md")  # raises if the document cannot be shown; then it is not stored
     return debates.save(document)
 
 
 async def texts_in_file(request: Request) -> Any:
-    """A file's texts, as the input ``given`` takes them; the request's body is the file, ``name`` what it is called."""
+    """A file's texts in the form of the input ``given``; the request's body is the file, ``name`` its name."""
     name = PurePath(request.query_params.get("name", "")).name
     content = await body_of(request, LARGEST_FILE)
     async with _reading:
@@ -292,7 +296,7 @@ def _texts_in_file(name: str, content: bytes) -> Any:
 
 
 async def added(request: Request) -> Any:
-    """Texts as the evidence that they are when a person adds them to a debate; the request's body is their list."""
+    """Converts texts to evidence, as if a person added them to a debate; the request's body is the list of texts."""
     texts = json_in(await body_of(request, 8 * LONGEST_GIVEN))
     return await run_in_threadpool(_added, texts)
 
@@ -306,19 +310,19 @@ def _added(texts: Any) -> Any:
 
 
 async def opened(request: Request) -> Any:
-    """A debate's document, and what is said of it; by its id, or by that of its thread."""
+    """A debate's document with its transcript, by the debate's id or its thread's id."""
     found = await _found(request)
     return {**found, **await run_in_threadpool(_opened, found["id"])}
 
 
 async def _found(request: Request) -> dict[str, Any]:
-    """A debate's document by id, how it stands, and the thread that it was on if the server holds it (``placed``)."""
+    """The id of a debate's document, the debate's state, and its thread if the server has it (``placed``)."""
     id, client = request.path_params["id"], caller_client(request.scope)
-    if len(id) == THREAD and not await table.lives(id, client):  # whose it is the server knows
+    if len(id) == THREAD and not await table.lives(id, client):  # the server checks the owner
         raise UserError("There is no such thread.", kind="missing_file")
     stem, row = await table.found(id, client)
     if stem is None:
-        raise UserError("This debate has no document: it was stopped before it had begun.", kind="missing_file")
+        raise UserError("This debate has no document: it was stopped before it started.", kind="missing_file")
     more = await table.standing(row, client) if row else {}
     place = await open_ledger().place_of(row.id) if row else None
     placed = place[0] if place and await table.lives(place[0], client) else id if len(id) == THREAD else None
@@ -330,18 +334,18 @@ def _opened(id: str) -> dict[str, Any]:
     answer = asdict(chip_of(document, document["answer"]))
     try:
         said = said_of(document, over=True)
-    except UserError as error:  # of another version: the page shows what it holds
+    except UserError as error:  # of another version: the page shows its plain content
         said = {"fault": error.detail}
     return {"document": document, "said": said, "chip": answer}
 
 
 def said_of(document: debates.Document, *, over: bool) -> dict[str, Any]:
-    """A debate in words: sections, what is to be known of evidence, warnings, and if it is over its end with citations.
+    """A debate in words: sections, notes on evidence, warnings, and for a finished debate its end with citations.
 
-    ``caveats`` are the warnings that are told beside the verdict, ``warnings`` the others.
+    ``caveats`` are the warnings shown beside the verdict, ``warnings`` the others.
 
     Raises:
-        UserError: this version does not know the debate's graph or settings, or its parts do not fit together.
+        UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
     """
     with fitting():
         sections = [asdict(section) for section in lines(document)]
@@ -349,10 +353,7 @@ def said_of(document: debates.Document, *, over: bool) -> dict[str, Any]:
         marks = {piece["id"]: marks_of(piece) for piece in document["evidence"]}
         warned = {
             "caveats": [clean(caveat_in_words(one)) for one in caveats(document)],
-            "warnings": [
-                clean(text) + f" ({count} times)" * (count > 1)
-                for text, count in other_warnings(document, told=True).items()
-            ],
+            "warnings": [clean(text) for text in other_warnings(document, told=True)],
         }
     return {"sections": sections, "end": end, "marks": marks, **warned}
 
@@ -364,7 +365,7 @@ def _end(document: debates.Document) -> dict[str, Any]:
 
 
 async def said(request: Request) -> Any:
-    """A debate that goes on in words; the request's body is as much of its document as there is."""
+    """A running debate in words; the request's body is its document so far."""
     content = await body_of(request, debates.LARGEST)
     return await run_in_threadpool(_said, content)
 
@@ -374,7 +375,7 @@ def _said(content: bytes) -> dict[str, Any]:
 
 
 async def told(request: Request) -> Any:
-    """A debate that goes on as the page shows it; the body is what there is of its document, ``open`` parts wanted."""
+    """A running debate as the page shows it; the body is its document so far, ``open`` names the unfolded parts."""
     content = await body_of(request, debates.LARGEST)
     wanted = request.query_params.getlist("open")
     return await run_in_threadpool(_told, content, wanted)
@@ -383,12 +384,12 @@ async def told(request: Request) -> Any:
 def _told(content: bytes, wanted: list[str]) -> dict[str, Any]:
     document = json_in(content)
     if not isinstance(document, dict):
-        raise UserError("This is no debate.", kind="bad_request")
+        raise UserError("This is not a debate.", kind="bad_request")
     return told_of(document, wanted)
 
 
 async def summed_up(request: Request) -> Any:
-    """Sums a debate up for readers if its setting `reader_summary` is on and nobody has; its document keeps it."""
+    """Writes a debate's summary if its setting `reader_summary` is on and there is none; the document stores it."""
     stem, _ = await table.found(request.path_params["id"], caller_client(request.scope))
     if stem is None:
         raise UserError("This debate has no document yet.", kind="missing_file")
@@ -400,7 +401,7 @@ async def summed_up(request: Request) -> Any:
 
 
 async def deleted(request: Request) -> Any:
-    """Deletes a debate with all that is kept of it."""
+    """Deletes a debate with all its stored data."""
     await table.delete(request.path_params["id"], caller_client(request.scope))
     return {}
 
@@ -410,7 +411,7 @@ async def downloaded(request: Request) -> Response:
     id, kind = request.path_params["id"], request.path_params["kind"]
     if kind != "json" and kind not in DOWNLOADS:
         raise UserError(
-            f"There is no download as {kind[:20]!r}: json, md, html and claimreview there are.", kind="missing_file"
+            f"There is no download as {kind[:20]!r}. Known: json, md, html, claimreview.", kind="missing_file"
         )
     await table.found(id, caller_client(request.scope))
     asked = request.query_params

@@ -1,4 +1,4 @@
-"""``moot serve``: the LangGraph development server, from a folder that nobody else has written to."""
+"""``moot serve``: the LangGraph development server, started in a new, empty folder."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.files import check_home
-from moot.core.lazy import imported
+from moot.core.lazy import from_extra
 from moot.core.own_folder import own_folder
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS
+from moot.graphs.registry import INSTALLED, descriptions, graph_place, installed_systems
 from moot.web.caller import USERS
 from moot.web.guard import is_known, listed
 from moot.web.login import FEWEST, TOKEN, read_token
@@ -29,27 +29,27 @@ from moot.web.service.users import read_users
 STUDIO = "https://smith.langchain.com"
 ANYWHERE = ("0.0.0.0", "::")
 PATIENCE = 3
-"""Seconds that those who are being answered have when the server stops."""
+"""Seconds for open requests to finish when the server stops."""
 WEBHOOKS = "LANGGRAPH_WEBHOOKS"
 PATHS = ("MOOT_HOME", "MOOT_PRICES", USERS)
-"""Environment variables that may name a folder or file from here."""
+"""Environment variables that may contain a path relative to the current folder."""
 
 
 def server_config() -> dict[str, Any]:
-    """What ``langgraph.json`` says, for the server that is started without one."""
-    served = DESCRIPTIONS | OTHER_GRAPHS
-    graphs = {n: {"path": f"moot.graphs.{n}:graph", "description": about} for n, about in served.items()}
+    """The server's configuration in place of ``langgraph.json``, with the graphs of installed packages."""
+    served = descriptions(others=True)
+    graphs = {name: {"path": graph_place(name), "description": about} for name, about in served.items()}
     kept = {"path": "moot.web.threads.checkpointer"}
     return {"graphs": graphs, "http": {"app": "moot.web.app:app"}, "checkpointer": kept, "webhooks": webhooks()}
 
 
 def webhooks() -> dict[str, Any]:
-    """Where a caller's ``webhook`` may have the server post to: nowhere in a private network.
+    """The allowed targets of a caller's ``webhook``: by default, no address in a private network.
 
-    ``LANGGRAPH_WEBHOOKS``, LangGraph's own variable, says otherwise.
+    ``LANGGRAPH_WEBHOOKS``, LangGraph's own variable, overrides this.
 
     Raises:
-        UserError: it is no JSON object.
+        UserError: it is not a JSON object.
     """
     try:
         said = json.loads(os.environ.get(WEBHOOKS) or '{"url": {"disable_private_ips": true, "require_https": false}}')
@@ -66,36 +66,31 @@ def webhooks() -> dict[str, Any]:
 def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> None:
     """Runs the server until it is interrupted.
 
-    Its folder is new and removed at the end, or if it is killed at the next start: the server unpickles what it finds
-    in the folder that it starts from.
+    Its folder is new, because the server unpickles files in its working folder. It is removed at the end, or at
+    the next start if the server is killed.
 
     Args:
-        host: where it listens.
-        port: where it listens.
-        at_once: debates that run at the same time.
-        studio: whether LangGraph Studio may ask it, too.
-        opened: whether the local page is opened in a browser.
+        host: the address to listen on.
+        port: the port to listen on.
+        at_once: concurrent debates.
+        studio: whether LangGraph Studio may use it, too.
+        opened: whether to open the local page in a browser.
 
     Raises:
-        UserError: the server's packages are missing, somebody listens there, others could without a token, or debates
-            cannot be kept.
+        UserError: the server's packages are missing, the port is in use, the server would be open to other machines
+            without a token, or debates cannot be stored.
     """
     check_token(host)
     check_home("Debates", "debates")
     check_free(host, port)
-    try:
-        run_server = imported("langgraph_api.cli").run_server
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f'The server needs the package {error.name}: pip install "moot[server]".', kind="missing_package"
-        ) from error
+    run_server = from_extra("langgraph_api.cli", "server", "The server").run_server
     prepare(host, studio=studio)
     url = f"http://{f'[{host}]' if ':' in host else 'localhost' if host in ANYWHERE else host}:{port}"
     print(announcement(url, host), file=sys.stderr, flush=True)  # noqa: T201
     if opened:
         threading.Thread(target=open_page, args=(url,), daemon=True).start()
     here = os.getcwd()
-    sys.path.append(here)  # for sources of your own; last, so that no file there takes a package's place
+    sys.path.append(here)  # for the user's own sources; last, so that no file there shadows a package
     config = server_config()
     with own_folder("moot-") as folder, contextlib.chdir(folder):
         run_server(
@@ -109,34 +104,34 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
 
 
 def check_token(host: str, *, users: bool = False) -> None:
-    """Makes sure that whoever reaches the server from elsewhere has to have a token.
+    """Checks that a server which other machines can reach requires a token.
 
     Args:
-        host: where it listens.
-        users: whether the server can have users with tokens of their own.
+        host: the address it listens on.
+        users: whether the server supports users with their own tokens.
 
     Raises:
-        UserError: others can reach it, and it has none; or its token is no good.
+        UserError: others can reach it and it has none, or its token is not valid.
     """
     if not read_token() and not is_local(host) and not (users and read_users()):
         more = f"; or name users in {USERS}" * users
         raise UserError(
-            f"Others can reach a server at {host}, and use the keys that it has: set {TOKEN} to a token of at least "
-            f"{FEWEST} characters, which they have to know{more}. Make one with: openssl rand -hex 32",
+            f"Other machines can reach a server at {host}, and use its keys: set {TOKEN} to a token of at least "
+            f"{FEWEST} characters, which callers must send{more}. Make one with: openssl rand -hex 32",
             kind="invalid_environment",
         )
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether an address is reachable only from this machine."""
     return is_known(f"[{host}]" if ":" in host else host, ())
 
 
 def check_free(host: str, port: int) -> None:
-    """Makes sure that nobody listens there; the server itself would quietly take another port.
+    """Checks that the port is free, because the server itself would silently take another one.
 
     Raises:
-        UserError: somebody does, or there is no such address here.
+        UserError: the port is in use, or this machine does not have the address.
     """
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -151,30 +146,45 @@ def check_free(host: str, port: int) -> None:
 
 
 def prepare(host: str, *, studio: bool) -> None:
-    """Sets up this process: who may ask the server, no calls home, and paths that hold in another folder."""
-    from moot.nodes.runtime.tracing import send_in_time  # not at the top: what is refused before is refused at once
+    """Sets up this process: allowed hosts and origins, no version check, and absolute paths."""
+    from moot.nodes.runtime.tracing import send_in_time  # not at the top, so that earlier errors come at once
 
-    send_in_time()  # LangGraph's server has clients of its own
+    check_installed()
+    send_in_time()  # LangGraph's server has its own clients
     hosts = {*listed("MOOT_ALLOWED_HOSTS"), *({host} if host not in ANYWHERE else ())}
     origins = {*listed("MOOT_ALLOWED_ORIGINS"), *({STUDIO} if studio else ())}
     os.environ |= {"MOOT_ALLOWED_HOSTS": ",".join(hosts), "MOOT_ALLOWED_ORIGINS": ",".join(origins)}
     os.environ |= {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
     os.environ["LANGGRAPH_NO_VERSION_CHECK"] = "true"
     if os.environ.setdefault("LOG_LEVEL", "ERROR").upper() != "DEBUG":
-        logging.disable(logging.DEBUG)  # libraries that set a level of their own
-    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # it would announce itself beside us
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the folder goes, as with Ctrl-C
+        logging.disable(logging.DEBUG)  # for libraries that set their own level
+    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # without its own announcement
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the folder is removed, as with Ctrl-C
+
+
+def check_installed() -> None:
+    """Prints which debate systems of installed packages are not served because they cannot be imported.
+
+    Raises:
+        UserError: a package uses a name of moot's own, so that the name would be ambiguous.
+    """
+    for name in INSTALLED.taken():
+        INSTALLED.check(name)
+    for error in installed_systems()[1]:
+        print(f"moot: not served: {error.detail}", file=sys.stderr)  # noqa: T201
 
 
 def announcement(url: str, host: str) -> str:
-    """What is said when the server starts: its address as a browser here names it, and where it listens."""
+    """The message at the server's start: its addresses for a browser on this machine."""
     studio = f"{STUDIO}/studio/?baseUrl={url}"
     lines = [f"Page:   {url}/moot", f"API:    {url}/docs", f"MCP:    {url}/mcp"]
     lines += [f"Studio: {studio}" if STUDIO in listed("MOOT_ALLOWED_ORIGINS") else "Studio: with --studio"]
     if os.environ.get(TOKEN):
-        lines += [f"Whoever asks it needs the token in {TOKEN}."]
+        lines += [f"Requests need the token in {TOKEN}."]
     if host in ANYWHERE and not listed("MOOT_ALLOWED_HOSTS"):
-        lines += ["From other machines it refuses all: set MOOT_ALLOWED_HOSTS to the name or address that they use."]
+        lines += [
+            "It refuses requests from other machines: set MOOT_ALLOWED_HOSTS to the name or address that they use."
+        ]
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
-"""The server's table of debates: each has a row before its first call, and its document is written when it ends.
+"""The server's table of debates: each gets a row before its first call, and its document is written when it ends.
 
-The rows are those of the ledger of calls (`moot.core.ledger`). Debates under way whose server was killed are found
-there as interrupted, and go on: their calls are in the ledger.
+The rows are in the ledger of calls (`moot.core.ledger`). Debates whose server was killed are marked there as
+interrupted and can be resumed, because their calls are in the ledger.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,11 +21,11 @@ from uuid import UUID, uuid4, uuid5
 from filelock import FileLock
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import APIError, ConflictError, NotFoundError
-from moot.core.errors import UserError
+from langgraph_sdk.errors import APIError, ConflictError, InternalServerError, NotFoundError
+from moot.core.errors import UserError, WorldError
 from moot.core.ledger import Debate, open_ledger
 from moot.core.redaction import anonymised
-from moot.graphs import DESCRIPTIONS
+from moot.graphs.registry import graph_names
 from moot.nodes.models.keeping import LedgerUse, current_use
 from moot.nodes.models.session import Session
 from moot.nodes.records.reducers import place_of, written_values
@@ -37,46 +37,46 @@ from starlette.concurrency import run_in_threadpool
 log = logging.getLogger(__name__)
 
 CLAIMED = "moot_request"
-"""The key of a run's metadata by which its debate finds what its request said of it."""
+"""The key in a run's metadata under which its debate finds its `Claim`."""
 CLAIMED_DEBATE, CLAIMED_KEY = "moot_debate", "moot_key"
-"""Keys by which it does in a service, whose debates run in other processes. The ledger checks whose debate it is."""
+"""The keys for this in a service, whose debates run in other processes. The ledger checks the debate's owner."""
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
-"""The name space of threads that debates go on on, if they had none."""
+"""The UUID namespace of threads for resumed debates without a thread."""
 A_SEARCH = 1000
-"""Threads that are asked for at a time."""
+"""Threads per request."""
 A_LINE = 120
-"""Characters of a text's first line."""
+"""Most characters of a text's first line."""
 OVER = ("interrupted", "failed")
-"""The status of debates that can be taken up."""
+"""Statuses of debates that can be resumed."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a request says of the debate that it begins: which debate goes on, or under which idempotency key it is."""
+    """A request's information for its debate: the id of a debate to resume, or an idempotency key."""
 
     debate: str | None = None
     key: str | None = None
 
 
 class Table:
-    """Notes every debate that runs in this process; see `moot.nodes.models.session.Recorder`."""
+    """Records every debate that runs in this process; see `moot.nodes.models.session.Recorder`."""
 
     def __init__(self) -> None:
         self.is_shared = False
-        """Whether other processes have the same table, and run debates that were asked for here; see `moot service`."""
+        """Whether other processes share the table, and run debates requested here; see `moot service`."""
         self.claims: dict[str, Claim] = {}
         self.latest: dict[str, str] = {}
-        """By thread, the id of its last document; of debates that no ledger knows, this alone does."""
+        """By thread, the id of its last document; the only record of debates that are not in the ledger."""
         self.locks: dict[str, FileLock] = {}
-        """By idempotency key, what keeps other servers from beginning its debate until it has a row."""
+        """By idempotency key, the lock that keeps other servers from starting its debate until it has a row."""
 
     async def unlock(self, key: str | None) -> None:
-        """The debate of an idempotency key has its row, or will not begin."""
+        """Releases the lock of an idempotency key: its debate has its row, or will not start."""
         if lock := self.locks.pop(key or "", None):
             await asyncio.to_thread(lock.release)
 
     def claim(self, claim: Claim) -> dict[str, str]:
-        """Metadata for a run whose debate shall find the claim. It serves once: threads hand metadata on."""
+        """Metadata for a run, with which its debate finds the claim; valid once, because threads pass metadata on."""
         if self.is_shared:
             said = {CLAIMED_DEBATE: claim.debate, CLAIMED_KEY: claim.key}
             return {name: value for name, value in said.items() if value}
@@ -85,31 +85,31 @@ class Table:
         return {CLAIMED: name}
 
     def claiming(self, claim: Claim) -> dict[str, Any]:
-        """What `runs.create` is told, so that its debate finds a claim: Aegra hands on the config's metadata alone."""
+        """Arguments of `runs.create` with a claim's metadata; Aegra passes on only the config's metadata."""
         said = self.claim(claim)
         return {"config": {"metadata": said}} if self.is_shared else {"metadata": said}
 
     def use(self, run: RunnableConfig) -> LedgerUse:
-        """How a run uses the ledger, for the debate that its request claimed: by ``MOOT_LEDGER``, else ``record``."""
+        """A run's use of the ledger for its claimed debate; the mode is ``MOOT_LEDGER``, else ``record``."""
         if self.is_shared:
             return shared_use(run)
         claim = self.claims.pop((run.get("metadata") or {}).get(CLAIMED) or "", Claim())
         return replace(current_use("record"), id=claim.debate, idempotency_key=claim.key)
 
     async def begun(self, session: Session) -> None:
-        """A debate has its row: on which thread and as which run it goes on."""
+        """Stores a debate's thread and run, now that it has its row."""
         await self.unlock(session.use.idempotency_key)
         place = session.run.get("configurable") or {}
         if "thread_id" in place:
             await open_ledger().place(session.id, str(place["thread_id"]), str(place.get("run_id", "")))
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
-        """Writes the document of a debate whose run is over: its path, and what else is to be said."""
+        """Writes the document of a debate whose run is over; returns its path and a note."""
         note = anonymised(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
         token = asking.set(session.use.person)
         try:
             path = await asyncio.to_thread(keep, session)
-        except Exception as fault:  # the debate itself is not to fail for it; the log and the row say so
+        except Exception as fault:  # the debate must not fail because of it; the log and the row report it
             log.exception("The document of the debate %s cannot be kept.", session.id)
             return None, f"Its document cannot be kept: {getattr(fault, 'detail', fault)}"
         finally:
@@ -121,10 +121,10 @@ class Table:
 
 
 def shared_use(run: RunnableConfig) -> LedgerUse:
-    """How a run of a service uses the ledger.
+    """A service run's use of the ledger.
 
-    Its debate has the run's id, unless it goes on with another. So a run that is begun again, as its worker was lost,
-    goes on with its debate.
+    The debate's id is the run's id, unless the run resumes another debate. So a run that restarts because its worker
+    was lost continues the same debate.
     """
     said, place = run.get("metadata") or {}, run.get("configurable") or {}
     debate, key, id = said.get(CLAIMED_DEBATE), said.get(CLAIMED_KEY), str(place["run_id"])
@@ -139,16 +139,18 @@ def shared_use(run: RunnableConfig) -> LedgerUse:
 
 
 def own_key(key: str, person: str | None) -> str:
-    """An idempotency key as the table has it: two users may have the same."""
+    """An idempotency key as in the table, with the user's name, because two users may send the same key."""
     return f"{person or ''} {key}"
 
 
 def keep(session: Session) -> str | None:
-    """Writes a debate's document, of one that is not over what there is; its path. None before anything is known."""
+    """Writes a debate's document, partial if the debate is unfinished; returns its path, or None if it is empty."""
     run = str((session.run.get("configurable") or {}).get("run_id", "")) or None
     document = session.document
     if document is None:
-        if "started_at" not in session.state:
+        if "started_at" not in session.state:  # a search for claims has no document
+            if session.id and session.state.get("calls"):
+                debates.spend(session.id, session.state["calls"])
             return None
         within = [written_values(update) for update in session.written]
         document = unfinished(session.state, [update for update in within if is_news(update, session.state)])
@@ -156,7 +158,7 @@ def keep(session: Session) -> str | None:
 
 
 def is_news(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
-    """Whether a node wrote what the state does not hold yet."""
+    """Whether a node's update has turns, calls or evidence that are not in the state yet."""
     turns = {place_of(turn) for turn in state["turns"]}
     pieces = {piece["id"] for piece in state["evidence"]}
     return (
@@ -169,16 +171,16 @@ def is_news(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
 TABLE = Table()
 
 
-# --- what the page asks ----------------------------------------------------------------------------------------------
+# --- requests of the page --------------------------------------------------------------------------------------------
 
 
 async def listed(page: int, client: LangGraphClient, words: str = "") -> tuple[list[dict[str, Any]], int]:
-    """One page of all debates, newest first, and how many there are: those under way, and those that have a document.
+    """One page of the running and documented debates, newest first, and their total number.
 
-    With ``words`` only those whose claim holds all of them.
+    With ``words``, only debates whose claim contains all of them.
 
-    Each has ``id``, ``status`` and what its document says (`debates.LISTED`); those of the table also ``calls``, how
-    many of its calls are kept, ``thread``, and what can be done: ``resume``, ``watch``, ``answer``.
+    Each entry has ``id``, ``status`` and fields of its document (`debates.LISTED`). Debates of the table also have
+    ``calls`` (number of stored calls), ``thread``, and the possible action: ``resume``, ``watch`` or ``answer``.
     """
     ledger = open_ledger()
     rows = await ledger.outline(asking.get())
@@ -198,13 +200,13 @@ async def listed(page: int, client: LangGraphClient, words: str = "") -> tuple[l
 
 
 def has_all(entry: Mapping[str, Any], words: str) -> bool:
-    """Whether a debate's claim holds all of some words, in whatever case."""
+    """Whether a debate's claim contains all words, ignoring case."""
     claim = str(entry.get("claim") or "").casefold()
     return all(word in claim for word in words.casefold().split())
 
 
 async def threads_of(client: LangGraphClient) -> set[str]:
-    """The threads that whoever asks may see."""
+    """The threads that the caller may see."""
     found: set[str] = set()
     while True:
         more = await client.threads.search(limit=A_SEARCH, offset=len(found), select=["thread_id"])
@@ -214,7 +216,7 @@ async def threads_of(client: LangGraphClient) -> set[str]:
 
 
 async def entry_of(id: str, stem: str, known: Collection[str], client: LangGraphClient) -> dict[str, Any] | None:
-    """What the list says of a debate; None if it was deleted just now."""
+    """A debate's entry in the list; None if it was just deleted."""
     row = await open_ledger().debate(id)
     if id in known:
         entry = await run_in_threadpool(debates.entry, stem)
@@ -226,7 +228,7 @@ async def entry_of(id: str, stem: str, known: Collection[str], client: LangGraph
 
 
 def described(row: Debate) -> dict[str, Any]:
-    """What the list says of a debate that has no document yet."""
+    """The entry of a debate without a document."""
     return {
         "id": row.id,
         "claim": claim_in(row.input),
@@ -237,7 +239,7 @@ def described(row: Debate) -> dict[str, Any]:
 
 
 async def standing(row: Debate, client: LangGraphClient) -> dict[str, Any]:
-    """How a debate of the table stands, and what can be done: it can be watched, answered, or go on."""
+    """The status of a debate of the table, and the possible action: watch, answer or resume."""
     place = await open_ledger().place_of(row.id)
     if row.status == "interrupted" and place and await is_begun_again(*place, client):
         row = replace(row, status="running")
@@ -246,11 +248,13 @@ async def standing(row: Debate, client: LangGraphClient) -> dict[str, Any]:
         return more | {"thread": place[0], "can": "watch"}
     if row.status == "waiting" and place and await lives(place[0], client):
         return more | {"thread": place[0], "can": "answer"}
-    return more | ({"can": "resume"} if row.status in (*OVER, "waiting") and row.graph in DESCRIPTIONS else {})
+    return more | (
+        {"can": "resume"} if row.status in (*OVER, "waiting") and row.graph in graph_names(others=True) else {}
+    )
 
 
 def claim_in(input: Any) -> str:
-    """The claim of a debate's input, in a conversation the last message; of a text, its title, or how it begins."""
+    """The claim in an input: of a conversation, the last message; of a text, its title or first line."""
     if "claim" not in input and isinstance(input.get("text"), str):
         return str(input.get("title") or input.get("source") or first_line(input["text"]))[:500]
     claim = input.get("claim")
@@ -261,30 +265,39 @@ def claim_in(input: Any) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line of a text that holds something, shortened."""
+    """The first non-empty line of a text, shortened."""
     return shorten(next((line for line in text.splitlines() if line.strip()), ""), A_LINE, placeholder=" ...")
 
 
 async def lives(thread: str, client: LangGraphClient) -> bool:
-    """Whether the server holds a thread, for whoever asks."""
-    try:
-        await client.threads.get(thread)
-    except APIError:
-        return False
-    return True
+    """Whether the server has a thread that the caller may see."""
+    return await _is_there(client.threads.get(thread))
 
 
 async def runs_here(thread: str, run: str, client: LangGraphClient) -> bool:
-    """Whether it is this server that has a run: another one on its home may run the debate."""
+    """Whether this server has a run; another server on the same home may run the debate."""
+    return await _is_there(client.runs.get(thread, run))
+
+
+async def _is_there(asked: Awaitable[Any]) -> bool:
+    """Whether a request to the server finds its object.
+
+    Raises:
+        WorldError: the server failed to look it up.
+    """
     try:
-        await client.runs.get(thread, run)
+        await asked
+    except InternalServerError as error:
+        raise WorldError(
+            "The server cannot look that up now: its database may be away.", kind="unreachable", retryable=True
+        ) from error
     except APIError:
         return False
     return True
 
 
 async def is_begun_again(thread: str, run: str, client: LangGraphClient) -> bool:
-    """Whether the server itself goes on with a run whose worker was lost."""
+    """Whether the server itself restarts a run whose worker was lost."""
     try:
         return TABLE.is_shared and (await client.runs.get(thread, run))["status"] in ("pending", "running")
     except APIError:
@@ -292,9 +305,9 @@ async def is_begun_again(thread: str, run: str, client: LangGraphClient) -> bool
 
 
 async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
-    """The document's id and the row of a debate, by either's id or by its thread's; of a thread, of its last debate.
+    """The document's id and the row of a debate, by the id of either or of its thread (for the last debate on it).
 
-    Of a server with users each finds the debates of their own threads, and those of no thread.
+    On a server with users, each finds the debates of their own threads, and debates without a thread.
 
     Raises:
         UserError: there is none.
@@ -305,7 +318,7 @@ async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | 
     row = await ledger.debate(id[-32:]) if debates.ID.fullmatch(id) or debates.HEX.fullmatch(id) else None
     if debates.ID.fullmatch(id):
         stem: str | None = id
-    else:  # of several branches the last
+    else:  # if there are several branches, the last one
         stem = await run_in_threadpool(newest, row) if row else None
     if row is not None and asking.get() not in (None, row.person):
         stem = row = None
@@ -316,28 +329,32 @@ async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | 
 
 
 def newest(row: Debate) -> str | None:
-    """The id of a debate's last document, if it has one here."""
+    """The id of a debate's last document, if one is stored here."""
     written = [Path(row.document).stem] if row.document else []
     return next((stem for stem in (*written, *debates.of_debate(row.id)) if debates.is_kept(stem)), None)
 
 
 async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
-    """Takes up a debate that was interrupted or failed: with the same input and settings, and with its kept calls.
+    """Resumes a debate that was interrupted or failed, with the same input, settings and stored calls.
 
     Returns:
         ``thread_id`` and ``run_id`` of the new run.
 
     Raises:
-        UserError: there is none, or it is not to be taken up.
+        UserError: there is none, or it cannot be resumed.
     """
     _, row = await found(id, client)
     if row is not None and (await standing(row, client))["status"] == "running":
-        raise UserError("This debate is still going on.", kind="bad_request")
-    if row is None or row.graph not in DESCRIPTIONS:
-        raise UserError("This debate is in no table: its input and settings are not known here.", kind="bad_request")
+        raise UserError("This debate is still running.", kind="bad_request")
+    if row is None or row.graph not in graph_names(others=True):
+        raise UserError(
+            "This debate is not in the table, so its input and settings are not known here.", kind="bad_request"
+        )
     if row.status not in (*OVER, "waiting"):
-        said = {"running": "is still going on", "done": "is over"}[row.status]
-        raise UserError(f"This debate {said}; one that was interrupted or failed can go on.", kind="bad_request")
+        said = {"running": "is still running", "done": "is over"}[row.status]
+        raise UserError(
+            f"This debate {said}; only one that was interrupted or failed can be resumed.", kind="bad_request"
+        )
     place = await open_ledger().place_of(row.id)
     thread = place[0] if place else str(uuid5(THREADS, row.id))
     try:
@@ -354,25 +371,25 @@ async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
             multitask_strategy="reject",
         )
     except ConflictError as error:
-        raise UserError("This debate is still going on.", kind="bad_request") from error
+        raise UserError("This debate is still running.", kind="bad_request") from error
     except APIError as error:
-        raise UserError(f"The debate cannot go on ({error.message[:300]}).", kind="bad_request") from error
+        raise UserError(f"The debate cannot be resumed ({error.message[:300]}).", kind="bad_request") from error
     return {"thread_id": thread, "run_id": run["run_id"]}
 
 
 async def delete(id: str, client: LangGraphClient) -> None:
-    """Deletes a debate for good: its document, row, kept calls, and thread.
+    """Deletes a debate for good: its document, row, stored calls and thread.
 
     Raises:
-        UserError: there is none, or it is still going on.
+        UserError: there is none, or it is still running.
     """
     stem, row = await found(id, client)
     if row is not None:
         if row.status == "running":
-            raise UserError("This debate is still going on: stop it first.", kind="bad_request")
+            raise UserError("This debate is still running: stop it first.", kind="bad_request")
         place = await open_ledger().place_of(row.id)
         if place:
-            with suppress(NotFoundError):  # it lasted as long as its server, or is another's
+            with suppress(NotFoundError):  # it ended with its server, or belongs to another one
                 await client.threads.delete(place[0])
             if os.environ.get("LANGGRAPH_CHECKPOINTER"):
                 from moot.web.threads import delete as delete_thread

@@ -1,6 +1,6 @@
-"""A debate that goes on, as the page shows it: who holds which answer, what was said in each round, what it rests on.
+"""A running debate as the page shows it: the agents' answers, the turns of each round, and the evidence.
 
-The words are those of the report (`moot.transcript.report`), so that a debate reads the same while it runs and after.
+It uses the report's wording (`moot.transcript.report`), so that a debate reads the same while it runs and afterwards.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ EMPTY: Mapping[str, Any] = {
     "debates": [],
     "models": {},
 }
-"""What a document holds before anything was written."""
+"""An empty document."""
 MOST_SOURCES = 60
-"""Sources that are listed while a debate goes on; its report has all."""
+"""Most sources listed while a debate runs; its report has all."""
 
 STEPS: Mapping[str, tuple[str, str]] = {
     "open": ("prepare", "opening models and sources"),
@@ -73,32 +73,32 @@ STEPS: Mapping[str, tuple[str, str]] = {
     "summarise": ("check", "summing up"),
     **dict.fromkeys(("compile_record", "gather_debates"), ("decide", "putting the record together")),
     **dict.fromkeys(("judge", "decide", "vote", "conclude"), ("decide", "deciding")),
-    "robustness": ("decide", "asking what the verdict hangs on"),
+    "robustness": ("decide", "asking what the verdict depends on"),
     **dict.fromkeys(
         ("review_queries", "review_query", "review_premises", "review_evidence", "review_verdict", "hear_remark"),
         ("person", "giving you the floor"),
     ),
 }
-"""By the name of a node: what it belongs to, and what whoever works in it is doing."""
+"""By node name: the kind of step, and its description in words."""
 
 
 def told_of(document: Mapping[str, Any], wanted: Collection[str]) -> dict[str, Any]:
-    """What the page shows of a debate that goes on.
+    """The page's view of a running debate.
 
     Args:
-        document: as much of its document as there is; its settings may be those that were asked for.
-        wanted: headings of the parts whose cards are wanted; those of the last part always come.
+        document: the document so far; its settings may be the requested ones.
+        wanted: headings of the parts to return with cards; the last part always has them.
 
     Returns:
-        ``names`` by the debate's own, ``most`` rounds, ``timeline``, ``parts``, ``sources`` with how many there are
-        (``count``) and how many are quoted, and ``warned``.
+        ``names`` by agent id, ``most`` rounds, ``timeline``, ``parts``, ``sources``, their number (``count``), the
+        number of quoted ones, and ``warned``.
 
     Raises:
-        UserError: the graph or the settings are not known, or the parts do not fit together.
+        UserError: the graph or the settings are not known, or the parts are inconsistent.
     """
     with fitting():
         system = load_graph(str(document.get("graph")))
-        settings = checked_settings(system.settings, dict(document.get("settings") or {}))
+        settings = checked_settings(system.settings, dict(document.get("settings") or {}), system.name)
         whole = {**EMPTY, **document, "settings": settings.model_dump(mode="json")}
         names, sources = Names(whole), Sources(whole)
         held = timeline(whole, names)

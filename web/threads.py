@@ -1,8 +1,8 @@
-"""Threads that outlive their server, in ``$MOOT_HOME/threads.sqlite``.
+"""Threads that persist over restarts of the server, in ``$MOOT_HOME/threads.sqlite``.
 
-``moot serve`` names `checkpointer` to it. The server's own list of threads lasts as long as it runs: `restore` makes
-those of the table's debates known to it again, without what else was in the list (metadata, runs). Nothing in the file
-is unpickled, and of types that a checkpoint may name only those are made that LangGraph itself calls safe.
+``moot serve`` configures `checkpointer`. The server's own list of threads is in memory: at its start, `restore` adds
+the threads of the table's debates to the list, without their metadata and runs. The file is never unpickled; only
+types that LangGraph considers safe are loaded from checkpoints.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from moot.core.errors import MootError
 from moot.core.home import moot_home
 from moot.core.ledger import Debate, open_ledger
 from moot.core.ledger.file import MOST_BYTES
-from moot.graphs import DESCRIPTIONS
+from moot.graphs.registry import graph_names
 
 log = logging.getLogger(__name__)
 
 DAYS = 30
-"""Days that a thread is kept after its debate has last changed."""
+"""Days until a thread is removed after its debate's last change."""
 EPOCH = 12_219_292_800
-"""Seconds from 1582-10-15, from which on checkpoints count, to 1970."""
+"""Seconds from 1582-10-15, the epoch of time-based UUIDs, to 1970."""
 TABLES = ("checkpoints", "writes")
 
 
 def threads_path() -> Path:
-    """Where the threads are."""
+    """The path of the threads' file."""
     return moot_home() / "threads.sqlite"
 
 
 def made() -> Path:
-    """The file, which only its user can read; made if it is not there."""
+    """The path of the file, which is created if missing, readable by its user only."""
     path = threads_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -52,19 +52,19 @@ def made() -> Path:
 
 @asynccontextmanager
 async def checkpointer() -> AsyncIterator[Saver]:
-    """What the server keeps its threads with."""
+    """The server's checkpointer."""
     path = await asyncio.to_thread(made)
     async with aiosqlite.connect(path) as connection:
         await connection.execute("PRAGMA synchronous = NORMAL")
-        await connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file
+        await connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only takes effect on a new file
         yield Saver(connection, serde=JsonPlusSerializer(pickle_fallback=False, allowed_msgpack_modules=None))
 
 
 class Saver(AsyncSqliteSaver):
-    """LangGraph's, with what its server asks of a checkpointer beside that."""
+    """LangGraph's saver with the further methods that its server needs."""
 
     async def adelete_for_runs(self, run_ids: Iterable[str]) -> None:
-        """Removes what runs wrote that are rolled back."""
+        """Removes the checkpoints of rolled-back runs."""
         await self.setup()
         named = "SELECT checkpoint_id FROM checkpoints WHERE json_extract(CAST(metadata AS TEXT), '$.run_id') = ?"
         async with self.lock:
@@ -74,7 +74,7 @@ class Saver(AsyncSqliteSaver):
             await self.conn.commit()
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Removes threads, or all of them but their last step."""
+        """Removes threads, or all their checkpoints except the last."""
         await self.setup()
         latest = "SELECT max(checkpoint_id) FROM checkpoints AS c WHERE c.thread_id = ? GROUP BY c.checkpoint_ns"
         for thread in map(str, thread_ids):
@@ -89,14 +89,14 @@ class Saver(AsyncSqliteSaver):
                 await self.conn.commit()
 
     async def threads(self) -> dict[str, float]:
-        """By the ids of all threads, when each was last written, in seconds since 1970."""
+        """The time of the last write of each thread, by id, in seconds since 1970."""
         await self.setup()
         latest = "SELECT thread_id, max(checkpoint_id) FROM checkpoints GROUP BY thread_id"
         async with self.lock, self.conn.execute(latest) as rows:
             return {thread: written_at(checkpoint) async for thread, checkpoint in rows}
 
     async def size(self) -> int:
-        """Bytes of the file that hold something."""
+        """Used bytes of the file."""
         await self.setup()
         used = "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, "
         async with self.lock, self.conn.execute(f"{used} pragma_page_size") as rows:
@@ -104,48 +104,48 @@ class Saver(AsyncSqliteSaver):
             return int(bytes_)
 
     async def shrink(self) -> None:
-        """Gives room that is not used any more back to the disk."""
+        """Returns unused space to the disk."""
         async with self.lock:
-            # Each step gives one page back, and `execute` takes one step of what has no columns.
+            # Each step returns one page, and `execute` runs only one step of a statement without columns.
             await self.conn.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
 
 
 def written_at(checkpoint: str) -> float:
-    """When a checkpoint was written, in seconds since 1970: its id says it."""
+    """When a checkpoint was written, in seconds since 1970, from its time-based id."""
     return UUID(checkpoint).time / 1e7 - EPOCH
 
 
 async def restore() -> None:
-    """Makes the threads of debates known again to a server that has just started; old ones go.
+    """Adds the threads of debates to the list of a server that has just started; removes old ones.
 
-    Those of no debate are not in its list, but another server of the same home may be using them.
+    Threads without a debate are not added, but stay in the file, because another server may be using them.
     """
     rows = await _debates()
     threads = get_client(url=None, api_key=None).threads
     async with checkpointer() as saver:
         await prune(saver, rows)
         for thread in await saver.threads():
-            if thread in rows and rows[thread].graph in DESCRIPTIONS:
+            if thread in rows and rows[thread].graph in graph_names(others=True):
                 await threads.create(thread_id=thread, graph_id=rows[thread].graph, if_exists="do_nothing")
 
 
 async def _debates() -> dict[str, Debate]:
-    """By thread, the debate that was last on it."""
+    """The last debate of each thread."""
     ledger = open_ledger()
     rows = {row.id: row for row in await ledger.debates()}
     return {thread: rows[id] for id, (thread, _) in reversed((await ledger.places()).items())}
 
 
 async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS, most: int = MOST_BYTES) -> None:
-    """Removes threads that are too old, then the oldest until the file is small enough; the file gets smaller.
+    """Removes threads that are too old, then the oldest until the file is small enough, and shrinks the file.
 
-    For their size only those go whose debate neither runs nor waits for a person; the others go on without a thread.
+    Threads of running or waiting debates are not removed for size. A debate without its thread can still be resumed.
 
     Args:
-        saver: the file's.
-        debates: by thread, the debate that was last on it.
-        days: how long a thread is kept after it, or its debate, has last changed.
-        most: bytes of the file.
+        saver: the file's saver.
+        debates: the last debate of each thread.
+        days: days until a thread is removed after its last change or its debate's.
+        most: most bytes of the file.
     """
     limit = time.time() - days * 86400
     written = await saver.threads()
@@ -161,21 +161,21 @@ async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS,
 
 
 async def forget(saver: Saver, thread: str) -> None:
-    """Removes a thread from the file, and from the list of the server, if it is there."""
-    with suppress(NotFoundError, UnprocessableEntityError):  # what is no UUID is in no list
+    """Removes a thread from the file, and from the server's list if it is there."""
+    with suppress(NotFoundError, UnprocessableEntityError):  # an id that is not a UUID is in no list
         await get_client(url=None, api_key=None).threads.delete(thread)
     await saver.adelete_thread(thread)
 
 
 async def delete(thread: str) -> None:
-    """Removes the thread of a debate that is deleted, though its server may not have it in its list."""
+    """Removes the thread of a deleted debate, even if it is not in the server's list."""
     async with checkpointer() as saver:
         await forget(saver, thread)
         await saver.shrink()
 
 
 async def prune_daily() -> None:
-    """Removes old threads once a day, as long as the server runs."""
+    """Removes old threads once a day while the server runs."""
     while True:
         await asyncio.sleep(86400)
         try:

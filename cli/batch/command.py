@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from moot.cli.parameters import DebatesAtOnce, MaxSeconds, Workers
 
 ACTIONS = ("status", "cancel", "retry")
-"""What is done with a batch of a queue, in the place of a file; a file of such a name is ``./status``."""
+"""Actions on a batch of a queue, in place of a file; write ``./status`` for a file of that name."""
 Queue = Annotated[
     str | None,
     typer.Option(
@@ -36,22 +37,22 @@ def batch(
     ] = None,
     queue: Queue = None,
     graphs: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Several debate systems, between commas, side by side.")
+        str | None, typer.Option(metavar="NAMES", help="Several debate systems, separated by commas, to compare.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 1,
-    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Debates in flight in each process.")] = 4,
+    workers: Workers = 1,
+    at_once: DebatesAtOnce = 4,
     budget: Annotated[
         int | None, typer.Option(min=1, help="Most tokens of all rows together; of each: --set budget=N.")
     ] = None,
     max_cost: Annotated[float | None, typer.Option(min=0, help="Most USD of all rows together.")] = None,
     max_calls: Annotated[int | None, typer.Option(min=1, help="Most calls to models of all rows together.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(min=0, help="Most seconds of this run.")] = None,
+    max_seconds: MaxSeconds = None,
     **options: Any,
 ) -> None:
-    """Debate every claim of a file. Interrupted or killed, the same command goes on where it was.
+    """Debate every claim of a file. After an interruption, run the same command again to continue.
 
-    What is set for verify holds for every row; a row's own columns go before it. The exit code is 0 if every row has a
-    verdict, 3 if one has none, and 2 if nothing could be begun.
+    The options of `moot verify` apply to every row; a row's own columns override them. The exit code is 0 if every row
+    has a verdict, 3 if one has none, and 2 if nothing could start.
     """
     from moot.cli.signals import Stop
 
@@ -59,27 +60,33 @@ def batch(
         from moot.cli.queue.command import act
 
         return act(str(file), id, queue)
+    if str(file) in ACTIONS and not file.exists():
+        raise typer.BadParameter(
+            f"`moot batch {file}` needs a queue: name it by --queue postgresql://... or MOOT_QUEUE."
+        )
     if id:
-        raise typer.BadParameter("only status, cancel and retry take the id of a batch, and need --queue.")
+        raise typer.BadParameter("only status, cancel and retry take the id of a batch; they need --queue.")
     if out is None:
         raise typer.BadParameter("name the folder for the table, and each row's document and report: --out FOLDER")
-    with Stop() as stop:  # from here on: what follows is imported for a second
+    with Stop() as stop:  # first, because the imports below take a second
         from moot.cli.asking import asked_by, named_settings
         from moot.cli.batch.jobs import ForAll
-        from moot.cli.batch.run import Batch, Limits, alone_in, check_workers, run_batch
+        from moot.cli.batch.run import LOCK, Batch, Limits, check_workers, run_batch
+        from moot.cli.batch.table import FILE
         from moot.cli.resuming import mode_of
         from moot.core.config import usual_settings, value_of
         from moot.core.errors import UserError
+        from moot.core.files import exclusive_folder
         from moot.evals.benchmarks.claim_files import ClaimsFile
         from moot.graphs.presets import load_preset
         from moot.web.debates import history_is_on
 
         if graphs and options["graph"]:
-            raise UserError("--graphs and --graph name systems: leave out one of them.", kind="invalid_setting")
+            raise UserError("--graphs and --graph both name systems: leave out one of them.", kind="invalid_setting")
         check_workers(workers)
         if queue and workers > 1:
-            raise UserError("--queue has its workers elsewhere: leave out --workers.", kind="invalid_setting")
-        history_is_on()  # refuses a value that is none
+            raise UserError("--queue uses the workers of the queue: leave out --workers.", kind="invalid_setting")
+        history_is_on()  # raises if the value is not valid
         bundle = load_preset(options["preset"])
         usual = None if options["preset"] else value_of("graph")
         systems = (
@@ -96,5 +103,5 @@ def batch(
         mode = mode_of(options["ledger"] or value_of("ledger") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
         claims = ClaimsFile(file)  # before anything is written
-        with alone_in(out):
+        with exclusive_folder(out, "batch", LOCK, FILE):
             raise SystemExit(run_batch(Batch(claims, out, for_all, mode), limits, stop))

@@ -1,6 +1,6 @@
-"""Who hands out the rows of a batch: to this process. `moot.cli.batch.workers` hands them to several.
+"""Runs the rows of a batch in this process. `moot.cli.batch.workers` runs them in several processes.
 
-What a row is (`moot.cli.batch.jobs`) and how it is done (`moot.cli.batch.work`) does not depend on who hands it out.
+The rows (`moot.cli.batch.jobs`) and their processing (`moot.cli.batch.work`) are the same in both cases.
 """
 
 from __future__ import annotations
@@ -17,66 +17,66 @@ from moot.core.errors import ENDS_ALL
 from moot.nodes.models.ceilings import Ceilings
 
 Ended = Callable[[Job, Outcome], Awaitable[None]]
-"""Is told what came of a row."""
+"""Callback for the outcome of a row."""
 
 
 class Rows:
-    """The rows that are left, for several who take them.
+    """The rows left, for several concurrent consumers.
 
     Args:
-        jobs: the rows. It is gone through in a thread.
+        jobs: the rows; the iterator runs in a thread.
     """
 
     def __init__(self, jobs: Iterator[Job]) -> None:
         self._jobs = jobs
         self._lock = asyncio.Lock()
         self.stopped = ""
-        """Why no further row is handed out; empty if all are."""
+        """Why no further row is started; empty if all are."""
 
     async def take(self) -> Job | None:
-        """The next row; None if there is none, or no more are to be begun."""
+        """The next row; None if there is none, or if no further row may start."""
         async with self._lock:
             return None if self.stopped else await asyncio.to_thread(next, self._jobs, None)
 
     def heed(self, outcome: Outcome, *, full: bool) -> None:
-        """Begins no further rows if one failed for what all would fail for, or a ceiling for all left no room."""
+        """Stops starting rows if one failed for a reason that affects all, or if a shared ceiling is reached."""
         self.stopped = self.stopped or why_all_end(outcome, full=full)
 
 
 def why_all_end(outcome: Outcome, *, full: bool) -> str:
-    """Why no further row is to be begun after one that came to this; empty if they are.
+    """Why no further row may start after this outcome; empty if further rows may start.
 
     Args:
-        outcome: what came of the row.
-        full: whether a ceiling for all left no room.
+        outcome: the row's outcome.
+        full: whether a shared ceiling refused a call.
     """
     if outcome["status"] == "done":
         return ""
     if full and outcome["kind"] == "budget_exhausted":
-        return "a ceiling for all rows is reached; with a higher one the same command goes on"
+        return "a ceiling for all rows is reached; raise it, and the same command continues"
     return ENDS_ALL.get(outcome["kind"] or "", "")
 
 
 class Hands(Protocol):
-    """Hands out rows."""
+    """Runs rows somewhere: in this process, in several, or on a queue."""
 
     async def hand_out(self, rows: Rows, ended: Ended) -> None:
-        """Has all rows done, and tells what came of each.
+        """Has all rows done and reports the outcome of each.
 
         Args:
-            rows: what there is to do.
-            ended: is told of each row that was done.
+            rows: the rows to do.
+            ended: called with each row that has ended.
         """
         ...
 
 
 class Here:
-    """Hands rows to this process.
+    """Runs rows in this process.
 
     Args:
-        work: does them.
+        work: processes a row.
         at_once: debates in flight.
-        ceilings: what all debates share.
+        ceilings: the ceilings shared by all debates.
     """
 
     def __init__(self, work: Work, at_once: int, ceilings: Ceilings) -> None:

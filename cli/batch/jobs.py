@@ -1,4 +1,4 @@
-"""What a row of a batch is: the debates that it asks for, under ids by which each is found again."""
+"""The debates of a row of a batch, each with an id that is the same on every run."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from moot.graphs import load_graph
 from moot.nodes.runtime.settings import Settings, checked_settings
 
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}")
-"""An id that is a file's name as it stands."""
+"""An id that can be used as a file name unchanged."""
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)|.*-[0-9a-f]{16}", re.IGNORECASE)
-"""Names that Windows takes for devices, and those that `file_name` makes of other ids."""
+"""Device names of Windows, and the form of names that `file_name` makes of other ids."""
 
 
 @dataclass(frozen=True)
 class ForAll:
-    """What the command line asks for every row.
+    """The options of the command line that apply to every row.
 
     Args:
-        systems: the debate systems; each row without one of its own is held by each.
-        asked: the input but for the claim.
+        systems: the debate systems; a row that names no system runs on each.
+        asked: the input except the claim.
         pairs: settings, as ``KEY=VALUE``.
-        named: settings that have options of their own.
-        preset: those of a preset.
+        named: settings from named options.
+        preset: the settings of a preset.
     """
 
     systems: Sequence[str]
@@ -51,8 +51,8 @@ class ForAll:
         """The settings of a row's debate.
 
         Args:
-            system: the debate system. Of several, each takes the settings that it has.
-            own: those of the row, which go before all others.
+            system: the debate system. If there are several, each takes only the settings that it knows.
+            own: the row's settings, which override all others.
 
         Raises:
             UserError: an unknown system or setting, or a value out of its range.
@@ -61,23 +61,23 @@ class ForAll:
         several = len(self.systems) > 1
         pairs = [pair for pair in self.pairs if not several or _root(pair) in kind.model_fields]
         given = parse_pairs(pairs, {**self.preset, **self.named}, kind().model_dump(mode="json"))
-        settings: Settings = checked_settings(kind, {**given, **own})
+        settings: Settings = checked_settings(kind, {**given, **own}, system)
         if getattr(settings, "ask_person", ()):
-            raise UserError("A batch asks nobody: leave out `ask_person`.", kind="invalid_setting")
+            raise UserError("A batch cannot ask a person: leave out `ask_person`.", kind="invalid_setting")
         return settings
 
 
 @dataclass(frozen=True)
 class Job:
-    """A debate that a row asks for; plain JSON, so that another process can hold it.
+    """A debate that a row asks for; plain JSON, so that another process can run it.
 
     Args:
         number: of the row.
         name: its files' name, without their end.
         system: the debate system.
-        key: the debate's id: the same for the same row of the same batch, as long as it asks the same.
+        key: the debate's id, which stays the same for a row of a batch until its input or settings change.
         asked: the debate's input.
-        settings: the debate's.
+        settings: the debate's settings.
     """
 
     number: int
@@ -93,12 +93,12 @@ def jobs_of(row: ClaimRow, name: str, for_all: ForAll, batch: str) -> list[Job]:
 
     Args:
         row: the row.
-        name: of its files.
-        for_all: what holds for all rows.
-        batch: what tells the batch from others.
+        name: the name of its files.
+        for_all: the options for all rows.
+        batch: the batch's id.
 
     Raises:
-        UserError: its system or its settings cannot be.
+        UserError: its system or its settings are not valid.
     """
     several = len(for_all.systems) > 1
     if row.graph and several:
@@ -116,11 +116,11 @@ def jobs_of(row: ClaimRow, name: str, for_all: ForAll, batch: str) -> list[Job]:
 
 
 def file_name(id: str, *, taken: bool = False) -> str:
-    """A file's name for an id, which nobody has checked: no path, no device, and never that of another id.
+    """A safe file name for an unchecked id: never a path or a device, and never the name for another id.
 
     Args:
-        id: the row's.
-        taken: whether another id has the plain name, in letters of another case.
+        id: the row's id.
+        taken: whether another id that differs only in case has the plain name.
     """
     if PLAIN.fullmatch(id) and not RESERVED.fullmatch(id) and not taken:
         return id

@@ -1,4 +1,4 @@
-"""A process that does rows of a batch, as whoever began it sees it. Little is imported here: that process works."""
+"""The parent's handle of a process that does rows of a batch. It imports little, because the child does the work."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from moot.cli.batch.jobs import Job
 
 LONGEST = 64 * 2**20
-"""Bytes of a line from a worker."""
+"""Maximal bytes of a line from a worker."""
 FAREWELL = 5.0
 """Seconds that a process has to send its telemetry when it is no longer needed."""
 DEATHS = 2
-"""Workers that a row may kill; the last of them did nothing else."""
+"""Number of workers that a row may kill; the last of them ran this row alone."""
 
 
 class Worker:
     """A process that does rows.
 
     Args:
-        process: it.
+        process: the started process.
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -39,18 +39,18 @@ class Worker:
         self._ready: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
         self.is_dead = False
         self.heard = time.monotonic()
-        """When it last said something; it does so by and by."""
+        """The time of its last message; it sends heartbeats."""
 
     @classmethod
     async def started(cls, orders: str, program: str = "moot.cli.batch.worker") -> Worker:
-        """A new process that can do rows.
+        """Starts a process and waits until it is ready.
 
         Args:
-            orders: the line that says how it works.
+            orders: the line with its configuration.
             program: the module that it runs.
 
         Raises:
-            WorldError: it ended before it could.
+            WorldError: it ended before it was ready.
         """
         pipe = asyncio.subprocess.PIPE
         words = (sys.executable, "-m", program)
@@ -66,7 +66,7 @@ class Worker:
         return worker
 
     async def do(self, job: Job, rows: Rows, ended: Ended) -> bool:
-        """Has a row done, and tells what came of it; False if the process ended before that."""
+        """Has a row done and reports its outcome; returns False if the process ended before that."""
         if (said := await self.ask(asdict(job))) is None:
             return False
         rows.heed(said["outcome"], full=said["full"])
@@ -74,7 +74,7 @@ class Worker:
         return True
 
     async def ask(self, row: dict[str, Any]) -> dict[str, Any] | None:
-        """What the process answers on a row; None if it ended before that."""
+        """Sends a row to the process and returns its answer; None if it ended before that."""
         if self.is_dead:
             return None
         answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
@@ -104,7 +104,7 @@ class Worker:
 
     async def _say(self, line: str) -> None:
         assert self._process.stdin is not None
-        with suppress(ConnectionError):  # that it has ended is heard by whoever listens
+        with suppress(ConnectionError):  # `_listen` notices that it has ended
             self._process.stdin.write(line.encode())
             await self._process.stdin.drain()
 
@@ -120,5 +120,5 @@ class Worker:
 
 
 def _give(waiting: asyncio.Future[dict[str, Any] | None], said: dict[str, Any] | None) -> None:
-    if not waiting.done():  # nobody waits any more if the batch was interrupted
+    if not waiting.done():  # if the batch was interrupted, the future is cancelled
         waiting.set_result(said)

@@ -1,10 +1,11 @@
-"""The progress of a batch: rows, with the time, the tokens and the money that are left."""
+"""The progress bar of a batch, with estimates of the time, tokens and USD still needed."""
 
 from __future__ import annotations
 
 import time
 
 from moot.cli.batch.outcomes import Outcome
+from moot.transcript.line import lasting
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -13,13 +14,13 @@ STEPS = 10
 
 
 class Progressing:
-    """A bar of rows; lines if there is no terminal.
+    """A progress bar; without a terminal, lines of text.
 
     Args:
-        console: where it is drawn.
-        total: rows that are left.
-        budget: most tokens of all rows, if they are bounded.
-        max_cost: most USD of all rows, if it is bounded.
+        console: the console to draw on.
+        total: number of debates left.
+        budget: most tokens of all rows; None for no limit.
+        max_cost: most USD of all rows; None for no limit.
         spent: tokens and USD that earlier runs of the batch took.
     """
 
@@ -46,7 +47,7 @@ class Progressing:
         self.bars.stop()
 
     def note(self, outcome: Outcome) -> None:
-        """A row has ended."""
+        """Counts a debate that has ended."""
         self.ended += 1
         self.failed += outcome["status"] != "done"
         if paid := outcome.get("paid"):
@@ -58,11 +59,11 @@ class Progressing:
             self.console.print(f"{self.ended}/{self.total} debates; {self.said()}", highlight=False, soft_wrap=True)
 
     def said(self) -> str:
-        """What is left, by what there was."""
+        """An estimate of the remaining time and cost, from the debates so far."""
         share = max(self.total - self.ended, 0) / self.ended
-        minutes = (time.monotonic() - self.started) * share / 60
-        said = f"about {minutes:.1f} min and {self.tokens * share:,.0f} tokens"
-        if self.priced and self.usd:
+        seconds = (time.monotonic() - self.started) * share
+        said = f"about {lasting(seconds)} and {self.tokens * share:,.0f} tokens" if share else "none"
+        if share and self.priced and self.usd:
             said += f" (${self.usd * share:,.2f})"
         said += " to go"
         if self.budget is not None:

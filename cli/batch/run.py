@@ -1,33 +1,34 @@
-"""``moot batch``: a file of claims as it is worked through, and what came of it."""
+"""``moot batch``: runs the debates of a file of claims and reports their outcomes."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from filelock import FileLock, Timeout
 from moot.cli.batch.hands import Hands, Here, Rows
 from moot.cli.batch.jobs import ForAll, Job, jobs_of
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.progress import Progressing
 from moot.cli.batch.store import Store
-from moot.cli.batch.table import FILE, Summary, show_table, write_table
+from moot.cli.batch.table import Summary, show_table, write_table
 from moot.cli.batch.work import Folder, Work, done_before
 from moot.cli.batch.worker import Orders
 from moot.cli.batch.workers import Processes
 from moot.cli.signals import Stop, end_now
 from moot.core.errors import MootError, UserError
-from moot.core.files import check_writable
+from moot.core.ledger import open_ledger
 from moot.evals.benchmarks.claim_files import BadRow, ClaimsFile
-from moot.nodes.models.ceilings import NOTHING, Ceilings, Spend, within
-from moot.nodes.models.joint_ceilings import IS_POSSIBLE, JointCeilings, JointFile
+from moot.nodes.models.ceilings import Ceilings, within
+from moot.nodes.models.joint_ceilings import IS_POSSIBLE, SPENT, JointFile
 from moot.nodes.models.keeping import Mode
 from moot.nodes.models.prices import read_prices
+from moot.nodes.models.spend import NOTHING, Spend
 from rich.console import Console
 
 LOCK = ".batch.lock"
@@ -37,16 +38,16 @@ FAILED = 3
 
 @dataclass(frozen=True)
 class Limits:
-    """How a batch is run.
+    """The limits of a batch.
 
     Args:
         at_once: debates in flight in each process.
         workers: processes; 1 for this one alone.
-        budget: most tokens of all rows, those of earlier runs of the batch among them.
-        max_cost: most USD of them.
-        max_calls: most calls of them.
+        budget: most tokens of all rows, earlier runs of the batch included.
+        max_cost: most USD, likewise.
+        max_calls: most calls, likewise.
         max_seconds: most seconds of this run.
-        queue: the address of the queue whose workers do the rows, if there is one.
+        queue: the address of the queue whose workers do the rows; None to run them here.
     """
 
     at_once: int = 4
@@ -59,28 +60,28 @@ class Limits:
 
     @property
     def most(self) -> Spend:
-        """The bounds of what is spent."""
+        """The limits on tokens, USD and calls."""
         bounds = (self.budget, self.max_cost, self.max_calls)
         return Spend(*(math.inf if most is None else most for most in bounds))
 
     @property
     def seconds(self) -> float:
-        """The bound of the time."""
+        """The limit on time."""
         return math.inf if self.max_seconds is None else self.max_seconds
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is any bound."""
+        """Whether there is any limit."""
         return self.most != Spend(math.inf, math.inf, math.inf) or self.seconds < math.inf
 
 
 class Batch:
-    """A file of claims and the folder of what comes of it.
+    """A file of claims and the folder for its results.
 
     Args:
         claims: the file of claims.
-        folder: documents, reports, the table.
-        for_all: what is asked for every row.
+        folder: for documents, reports and the table.
+        for_all: the options for all rows.
         mode: how the ledger is used.
     """
 
@@ -93,10 +94,14 @@ class Batch:
         self.store = Store(folder)
         self.total = self.done = self.bad = 0
         self.spent = NOTHING
-        """What the rows took that have ended, in all runs of the batch."""
+        """The cost of all rows so far, in all runs of the batch."""
 
-    def enter(self) -> None:
-        """Goes through the file once: what is there, what is done, what cannot be used. Blocking."""
+    def enter(self, taken: Mapping[str, tuple[float, float, float]]) -> None:
+        """Reads the file once and records its rows: new, done, or not usable. Blocking.
+
+        Args:
+            taken: by key, the cost so far of unfinished debates.
+        """
         self.store.begin()
         for row in self.claims:
             if isinstance(row, BadRow):
@@ -111,54 +116,49 @@ class Batch:
                 self.store.enter_bad(row.number, row.id, row.claim, f"line {row.line}: {error.detail}")
                 continue
             for job in jobs:
-                self._expect(job)
+                self._expect(job, taken.get(job.key))
         self.store.commit()
 
-    def _expect(self, job: Job) -> None:
+    def _expect(self, job: Job, taken: tuple[float, float, float] | None) -> None:
         self.total += 1
         found = self.store.outcome(job.key)
         if found is None or not self._is_done(job, found):
             found = done_before(self.folder, job, self.prices) or (found if found and "spent" in found else None)
         self.store.expect(job.name.removesuffix(f".{job.system}"), job.system, job.key, found)
-        if found is not None:
-            self.done += self._is_done(job, found)
-            self.spent = self.spent.plus(_spend(found))
+        self.done += found is not None and self._is_done(job, found)
+        known = _spend(found or {})  # it has USD even if the ledger was written without prices
+        self.spent = self.spent.plus(Spend(*map(max, known, taken or NOTHING)))
 
     def _is_done(self, job: Job, outcome: Outcome) -> bool:
         return outcome["status"] == "done" and (self.folder / f"{job.name}.json").exists()
 
-    def left(self, ceilings: Ceilings | None) -> Iterator[Job]:
-        """The debates that are to be held. Blocking.
-
-        Args:
-            ceilings: of all rows. What a row took that goes on is counted anew as the ledger gives it.
-        """
+    def left(self) -> Iterator[Job]:
+        """The debates still to run. Blocking."""
         for row in self.claims:
             if isinstance(row, BadRow) or (name := self.store.name_of(row.number)).startswith("!"):
                 continue
             for job in jobs_of(row, name, self.for_all, self.store.batch):
                 found = self.store.outcome(job.key)
-                if found is not None and self._is_done(job, found):
-                    continue
-                if found is not None and ceilings is not None and self.mode in ("record", "reuse"):
-                    with ceilings.alone():
-                        ceilings.spent = ceilings.spent.minus(_spend(found))
-                yield job
+                if found is None or not self._is_done(job, found):
+                    yield job
 
 
 def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
-    """Works a file through, says what came of it, and returns the exit code.
+    """Runs a batch, prints its outcomes, and returns the exit code.
 
     Raises:
         UserError, WorldError: the file or the folder cannot be used, or the table cannot be written.
     """
     console = Console(stderr=True)
-    batch.enter()
+    counted = limits.is_bounded and not limits.queue and batch.mode in ("record", "reuse")
+    batch.enter(asyncio.run(open_ledger().taken()) if counted else {})
     if batch.claims.ignored:
-        console.print(f"Columns that mean nothing here: {', '.join(batch.claims.ignored)}", markup=False)
+        console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
     if batch.done:
         held = "1 debate is" if batch.done == 1 else f"{batch.done:,} debates are"
-        console.print(f"{held} in {batch.folder}: going on with the others.", highlight=False, markup=False)
+        console.print(
+            f"{held} in {batch.folder}: continuing with the others.", highlight=False, markup=False, soft_wrap=True
+        )
     if not batch.total and not batch.bad:
         raise UserError(f"{batch.claims.path.name} has no claims.", kind="invalid_file")
     runner = asyncio.Runner()
@@ -168,9 +168,9 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     summary = write_table(batch.store.shown(), batch.folder, batch.for_all.systems)
     show_table(summary, batch.folder, Console(), why)
     if stop.signal:
-        console.print("Interrupted. The same command goes on where it was.")
+        console.print("Interrupted. The same command continues where it stopped.")
         if limits.queue:
-            words = f"The workers go on with what is queued; `moot batch cancel {batch.store.batch}` stops them."
+            words = f"The workers continue with queued rows; `moot batch cancel {batch.store.batch}` stops them."
             console.print(words, highlight=False)
         end_now(stop.exit_code)
     runner.close()
@@ -183,7 +183,7 @@ def is_whole(summary: Summary) -> bool:
 
 
 async def _worked_through(batch: Batch, limits: Limits, console: Console) -> str:
-    """Has the rows done that are left; why no further one was begun, if so."""
+    """Runs the rows left; returns why no further row was started, or an empty text."""
     spent = (round(batch.spent.tokens), batch.spent.usd)
     progress = Progressing(console, batch.total - batch.done, limits.budget, limits.max_cost, spent)
 
@@ -191,8 +191,8 @@ async def _worked_through(batch: Batch, limits: Limits, console: Console) -> str
         await asyncio.to_thread(batch.store.ended, job.key, outcome)
         progress.note(outcome)
 
-    with _hands(batch, limits) as (hands, ceilings), progress:
-        rows = Rows(batch.left(ceilings))
+    with _hands(batch, limits, console) as hands, progress:
+        rows = Rows(batch.left())
         try:
             await hands.hand_out(rows, ended)
         except* MootError as errors:
@@ -201,67 +201,42 @@ async def _worked_through(batch: Batch, limits: Limits, console: Console) -> str
 
 
 @contextlib.contextmanager
-def _hands(batch: Batch, limits: Limits) -> Iterator[tuple[Hands, Ceilings | None]]:
-    """Who hands out the rows, and the ceilings of all, which have what earlier runs spent."""
+def _hands(batch: Batch, limits: Limits, console: Console) -> Iterator[Hands]:
+    """Chooses where the rows run; the ceilings include the cost of earlier runs."""
     if limits.queue:
         from moot.cli.queue.hands import queued
 
-        with queued(limits.queue, batch.store, batch.folder, batch.claims.path.name, batch.mode, limits) as hands:
-            yield hands, None
+        def say(text: str) -> None:
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+        name = batch.claims.path.name
+        with queued(limits.queue, batch.store, batch.folder, name, batch.mode, limits, say) as hands:
+            yield hands
         return
     if limits.workers == 1:
-        ceilings = Ceilings(limits.most, limits.seconds)
-        ceilings.spent = batch.spent
-        with within(ceilings):
-            yield Here(Work(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings), ceilings
+        with within(Ceilings(limits.most, limits.seconds, spent=batch.spent, counts_kept=False)) as ceilings:
+            yield Here(Work(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)
         return
     orders = Orders(str(batch.folder.resolve()), batch.mode, "", 0, limits.most, limits.seconds)
     if not limits.is_bounded:
-        yield Processes(limits.workers, limits.at_once, orders, None), None
+        yield Processes(limits.workers, limits.at_once, orders, None)
         return
     with TemporaryDirectory(prefix="moot-batch-") as folder:
         path = Path(folder) / "ceilings"
         joint = JointFile(path, limits.workers + 1)
         try:
-            ceilings = JointCeilings(joint, 0, limits.most, limits.seconds)
-            ceilings.spent = batch.spent
+            joint.write(0, SPENT, batch.spent)
             told = Orders(orders.folder, orders.mode, str(path), 0, limits.most, limits.seconds)
-            yield Processes(limits.workers, limits.at_once, told, joint), ceilings
+            yield Processes(limits.workers, limits.at_once, told, joint)
         finally:
             joint.close()
 
 
-@contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Keeps other batches out of a folder, which is made if it is not there.
-
-    Raises:
-        UserError: another batch has it, or it cannot be made or written to.
-    """
-    lock = FileLock(folder / LOCK)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        check_writable(folder / FILE)
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise UserError(
-            f"Another batch writes to {folder}: wait for it, or name another folder.", kind="invalid_setting"
-        ) from error
-    except OSError as error:
-        raise UserError(
-            f"Nothing can be written to {folder} ({error.strerror}): name another folder.", kind="invalid_file"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 def check_workers(workers: int) -> None:
-    """Sees that there can be several processes.
+    """Checks that several processes are possible.
 
     Raises:
-        UserError: not on this system.
+        UserError: they are not possible on this system.
     """
     if workers > 1 and not IS_POSSIBLE:
         raise UserError("--workers needs a system with file locks, such as Linux or macOS.", kind="invalid_setting")
@@ -272,6 +247,6 @@ def _first(errors: BaseExceptionGroup[MootError]) -> MootError:
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-def _spend(outcome: Outcome) -> Spend:
+def _spend(outcome: Mapping[str, Any]) -> Spend:
     spent = outcome.get("spent") or {}
     return Spend(spent.get("tokens") or 0, spent.get("usd") or 0, spent.get("calls") or 0)

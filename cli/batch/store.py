@@ -1,4 +1,4 @@
-"""What came of each row of a batch so far, in a file of its folder; a command that goes on finds it there. Blocking."""
+"""The rows of a batch and their outcomes in SQLite, in the batch's folder, so that a run can be resumed. Blocking."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moot.core.files import write_whole
 
 FILE = ".batch.sqlite"
 ID = ".batch.id"
-"""The batch's id once more: without the other file, what was done is known by the ids of its documents."""
+"""A copy of the batch's id. If the database is lost, finished rows are found by the ids of their documents."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS batch (id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rows (
@@ -33,7 +33,7 @@ CREATE INDEX IF NOT EXISTS by_key ON debates (key);
 
 @dataclass(frozen=True)
 class Shown:
-    """A row as the table shows it; the outcomes by system, in order, None of debates that were not held."""
+    """A row of the table. ``outcomes`` are by system, in order; None for a debate that has not run."""
 
     number: int
     id: str
@@ -45,7 +45,7 @@ class Shown:
 
 
 def _known_id(folder: Path) -> str:
-    """The id of the batch whose record is lost; empty if there is none."""
+    """The id of a batch whose database is lost; empty if there is none."""
     try:
         found = (folder / ID).read_text(encoding="ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):
@@ -57,10 +57,10 @@ class Store:
     """The rows of a batch.
 
     Args:
-        folder: the batch's.
+        folder: the batch's folder.
 
     Raises:
-        UserError: the file is damaged.
+        UserError: the database is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -77,14 +77,14 @@ class Store:
             [before], *_ = self._file.execute("SELECT coalesce(max(turn), 0) FROM rows")
         except sqlite3.DatabaseError as error:
             raise UserError(
-                f"{folder / FILE} is no record of a batch ({error}). Name another folder, or remove the file: "
-                "the documents in its folder tell what is done.",
+                f"{folder / FILE} is not the database of a batch ({error}). Name another folder, or remove the file: "
+                "finished rows are found by their documents.",
                 kind="invalid_file",
             ) from error
         if _known_id(folder) != self.batch:
             write_whole(folder / ID, self.batch)
         self._turn = before + 1
-        """Which reading of the file of claims this is: rows of earlier ones that are no longer in it are not shown."""
+        """The number of this run. Rows that only an earlier run read are not shown."""
 
     def close(self) -> None:
         """Closes the file."""
@@ -93,15 +93,15 @@ class Store:
     # --- the rows -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """What follows is kept as a whole, by `commit`."""
+        """Begins a transaction, which `commit` ends."""
         self._file.execute("BEGIN")
 
     def commit(self) -> None:
-        """See `begin`."""
+        """Commits the transaction; see `begin`."""
         self._file.execute("COMMIT")
 
     def enter(self, number: int, id: str, claim: str, label: str | None, group: str | None) -> str:
-        """Enters a row of the file; the name of its files."""
+        """Stores a row of the file; returns the name for its files."""
         name = file_name(id)
         if self._is_taken(name, id):
             name = file_name(id, taken=True)
@@ -109,7 +109,7 @@ class Store:
         return name
 
     def enter_bad(self, number: int, id: str, claim: str, problem: str) -> None:
-        """Enters a row that cannot be used, and has no files."""
+        """Stores a row that cannot be used and has no files."""
         name = f"!{number}"
         self._file.execute("DELETE FROM rows WHERE turn = ? AND number = ?", (self._turn, number))
         self._enter(name, number, id, claim, None, None)
@@ -120,7 +120,7 @@ class Store:
         self._file.execute("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def name_of(self, number: int) -> str:
-        """The name that `enter` gave.
+        """The name that `enter` returned for a row.
 
         Raises:
             UserError: there is no such row.
@@ -137,7 +137,7 @@ class Store:
     # --- their debates ------------------------------------------------------------------------------------------------
 
     def expect(self, name: str, system: str, key: str, outcome: Outcome | None = None) -> None:
-        """Enters a debate of a row; what is known of it stays, if it asks the same as before."""
+        """Stores a debate of a row; its outcome stays if its key is unchanged."""
         self._file.execute(
             "INSERT INTO debates VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (name, system) DO UPDATE SET turn = ?5, "
             "outcome = coalesce(?4, CASE WHEN key = ?3 THEN outcome END), key = ?3",
@@ -145,22 +145,22 @@ class Store:
         )
 
     def ended(self, key: str, outcome: Outcome) -> None:
-        """Keeps what came of a debate."""
+        """Stores the outcome of a debate."""
         self._file.execute("UPDATE debates SET outcome = ? WHERE key = ?", (json.dumps(outcome), key))
 
     def expects(self, key: str) -> bool:
-        """Whether this reading has a debate of that key."""
+        """Whether this run has a debate with that key."""
         query = "SELECT 1 FROM debates WHERE key = ? AND turn = ?"
         return bool(self._file.execute(query, (key, self._turn)).fetchall())
 
     def outcome(self, key: str) -> Outcome | None:
-        """What came of a debate; None if nothing yet."""
+        """The outcome of a debate; None if there is none yet."""
         for (text,) in self._file.execute("SELECT outcome FROM debates WHERE key = ?", (key,)):
             return None if text is None else json.loads(text)
         return None
 
     def outcomes(self) -> Iterator[Outcome]:
-        """What came of all debates of this reading."""
+        """The outcomes of all debates of this run."""
         query = "SELECT outcome FROM debates WHERE turn = ? AND outcome IS NOT NULL"
         for (text,) in self._file.execute(query, (self._turn,)):
             yield json.loads(text)

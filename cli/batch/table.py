@@ -1,4 +1,4 @@
-"""What came of a batch, as one table: ``table.csv`` in its folder, and on the screen."""
+"""The outcomes of a batch as one table: ``table.csv`` in its folder, and on the screen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rich.text import Text
 FILE = "table.csv"
 WITH_FILES = (*OF_DEBATE, "document", "report")
 MOST_SHOWN = 50
-"""Rows on the screen; of more, those that failed come first."""
+"""Rows on the screen; if there are more, only failed rows are shown."""
 LONGEST = 60
 """Characters of a claim on the screen."""
 MOST_FAULTS = 10
@@ -34,21 +34,23 @@ NOT_BEGUN = "not begun"
 
 @dataclass
 class Summary:
-    """What is said of all rows, gathered while the table is written."""
+    """Counts over all rows, collected while the table is written."""
 
     systems: Sequence[str]
     several: bool
     rows: int = 0
     whole: int = 0
-    """Rows that have a verdict of every system."""
+    """Rows with a verdict from every system."""
     statuses: Counter[str] = field(default_factory=Counter)
     answers: dict[str, Counter[str]] = field(default_factory=dict)
     first: list[Shown] = field(default_factory=list)
     failed: list[Shown] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
-    """Why rows have no verdict, in short, and how many."""
+    """By shortened error, the number of rows without a verdict."""
     where: dict[str, str] = field(default_factory=dict)
-    """By fault, the id of the first row that has it."""
+    """By error, the id of the first row that has it."""
+    in_full: str = ""
+    """The first error in full, because its end says how to fix it."""
 
     def note(self, row: Shown) -> None:
         """Counts a row, and keeps some to be shown."""
@@ -58,7 +60,9 @@ class Summary:
         for system, outcome in row.outcomes.items():
             self.statuses[NOT_BEGUN if outcome is None else outcome["status"]] += 1
             if outcome is not None and outcome["status"] != "done":
-                fault = shorten(clean(outcome["error"] or ""), LONGEST_FAULT, placeholder=" ...")
+                whole = clean(outcome["error"] or "")
+                fault = shorten(whole, LONGEST_FAULT, placeholder=" ...")
+                self.in_full = self.in_full or whole
                 if len(self.faults) <= MOST_FAULTS or fault in self.faults:
                     self.faults[fault] += 1
                     self.where.setdefault(fault, f"{clean(row.id)} {f'({system})' if system else ''}".strip())
@@ -72,22 +76,22 @@ class Summary:
 
 
 def write_table(rows: Iterable[Shown], folder: Path, systems: Sequence[str]) -> Summary:
-    """Writes the table, a row at a time, and says what is in it. Blocking.
+    """Writes the table, a row at a time, and returns its summary. Blocking.
 
     Args:
-        rows: in order.
-        folder: the batch's.
-        systems: of the command line; of several, each has columns of its own.
+        rows: the rows, in order.
+        folder: the batch's folder.
+        systems: the systems of the command line; if there are several, each has its own columns.
 
     Raises:
-        UserError, WorldError: it cannot be written; an old one is as it was.
+        UserError, WorldError: it cannot be written; an old table is left unchanged.
     """
     several = len(systems) > 1
     summary = Summary(systems, several)
     path, fresh = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}.part"
     heads = [f"{system}: {name}" for system in systems for name in WITH_FILES[1:]] if several else WITH_FILES
     try:
-        # with a mark at its beginning, without which spreadsheets take UTF-8 for something else
+        # with a byte order mark: without it, spreadsheets do not read the file as UTF-8
         with fresh.open("x", encoding="utf-8-sig", newline="") as file:
             lines = csv.writer(file)
             lines.writerow((*OF_ROW, *(["agree"] if several else []), *heads))
@@ -126,29 +130,30 @@ def _debate(row: Shown, system: str, outcome: Outcome | None, suffix: str) -> li
 
 
 def _agree(row: Shown) -> str:
-    """Whether all systems give one answer; empty if one has none."""
+    """``yes`` if all systems have the same answer, ``no`` if not; empty if one has no answer."""
     answers = {one["answer"] for one in row.outcomes.values() if one is not None}
     whole = None not in row.outcomes.values() and None not in answers
     return ("yes" if len(answers) == 1 else "no") if whole else ""
 
 
 def show_table(summary: Summary, folder: Path, console: Console, why: str) -> None:
-    """Prints the table, or of a long one its beginning and what failed, and what there is in all.
+    """Prints the table and a summary; of a long table, only the failed rows.
 
     Args:
-        summary: as `write_table` gave it.
-        folder: the batch's.
-        console: where it is printed.
-        why: no further row was begun, if so.
+        summary: as `write_table` returns it.
+        folder: the batch's folder.
+        console: the console to print on.
+        why: why no further row was started; empty if all were.
     """
     shown = summary.first if summary.rows <= MOST_SHOWN else summary.failed
     if shown:
         if summary.rows > MOST_SHOWN:
             console.print(f"Rows that failed or are bad, {MOST_SHOWN} at most:")
         console.print(_screen(shown, summary))
-    for fault, ids in summary.faults.most_common(MOST_FAULTS):
+    for place, (fault, ids) in enumerate(summary.faults.most_common(MOST_FAULTS)):
+        said = summary.in_full if not place and summary.in_full.startswith(fault.removesuffix(" ...")) else fault
         console.print(
-            Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {fault}", style="red"),
+            Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {said}", style="red"),
             soft_wrap=True,
         )
     if len(summary.faults) > MOST_FAULTS:
@@ -159,11 +164,12 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
     words = {"failed": "failed", "bad": "bad rows", NOT_BEGUN: "not begun"}
     lost = ", ".join(f"{summary.statuses[key]:,} {word}" for key, word in words.items() if summary.statuses[key])
     said = f"{summary.whole:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
-    console.print(Text(f"{said}. The table: {folder / FILE}", style="bold"), soft_wrap=True)
+    beside = "; beside it a report of each (ID.html)" if summary.statuses["done"] else ""
+    console.print(Text(f"{said}. The table: {folder / FILE}{beside}", style="bold"), soft_wrap=True)
     if why:
-        console.print(Text(f"No further row was begun: {why}.", style="yellow"), soft_wrap=True)
+        console.print(Text(f"No further row was started: {why}.", style="yellow"), soft_wrap=True)
     if summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:
-        console.print(Text("The same command tries again what has no verdict."))
+        console.print(Text("Run the same command again to retry rows without a verdict."))
 
 
 def _screen(rows: Sequence[Shown], summary: Summary) -> Table:

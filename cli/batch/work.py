@@ -1,4 +1,4 @@
-"""How a row of a batch is done: its debate is held, or gone on with, and its document and its report are written."""
+"""Processes a row of a batch: runs or resumes its debate, and writes its document and its report."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ log = logging.getLogger(__name__)
 
 
 class Shelf(Protocol):
-    """Where the documents of rows are kept."""
+    """Storage for the documents of rows."""
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """Keeps a document: then the row is done. Blocking.
+        """Stores a document, which marks the row as done. Blocking.
 
         Args:
             job: the row's.
             document: its document.
-            outcome: what came of it, in which is noted what could not be kept beside it.
+            outcome: its outcome; failures to store the report or the history entry are noted in it.
         """
         ...
 
@@ -52,7 +52,7 @@ class Folder:
         self.path = path
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """As `Shelf.put`: first the report, then the document, which says that the row is done."""
+        """As `Shelf.put`: first the report, then the document, which marks the row as done."""
         try:
             page = report(document, "html")
         except MootError as error:
@@ -66,7 +66,7 @@ class Folder:
     def _write(self, name: str, text: str) -> None:
         path = self.path / name
         if path.is_symlink():
-            path.unlink()  # else it would be written elsewhere
+            path.unlink()  # else the write would follow the link
         try:
             write_whole(path, text)
         except OSError as error:
@@ -74,10 +74,10 @@ class Folder:
 
 
 class Work:
-    """Does rows; how many at once is for whoever hands them out.
+    """Processes rows. The caller decides how many run at the same time.
 
     Args:
-        shelf: where documents are kept.
+        shelf: storage for documents.
         mode: how the ledger is used.
         prices: by model.
     """
@@ -88,7 +88,7 @@ class Work:
         self.prices = prices
 
     async def hold(self, job: Job) -> Outcome:
-        """What came of a row's debate, whatever it was: also a failure is told, not raised."""
+        """Runs a row's debate and returns its outcome; a failure is an outcome, too, and is not raised."""
         try:
             return await self._hold(job)
         except MootError as error:
@@ -99,7 +99,7 @@ class Work:
 
     async def _hold(self, job: Job) -> Outcome:
         system = load_graph(job.system)
-        settings = checked_settings(system.settings, dict(job.settings))
+        settings = checked_settings(system.settings, dict(job.settings), system.name)
         with ledger_use(LedgerUse(self.mode, id=job.key, ends=False)):
             document = await system.graph.ainvoke(dict(job.asked), context=settings)
             document = await summarised({**document, "id": job.key})
@@ -111,7 +111,7 @@ class Work:
 
 
 def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outcome:
-    """What came of a debate, by its document: ``spent`` is what it cost in all its runs, ``paid`` what in this one."""
+    """A debate's outcome from its document; ``spent`` is the cost of all its runs, ``paid`` the cost of this run."""
     error = document["error"] or {}
     calls = document["calls"]
     return {
@@ -132,15 +132,15 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
 
 
 def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
-    """Calls, tokens and USD; these are None if a price or a number of tokens is not known."""
+    """Calls, tokens and USD; USD is None if a price or a number of tokens is not known."""
     return {"calls": len(calls), "tokens": tokens_of(calls), "usd": cost_of(calls, prices)}
 
 
 def done_before(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:
-    """What came of a row whose document is there; None if it is not, or is that of another debate. Blocking."""
+    """The outcome of a row whose document exists; None if it does not, or belongs to another debate. Blocking."""
     try:
         document = json.loads((folder / f"{job.name}.json").read_bytes())
         is_ours = document["id"] == job.key and document["status"] == "done"
         return outcome_of(document, prices) if is_ours else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # somebody else's file: the row is done anew
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # a foreign file: the row is processed again
         return None

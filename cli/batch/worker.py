@@ -1,6 +1,6 @@
-"""A process that does rows of a batch: lines of JSON come in and go out. It ends when nobody is left to tell it more.
+"""A process that does rows of a batch: it reads and writes lines of JSON, and ends when its input ends.
 
-``python -m moot.cli.batch.worker``: the first line says how to work, each further one is a row.
+``python -m moot.cli.batch.worker``: the first line has its `Orders`, each further line a row.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ from moot.cli.batch.process import FAREWELL
 from moot.cli.batch.work import Folder, Work
 from moot.core.garbage import collected_seldom
 from moot.core.telemetry.switch import finish, telemetry
-from moot.nodes.models.ceilings import Spend, within
+from moot.nodes.models.ceilings import within
 from moot.nodes.models.joint_ceilings import JointCeilings, JointFile
 from moot.nodes.models.keeping import Mode
 from moot.nodes.models.prices import read_prices
+from moot.nodes.models.spend import Spend
 from moot.nodes.telemetry.start import begin_telemetry
 
 ALIVE = 5.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 
 
 @dataclass(frozen=True)
 class Orders:
-    """How a worker works.
+    """A worker's configuration.
 
     Args:
-        folder: the batch's.
+        folder: the batch's folder.
         mode: how the ledger is used.
-        joint: the file of the ceilings that it shares; empty if there are none.
-        place: its own in that file.
-        most: the bounds.
-        seconds: that are left.
+        joint: the file of the shared ceilings; empty if there are none.
+        place: this worker's slot in that file.
+        most: the limits on tokens, USD and calls.
+        seconds: the time left.
     """
 
     folder: str
@@ -77,19 +78,19 @@ def main() -> None:
 
 
 def opened() -> tuple[dict[str, Any], TextIO]:
-    """How this process is to work, and whom it answers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C comes to all processes of a terminal: whoever began this acts
+    """The first line of the input, and the stream for answers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent handles it
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # prints of libraries must not mix with answers
     return json.loads(sys.stdin.readline()), out
 
 
 async def listen(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], out: TextIO) -> None:
-    """Does rows as they come.
+    """Processes rows as they arrive.
 
     Args:
-        hold: does a row, which has a ``key``; what it returns is the answer.
-        out: is told the answers.
+        hold: does a row, which has a ``key``; its result is the answer.
+        out: the stream for answers.
     """
     loop, running = asyncio.get_running_loop(), set()
     context = copy_context()  # with the ceilings: a thread has none
@@ -106,9 +107,9 @@ async def listen(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], ou
         for line in sys.stdin:
             loop.call_soon_threadsafe(begin, line, context=context)
         if telemetry() is not None:
-            loop.call_soon_threadsafe(finish_and_exit)  # in the loop, so that nothing more is asked meanwhile
+            loop.call_soon_threadsafe(finish_and_exit)  # in the loop, so that no other call starts meanwhile
             time.sleep(FAREWELL)
-        os._exit(0)  # whoever began this has ended: the next command goes on with what is in the ledger
+        os._exit(0)  # the parent has ended: the next command resumes from the ledger
 
     threading.Thread(target=hear, daemon=True).start()
     tell(out, {"ready": True})
@@ -118,13 +119,13 @@ async def listen(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], ou
 
 
 def finish_and_exit() -> None:
-    """Sends what telemetry is still to be sent, and ends the process."""
+    """Sends the remaining telemetry and ends the process."""
     finish()
     os._exit(0)
 
 
 def tell(out: TextIO, value: dict[str, Any]) -> None:
-    """Says something to whoever began this."""
+    """Writes a value as a line of JSON for the parent process."""
     out.write(json.dumps(value) + "\n")
 
 

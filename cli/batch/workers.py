@@ -1,4 +1,4 @@
-"""Hands the rows of a batch to several processes, and does without those that are killed."""
+"""Distributes the rows of a batch over several processes, and replaces killed ones."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from moot.nodes.models.joint_ceilings import JointFile
 
 
 class Processes:
-    """Hands rows to processes.
+    """Distributes rows over processes.
 
-    The rows that a killed process had are tried again, each alone in a new one: so none ends for what another did.
+    The rows of a killed process are tried again, each alone in a new process, so that no row fails because of another.
 
     Args:
-        count: how many processes.
+        count: number of processes.
         at_once: debates in flight in each.
-        orders: how they work.
-        joint: the file of the ceilings that they share, if there are any.
+        orders: their configuration.
+        joint: the file of their shared ceilings, if there are any.
     """
 
     def __init__(self, count: int, at_once: int, orders: Orders, joint: JointFile | None) -> None:
@@ -37,14 +37,14 @@ class Processes:
         """As `Hands.hand_out`.
 
         Raises:
-            WorldError: a process ended before it could begin.
+            WorldError: a process ended before it was ready.
         """
         async with asyncio.TaskGroup() as group:
-            for place in range(1, self.count + 1):  # the first place is that of this process
+            for place in range(1, self.count + 1):  # slot 0 is this process's own
                 group.create_task(self._one(place, rows, ended))
 
     async def _one(self, place: int, rows: Rows, ended: Ended) -> None:
-        """The processes at one place, each after the last one was killed."""
+        """Runs the process of one slot, and starts a new one if it was killed."""
         suspects: list[Job] = []
         while True:
             orders = replace(self.orders, place=place, seconds=max(self.until - time.monotonic(), 0.001))
@@ -67,7 +67,7 @@ class Processes:
                     self.joint.left_by_dead(place)
 
     async def _several(self, worker: Worker, rows: Rows, ended: Ended) -> list[Job]:
-        """Has a worker do rows, several at once; those that it had when it was killed."""
+        """Has a worker process rows, several at once; returns the rows that it had in flight when it was killed."""
         left: list[Job] = []
 
         async def one_after_another() -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from moot.cli.completing import completing
+from moot.cli.parameters import AsJson
 
 
 def claims(
@@ -21,26 +22,26 @@ def claims(
         Path | None,
         typer.Option(help="Write the claims to this file: .csv, to edit and for `moot batch`, or .json."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")] = False,
+    as_json: AsJson = False,
     split: Annotated[
-        bool, typer.Option("--split", help="Make several claims of a sentence that says several.")
+        bool, typer.Option("--split", help="Split a sentence with several claims into one claim each.")
     ] = False,
     sentences: Annotated[
-        bool, typer.Option("--sentences", help="List every sentence, unrated, for you to choose: without a model.")
+        bool, typer.Option("--sentences", help="List every sentence, unrated, to choose from, without a model.")
     ] = False,
     title: Annotated[str | None, typer.Option(help="The text's title.", show_default="as the document says")] = None,
     date: Annotated[
         str | None,
         typer.Option(
             metavar="DATE",
-            help="When it was published: a year, a month or a day, by which `last week` is understood.",
+            help="When it was published: a year, a month or a day; used to resolve `last week`.",
             show_default="as the document says",
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="Model of all roles, as provider:name; it has to be named here or by `moot config set model`.",
+            help="Model of all roles, as provider:name; required here or by `moot config set model`.",
             autocompletion=completing("models"),
         ),
     ] = None,
@@ -56,15 +57,15 @@ def claims(
     ledger: Annotated[
         str | None, typer.Option(metavar="MODE", help="record, reuse, replay or off; see `moot verify`.")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, even if such a run is unfinished.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start a new run, even if one is unfinished.")] = False,
 ) -> None:
-    """Find the claims of a text that can be checked, for a person to edit and for `moot batch`.
+    """Find the checkable claims of a text, for a person to edit and for `moot batch`.
 
-    The exit code is 0 if all of the text was read, 3 if a part was not.
+    The exit code is 0 if all of the text was read, else 3.
     """
     from moot.cli.signals import Stop
 
-    with Stop() as stop:  # from here on: what follows is imported for a second
+    with Stop() as stop:  # first, because the imports below take a second
         from moot.cli.claims.find import find_claims, list_sentences
 
         if sentences:

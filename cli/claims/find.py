@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from pathlib import Path
 from textwrap import shorten
@@ -32,16 +33,24 @@ from rich.padding import Padding
 from rich.text import Text
 
 SHOWN = 3
-"""Dropped replies, and parts that were not read, that are named."""
+"""Most dropped replies, and most unread parts, that are printed."""
 LONGEST = 160
 """Characters of a quote on the screen."""
 STEPS = 3
-"""Steps of a part of the text."""
+"""Steps for each part of the text."""
 NO_MODEL = (
-    "The built-in model is too weak to find claims. Name another one with --model provider:name (or for good: moot "
+    "The built-in model is too weak to find claims. Name another one with --model provider:name (or as default: moot "
     "config set model NAME), or list every sentence to choose from, without a model: --sentences"
 )
-SENTENCES = "Each is a sentence as it stands: delete those that are not to be checked."
+RELATIVE = re.compile(
+    r"\b(yesterday|today|ago|(last|this|next) (year|month|week|summer|winter|spring|autumn))\b", re.IGNORECASE
+)
+"""Words for times relative to a text's publication."""
+UNDATED = (
+    "The text's date of publication is not known, so words like “last year” are left unchanged. Give it with --date, "
+    "e.g. 2025-06-20."
+)
+SENTENCES = "Each is an unchanged sentence: delete the ones that you do not want to check."
 Found = dict[str, Any]
 
 
@@ -58,14 +67,14 @@ def find_claims(
     as_json: bool,
     out: Path | None,
 ) -> int:
-    """Finds the claims of a text, and shows or writes them; returns the exit code: 3 if a part could not be read.
+    """Finds the claims of a text and shows or writes them; returns the exit code: 3 if a part could not be read.
 
     Raises:
         UserError: the text cannot be read, a setting is wrong, the file cannot be written.
         WorldError: a page cannot be fetched.
     """
     usual = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
-    settings = parse_settings(graph.context_schema, pairs, {**usual, **named})  # type: ignore[arg-type]
+    settings = parse_settings(graph.context_schema, pairs, {**usual, **named}, "find_claims")  # type: ignore[arg-type]
     check_models(settings)
     if settings.model == EMBEDDED and not {"model", *settings.models} & {*usual, *named, *parse_pairs(pairs)}:
         raise UserError(NO_MODEL, kind="invalid_setting")
@@ -77,7 +86,7 @@ def find_claims(
         with ledger_use(use):
             found = stop.run(runner, _found(asked, settings))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        kept = "The same command goes on: what was answered is not paid again." if use.mode == "record" else ""
+        kept = "The same command continues; answered calls are not paid again." if use.mode == "record" else ""
         print(f"moot: interrupted. {kept}".rstrip(), file=sys.stderr)  # noqa: T201
         end_now(stop.exit_code)
     runner.close()
@@ -106,10 +115,10 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
 
 
 def check_out(out: Path | None) -> None:
-    """Refuses a file that cannot be written, before anything is paid for.
+    """Refuses a file that cannot be written, before any call is paid.
 
     Raises:
-        UserError: its name has another end, or it cannot be written.
+        UserError: its suffix is not .csv or .json, or it cannot be written.
     """
     if out is not None:
         if out.suffix.lower() not in (".csv", ".json"):
@@ -118,13 +127,13 @@ def check_out(out: Path | None) -> None:
 
 
 def text_of(given: str, title: str | None, date: str | None) -> Found:
-    """The input of the graph: a file's, an address's, or what stands on standard input."""
+    """The graph's input from a file, an address or standard input."""
     asked: Found = dict(read_article(given) if given != "-" else {"text": sys.stdin.read(), "source": "stdin"})
     return asked | {key: value for key, value in (("title", title), ("date", date)) if value}
 
 
 async def _found(asked: Found, settings: Settings) -> Found:
-    """What the graph comes to, with what is happening on standard error if that is a terminal."""
+    """Runs the graph and returns its output; shows progress on standard error if that is a terminal."""
     modes: Any = ["values", "updates"]
     values: Found = {}
     done = 0
@@ -143,7 +152,7 @@ async def _found(asked: Found, settings: Settings) -> Found:
 
 
 def give(found: Found, *, as_json: bool, out: Path | None) -> None:
-    """Prints what was found, or writes it to a file and says how many there are.
+    """Prints the claims or writes them to a file, with a summary on standard error.
 
     Raises:
         UserError, WorldError: the file cannot be written.
@@ -154,7 +163,7 @@ def give(found: Found, *, as_json: bool, out: Path | None) -> None:
     if out is not None:
         try:
             write_whole(out, table if out.suffix.lower() == ".csv" else document + "\n")
-        except OSError as error:  # what was paid for is shown rather than lost
+        except OSError as error:  # the result has cost money: print it instead of losing it
             print(document)  # noqa: T201
             raise not_written(out, error) from error
     if as_json:
@@ -168,7 +177,7 @@ def give(found: Found, *, as_json: bool, out: Path | None) -> None:
 
 
 def show(found: Found, console: Console) -> None:
-    """Prints each claim with what was filled in underlined, its score, its words in the text, and why."""
+    """Prints each claim (filled-in words underlined) with its score, its quote from the text, and the reason."""
     for one in found["claims"]:
         claim = Text(one["claim"], style="bold")
         for filled in one["filled"]:
@@ -184,18 +193,22 @@ def show(found: Found, console: Console) -> None:
 
 
 def summarise(found: Found, out: Path | None) -> None:
-    """Says on standard error how many claims there are, and what was left out, dropped or could not be read."""
+    """Prints on standard error the number of claims, and of those left out, dropped or unread."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
+    if found["claims"] and not found.get("date") and any(RELATIVE.search(one["claim"]) for one in found["claims"]):
+        console.print(Text(UNDATED, "yellow"))
     repeated, left_out = sum(len(one["also"]) for one in found["claims"]), len(found["left_out"])
     parts = [counted(len(found["claims"]), "claim")]
     parts += [f"{repeated} repeated"] if repeated else []
     parts += [f"{left_out} less worth checking (--set min_score=0 keeps them)"] if left_out else []
-    parts += [f"{len(found['dropped'])} dropped, as the text does not bear them out"] if found["dropped"] else []
+    parts += [f"{len(found['dropped'])} dropped, because the text does not support them"] if found["dropped"] else []
     calls = f"{counted(found['usage']['calls'], 'call')} to models." if found["usage"]["calls"] else SENTENCES
     console.print(Text("; ".join(parts) + f". {calls}"))
     for one in found["dropped"][:SHOWN]:
         said = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
         console.print(Text(f"Dropped: “{said}” {clean(one['why'])}", "dim"))
+    if more := found["dropped"][SHOWN:]:
+        console.print(Text(f"And {len(more)} more: --json has them all.", "dim"))
     for one in found["unread"][:SHOWN]:
         console.print(Text(f"Not read: characters {one['start']}-{one['end']}. {clean(one['why'])}", "yellow"))
     if (more := len(found["unread"]) - SHOWN) > 0:
@@ -209,5 +222,5 @@ def summarise(found: Found, out: Path | None) -> None:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things, as ``1 claim`` and ``2 claims``."""
+    """A number with its noun, as ``1 claim`` and ``2 claims``."""
     return f"{number:,} {what}{'s' * (number != 1)}"

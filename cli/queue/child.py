@@ -1,23 +1,26 @@
-"""A process that does rows of a queue: their documents, their outcomes and the ledger go into the queue's Postgres.
+"""A process that does rows of a queue, and stores documents, outcomes and the ledger in the queue's Postgres.
 
-``python -m moot.cli.queue.child``: the first line says where the queue is, each further one is a row.
+``python -m moot.cli.queue.child``: the first line has the queue's address, each further line a row.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, TextIO
 
 from moot.cli.batch.hands import why_all_end
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.outcomes import Outcome
+from moot.cli.batch.outcomes import Outcome, fault
 from moot.cli.batch.work import Work
 from moot.cli.batch.worker import listen, opened
 from moot.cli.queue.indexing import store_piece
+from moot.core.errors import MootError, WorldError
 from moot.core.garbage import collected_seldom
 from moot.core.ledger import use_ledger
 from moot.core.limiter import share_endpoints
@@ -25,27 +28,44 @@ from moot.core.postgres.connection import Postgres
 from moot.core.postgres.endpoints import SharedEndpoints
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.rows import BatchOf, QueuedRows
-from moot.nodes.models.ceilings import Spend, within
+from moot.nodes.models.ceilings import within
 from moot.nodes.models.leased_ceilings import LeasedCeilings
 from moot.nodes.models.prices import read_prices
+from moot.nodes.models.spend import Spend
 from moot.nodes.telemetry.start import begin_telemetry
 
+log = logging.getLogger(__name__)
+
 AWAY = "queue"
-"""The kind of errors of a Postgres that is away: such a row is no failure, but is queued again."""
+"""The error kind for an unreachable Postgres: such a row has not failed, and is queued again."""
+OF_THIS_MACHINE = frozenset({"missing_key", "authentication", "missing_package", "invalid_environment", "not_written"})
+"""Error kinds that this machine may have caused: the row may succeed on another one."""
+RESIGNED = "resigned"
+"""The error kind of a row that was returned for another worker."""
 
 
 class InQueue:
-    """Keeps documents in the queue's Postgres, each together with what came of its row.
+    """Stores documents in the queue's Postgres, each together with the outcome of its row.
 
     Args:
-        rows: the queue's.
+        rows: the queue's rows.
+        resigns: whether a row with this outcome is left to another worker. Blocking.
     """
 
-    def __init__(self, rows: QueuedRows) -> None:
+    def __init__(self, rows: QueuedRows, resigns: Callable[[Outcome], bool]) -> None:
         self._rows = rows
+        self._resigns = resigns
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """As `Shelf.put`."""
+        """As `Shelf.put`.
+
+        Raises:
+            WorldError: Postgres was unreachable, or the row is left to another worker; it will be done again.
+        """
+        if outcome["kind"] == AWAY:
+            raise WorldError(outcome["error"], kind=AWAY)
+        if self._resigns(outcome):
+            raise WorldError(outcome["error"], kind=RESIGNED)
         self._rows.end(job.key, outcome, document)
 
 
@@ -53,42 +73,74 @@ class Child:
     """Does rows.
 
     Args:
-        rows: the queue's.
+        rows: the queue's rows.
     """
 
     def __init__(self, rows: QueuedRows) -> None:
         self._rows = rows
-        self._shelf = InQueue(rows)
         self._prices = read_prices()
         self._ceilings: dict[str, LeasedCeilings] = {}
         self._running: Counter[str] = Counter()
+        self._proven: set[str] = set()
+        """Batches of which a row succeeded here: if another row fails, this machine is not the cause."""
 
     async def hold(self, told: dict[str, Any]) -> dict[str, Any]:
-        """Does a row: a debate, or a piece of a corpus. The answer says whether what came of it is stored."""
-        if "passages" in (piece := told["job"]):
-            await asyncio.to_thread(self._rows.end, piece["key"], await store_piece(piece), None)
+        """Does a row: a debate, or a piece of a corpus.
+
+        The answer says whether the outcome is stored, and, if the row was left to another worker, why. This worker then
+        gets no more rows.
+        """
+        try:
+            return await self._hold(told)
+        except MootError as error:
+            log.warning("%s", error.detail)
+            return {"stored": False}
+        except Exception as error:
+            key = told["job"]["key"]
+            log.exception("The row %s", key)
+            outcome = fault(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
+            await asyncio.to_thread(self._rows.end, key, outcome, None)
             return {"stored": True}
-        job, batch = Job(**told["job"]), BatchOf(**told["batch"])
-        ceilings = self._of(batch)
-        work = Work(self._shelf, batch.mode, self._prices)  # type: ignore[arg-type]
+
+    async def _hold(self, told: dict[str, Any]) -> dict[str, Any]:
+        batch, worker = BatchOf(**told["batch"]), told["worker"]
+        if "passages" in told["job"]:
+            return await self._ended(batch, worker, told["job"]["key"], await store_piece(told["job"]))
+        job, ceilings = Job(**told["job"]), self._of(batch)
+        shelf = InQueue(self._rows, lambda outcome: self._resigns(batch.id, worker, outcome))
+        work = Work(shelf, batch.mode, self._prices)  # type: ignore[arg-type]
         self._running[batch.id] += 1
         try:
             with within(ceilings) if ceilings else nullcontext():
                 outcome = await work.hold(job)
         finally:
             self._running[batch.id] -= 1
-        if outcome["kind"] == AWAY and "spent" not in outcome:
-            return {"stored": False}
-        if "spent" not in outcome:  # it has no document
-            await asyncio.to_thread(self._rows.end, job.key, outcome, None)
-        if why := why_all_end(outcome, full=bool(ceilings and ceilings.refused)):
+        answer = await self._ended(batch, worker, job.key, outcome)
+        if answer["stored"] and (why := why_all_end(outcome, full=bool(ceilings and ceilings.refused))):
             await asyncio.to_thread(self._rows.stop, batch.id, why)
         if ceilings and not self._running[batch.id]:
             await asyncio.to_thread(self._rows.give_back, batch.id, ceilings.unused())
+        return answer
+
+    async def _ended(self, batch: BatchOf, worker: int, key: str, outcome: Outcome) -> dict[str, Any]:
+        """Builds the answer on a row; stores the outcome unless it was stored with a document."""
+        if outcome["status"] == "done":
+            self._proven.add(batch.id)
+        if "spent" not in outcome:
+            if (kind := outcome.get("kind")) == AWAY:
+                return {"stored": False}
+            if kind == RESIGNED or await asyncio.to_thread(self._resigns, batch.id, worker, outcome):
+                return {"stored": False, "resigned": outcome["error"]}
+            await asyncio.to_thread(self._rows.end, key, outcome, None)
         return {"stored": True}
 
+    def _resigns(self, batch: str, worker: int, outcome: Outcome) -> bool:
+        """Whether a row with this outcome, and with it all rows of this worker, is left to other workers. Blocking."""
+        may_be_ours = outcome["status"] != "done" and outcome["kind"] in OF_THIS_MACHINE and batch not in self._proven
+        return may_be_ours and self._rows.resign(worker)
+
     def _of(self, batch: BatchOf) -> LeasedCeilings | None:
-        """The ceilings of a batch; new ones if its bounds have changed."""
+        """The ceilings of a batch, created again while no row of it runs, because its limits may have changed."""
         most = Spend(*batch.most)
         if min(*most, batch.until) == math.inf:
             return None

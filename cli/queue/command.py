@@ -1,4 +1,4 @@
-"""``moot worker``, and what ``moot batch status``, ``cancel`` and ``retry`` do with batches of a queue."""
+"""``moot worker``, and ``moot batch status``, ``cancel`` and ``retry`` for batches of a queue."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Annotated, Any
 
 import typer
 from moot.cli.batch.command import Queue
+from moot.cli.parameters import DebatesAtOnce, Workers
 
 
 def worker(
     queue: Queue = None,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 1,
-    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Debates in flight in each process.")] = 8,
+    workers: Workers = 1,
+    at_once: DebatesAtOnce = 8,
     row_seconds: Annotated[
         float, typer.Option(min=1, help="Seconds after which a row hangs: its process is ended.")
     ] = 3600,
@@ -19,11 +20,12 @@ def worker(
 ) -> None:
     """Do the rows that `moot batch FILE --queue` queues, on this machine; any number of machines may.
 
-    Models' addresses and keys are those of this machine's environment. Ctrl-C or SIGTERM gives its rows to others.
+    Addresses and keys of models come from this machine's environment. After Ctrl-C or SIGTERM, other workers get its
+    rows.
     """
     from moot.cli.signals import Stop
 
-    with Stop() as stop:  # from here on: what follows is imported for a second
+    with Stop() as stop:  # first, because the imports below take a second
         import asyncio
         import contextlib
 
@@ -45,12 +47,12 @@ def worker(
 
 
 def act(what: str, id: str, url: str) -> None:
-    """Says how batches stand, stops one, or has its failed rows tried again.
+    """Shows the status of batches, stops one, or retries its failed rows.
 
     Args:
         what: status, cancel or retry.
-        id: how the batch's id begins; of ``status`` all if it is empty.
-        url: of the queue.
+        id: the beginning of the batch's id; empty for all (``status`` only).
+        url: the address of the queue.
 
     Raises:
         UserError: there is no such batch, or the queue cannot be used.
@@ -72,13 +74,17 @@ def act(what: str, id: str, url: str) -> None:
             raise UserError(text, kind="bad_request")
         batch = rows.find(id)
         if what == "cancel":
-            rows.stop(batch, "it was cancelled; the same command, or `moot batch retry`, goes on")
+            rows.stop(batch, "it was cancelled; the same command, or `moot batch retry`, continues it")
             counts, _ = rows.state(batch)
-            said = f"{counts.get('running', 0):,} that are under way go on to their end"
-            print(f"No further row of {batch} is begun; {said}.")  # noqa: T201
+            said = f"{counts.get('running', 0):,} running rows will finish"
+            print(f"No further row of {batch} is started; {said}.")  # noqa: T201
             return
-        said = f"{rows.retry(batch):,} rows of {batch} wait for a worker"
-        print(f"{said}. Run `moot batch FILE --queue` to collect them.")  # noqa: T201
+        waiting = rows.retry(batch)
+        if not waiting:
+            print(f"No row of {batch} failed or waits.")  # noqa: T201
+            return
+        said = "1 row waits" if waiting == 1 else f"{waiting:,} rows wait"
+        print(f"{said} for a worker. To collect the results of {batch}, run its own command again.")  # noqa: T201
 
 
 def _show(rows: Any, id: str) -> None:
@@ -96,13 +102,17 @@ def _show(rows: Any, id: str) -> None:
         moment = datetime.fromtimestamp(batch["made"]).isoformat(" ", "seconds")
         counts = [f"{batch['rows'].get(status, 0):,}" for status in ("done", "failed", "running", "waiting")]
         tokens, usd, calls = batch["spent"]
-        spent = f"{calls:,.0f} calls, {tokens:,.0f} tokens, ${usd:,.2f}"
+        spent = f"{calls:,.0f} calls, {tokens:,.0f} tokens"
+        if usd or not batch["unpriced"]:
+            spent += f", ${usd:,.2f}"
+        if batch["unpriced"]:
+            spent += f", no price known for {batch['unpriced']:,} rows"
         table.add_row(batch["id"], moment, Text(batch["file"]), *counts, spent)
     if found:
         show(table)
         for batch in found:
-            if batch["stopped"]:
-                print(f"{batch['id']}: no further row is begun: {batch['stopped']}.")  # noqa: T201
+            if batch["stopped"] and batch["rows"].keys() & {"waiting", "failed"}:
+                print(f"{batch['id']}: no further row is started: {batch['stopped']}.")  # noqa: T201
     else:
         print("The queue has no batches.")  # noqa: T201
     workers = rows.workers()

@@ -1,10 +1,10 @@
-"""Hands the rows of a batch to the workers of a queue, on whatever machines, and collects what comes of them."""
+"""Puts the rows of a batch on a queue for workers on any machine, and collects their results."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -26,44 +26,70 @@ COLLECTED = 50
 """Documents that are fetched at once."""
 LOOK = 0.5
 """Seconds between two looks for rows that have ended."""
-LEFT = ("waiting", "running")
+NOBODY = "No worker is at the queue, so its rows wait: start `moot worker` with the same --queue or MOOT_QUEUE."
+
+
+class Attendance:
+    """Reports that no worker is at the queue, once each time the last one has left.
+
+    Args:
+        rows: the queue's rows.
+        say: shows a line.
+    """
+
+    def __init__(self, rows: QueuedRows, say: Callable[[str], object]) -> None:
+        self._rows = rows
+        self._say = say
+        self._is_there = True
+
+    def look(self) -> None:
+        """Checks whether there is a worker. Blocking."""
+        before, self._is_there = self._is_there, bool(self._rows.workers())
+        if before and not self._is_there:
+            self._say(NOBODY)
 
 
 @contextmanager
-def queued(url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits) -> Iterator[Queued]:
-    """Who hands the rows of a batch to a queue.
+def queued(
+    url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits, say: Callable[[str], object]
+) -> Iterator[Queued]:
+    """Opens a queue for the rows of a batch.
 
     Args:
-        url: of the queue.
-        store: the batch's record.
-        folder: where documents are collected.
+        url: the address of the queue.
+        store: the batch's database.
+        folder: the folder for documents.
         file: the name of its file of claims.
         mode: how the ledger is used.
-        limits: what all rows may take.
+        limits: the limits for all rows.
+        say: shows a line.
     """
     batch = BatchOf(store.batch, file, mode, limits.most, time.time() + limits.seconds)
     with closing(Postgres(url)) as postgres:
-        yield Queued(QueuedRows(postgres), batch, Folder(folder), store)
+        rows = QueuedRows(postgres)
+        yield Queued(rows, batch, Folder(folder), store, Attendance(rows, say))
 
 
 class Queued:
-    """Hands rows to a queue.
+    """Runs rows on a queue.
 
     Args:
-        rows: the queue's.
-        batch: the batch as the queue has it.
-        folder: where documents are collected.
-        store: knows which rows are asked for.
+        rows: the queue's rows.
+        batch: the batch as the queue stores it.
+        folder: the folder for documents.
+        store: knows which rows belong to this run.
+        attendance: reports if there is no worker.
     """
 
-    def __init__(self, rows: QueuedRows, batch: BatchOf, folder: Folder, store: Store) -> None:
+    def __init__(self, rows: QueuedRows, batch: BatchOf, folder: Folder, store: Store, attendance: Attendance) -> None:
         self._rows = rows
         self._batch = batch
         self._folder = folder
         self._store = store
+        self._attendance = attendance
 
     async def hand_out(self, rows: Rows, ended: Ended) -> None:
-        """As `Hands.hand_out`. Interrupted, it leaves the rows in the queue.
+        """As `Hands.hand_out`. If it is interrupted, the rows stay in the queue.
 
         Raises:
             UserError, WorldError: the queue cannot be used, or a document cannot be written.
@@ -77,15 +103,14 @@ class Queued:
                 await self._enter(some, ended)
         await self._enter(some, ended)
         while True:
-            counts, stopped = await asyncio.to_thread(self._rows.state, self._batch.id)
-            collected = await self._collect(ended)
-            if not collected and not any(counts.get(status) for status in LEFT):
+            waiting, running, stopped = await asyncio.to_thread(self._rows.left, self._batch.id)
+            if await self._collect(ended):
+                continue
+            if not running and (stopped or not waiting):
+                rows.stopped = stopped if waiting else rows.stopped
                 return
-            if not collected and stopped and not counts.get("running"):
-                rows.stopped = stopped
-                return
-            if not collected:
-                await asyncio.sleep(LOOK)
+            await asyncio.to_thread(self._attendance.look)
+            await asyncio.sleep(LOOK)
 
     async def _enter(self, some: list[dict[str, Any]], ended: Ended) -> None:
         if some:
@@ -94,11 +119,11 @@ class Queued:
             await self._collect(ended)
 
     async def _collect(self, ended: Ended) -> bool:
-        """Writes the documents of some rows that have ended; whether there were any."""
+        """Writes the documents of some finished rows; returns whether there were any."""
         found = await asyncio.to_thread(self._rows.ended, self._batch.id, COLLECTED)
         for row in found:
             if not await asyncio.to_thread(self._store.expects, row.key):
-                continue  # of another reading of the file
+                continue  # of an earlier run
             job = Job(**row.job)
             if row.document is not None:
                 await asyncio.to_thread(self._folder.put, job, row.document, row.outcome)

@@ -1,4 +1,4 @@
-"""Has the workers of a queue encode and store the passages of a corpus, which is on a Chroma server."""
+"""Has the workers of a queue encode the passages of a corpus and store them on a Chroma server."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
 from moot.cli.batch.outcomes import Outcome, fault
+from moot.cli.queue.hands import Attendance
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.rows import BatchOf, QueuedRows
@@ -24,28 +25,30 @@ from moot.retrievers.filling import Progress, Target, fill_part
 log = logging.getLogger(__name__)
 
 AHEAD = 64
-"""Pieces of a corpus that are in the queue at once: workers are never idle, and the database stays small."""
+"""Pieces of a corpus in the queue at once: enough to keep workers busy, few enough to keep the database small."""
 UNBOUNDED = (math.inf, math.inf, math.inf)
 LOOK = 0.25
 """Seconds between two looks for pieces that are stored."""
 
 
 class FillByQueue:
-    """Hands the pieces of a corpus to a queue, and waits until all are stored.
+    """Puts the pieces of a corpus on a queue, and waits until all are stored.
 
     Args:
-        url: of the queue.
+        url: the address of the queue.
+        say: shows a line.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, say: Callable[[str], object]) -> None:
         self._url = url
+        self._say = say
 
     async def __call__(self, target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
-        """As `moot.retrievers.filling.Fill`. Interrupted, the same command goes on with what is not stored.
+        """As `moot.retrievers.filling.Fill`. After an interruption, the same command continues with the missing pieces.
 
         Raises:
-            UserError, WorldError: the queue cannot be used, a worker could not store a piece, or somebody else indexes
-                into the corpus.
+            UserError, WorldError: the queue cannot be used, a worker could not store a piece, or another command
+                indexes into the corpus.
         """
         corpus = hashlib.sha256(f"{target.name} {target.collection.id}".encode()).hexdigest()[:8]
         batch = BatchOf(corpus + uuid4().hex[:8], f"corpus {target.name}", "off", UNBOUNDED, math.inf)
@@ -64,7 +67,7 @@ class FillByQueue:
         earlier = [one["id"] for one in await asyncio.to_thread(rows.batches) if one["id"].startswith(corpus)]
         until = time.monotonic() + await asyncio.to_thread(rows.silence)
         for id in earlier:
-            await asyncio.to_thread(rows.stop, id, "the corpus is indexed anew")
+            await asyncio.to_thread(rows.stop, id, "the corpus is indexed again")
             while time.monotonic() < until:
                 counts, _ = await asyncio.to_thread(rows.state, id)
                 if not counts.get("running"):
@@ -76,6 +79,7 @@ class FillByQueue:
         self, rows: QueuedRows, batch: str, target: Target, batches: Iterator[list[Passage]], progress: Progress
     ) -> None:
         waiting: dict[str, int] = {}
+        attendance = Attendance(rows, self._say)
         seen = encoded = number = 0
         more = True
         while more or waiting:
@@ -93,7 +97,7 @@ class FillByQueue:
                 if row.outcome["status"] != "done":
                     raise WorldError(
                         f"A worker could not store a piece of the corpus: {row.outcome['error']} Then run the same "
-                        "command again: it goes on where it was.",
+                        "command again to continue.",
                         kind=row.outcome["kind"],
                     )
                 seen, encoded = seen + waiting.pop(row.key), encoded + row.outcome["encoded"]
@@ -103,10 +107,11 @@ class FillByQueue:
             elif waiting:
                 if not (await asyncio.to_thread(rows.state, batch))[0]:
                     raise UserError(
-                        f"Another `moot index` into the corpus {target.name!r} has begun. Run this one again when that "
-                        "one has ended.",
+                        f"Another `moot index` into the corpus {target.name!r} has started. Run this one again when "
+                        "that one has ended.",
                         kind="unfinished_corpus",
                     )
+                await asyncio.to_thread(attendance.look)
                 await asyncio.sleep(LOOK)
 
 
@@ -124,10 +129,10 @@ def piece_of(key: str, number: int, target: Target, passages: list[Passage]) -> 
 
 
 async def store_piece(piece: Mapping[str, Any]) -> Outcome:
-    """What came of a piece in a worker: also a failure is told, not raised.
+    """Stores a piece in a worker and returns its outcome; a failure is an outcome, too, and is not raised.
 
     Args:
-        piece: as `piece_of` makes it.
+        piece: as `piece_of` returns it.
     """
     try:
         if not os.environ.get("MOOT_CHROMA_URL", "").strip():

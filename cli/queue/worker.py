@@ -1,7 +1,8 @@
-"""``moot worker``: takes rows from a queue and has them done by processes of its own, as long as there are any.
+"""``moot worker``: takes rows from a queue and runs them in its own processes.
 
-Procrastinate calls for a row; `moot.core.postgres.rows` says whether it is to be done, and by whom. A row whose process
-ends or hangs is tried alone in a process of its own, and then fails; what else the process did is tried alone, too.
+Procrastinate delivers a row; `moot.core.postgres.rows` decides whether this worker does it. If the process of a row
+ends or hangs, the row is tried once more alone in a new process, and then fails. The other rows of that process are
+tried alone, too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict
@@ -17,7 +19,7 @@ from typing import Any, TypeVar
 
 from moot.cli.batch.outcomes import fault
 from moot.cli.batch.process import DEATHS, Worker
-from moot.core.errors import MootError
+from moot.core.errors import MootError, UserError
 from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, needed
 from moot.core.postgres.rows import LOSSES, QUEUE, TASK, Given, QueuedRows
 from moot.core.telemetry.switch import telemetry
@@ -29,9 +31,11 @@ PROGRAM = "moot.cli.queue.child"
 LOOK = 1.0
 """Seconds between two looks into an empty queue."""
 BEATS = 6
-"""How often a worker says that it lives, in the time after which it is taken for dead."""
+"""Heartbeats of a worker within the time after which it counts as dead."""
+CONNECTED = 5.0
+"""Seconds for which procrastinate waits for a connection before it asks again."""
 STILL = 60.0
-"""Seconds after which a process that says nothing is ended: its event loop hangs."""
+"""Seconds without a message after which a process is ended, because its event loop hangs."""
 LOST = fault(f"The row was lost {LOSSES} times with the worker that had it.", "worker_killed")
 
 
@@ -39,10 +43,10 @@ class Site:
     """The processes of a machine that do rows.
 
     Args:
-        url: of the queue.
-        count: how many processes.
+        url: the address of the queue.
+        count: number of processes.
         at_once: debates in flight in each.
-        row_seconds: after which a row is taken to hang.
+        row_seconds: seconds after which a row counts as hanging.
     """
 
     def __init__(self, url: str, count: int, at_once: int, row_seconds: float) -> None:
@@ -51,9 +55,10 @@ class Site:
         self.at_once = at_once
         self.row_seconds = row_seconds
         self.done = 0
-        """Rows that were done here."""
-        self._rows = QueuedRows(Postgres(url))
-        self._seen_rows = QueuedRows(Postgres(url), patience=0)  # whoever reads metrics does not wait
+        """Number of rows done here."""
+        self._connections = (Postgres(url), Postgres(url, patience=0))
+        self._rows = QueuedRows(self._connections[0])
+        self._once = QueuedRows(self._connections[1], patience=0)  # metrics and shutdown do not wait
         self._orders = json.dumps({"queue": url}) + "\n"
         self._workers: list[Worker] = []
         self._load: dict[Worker, int] = {}
@@ -61,25 +66,28 @@ class Site:
         self._one = asyncio.Lock()
         self._running: dict[str, asyncio.Task[None] | None] = {}
         self._number = 0
+        self._ending = asyncio.Event()
 
     async def work(self, *, drain: bool) -> None:
         """Does rows until it is cancelled.
 
         Args:
-            drain: ends as soon as no row waits.
+            drain: whether to end as soon as no row waits.
 
         Raises:
-            UserError, WorldError: the queue cannot be used, or no process can begin.
+            UserError: a requirement of the rows is missing on this machine, such as a key; other workers get its rows.
+            UserError, WorldError: the queue cannot be used, or no process can start.
         """
         await asyncio.to_thread(self._rows.prepare)
         self._number = await asyncio.to_thread(self._rows.join)
         if seen := telemetry():
             seen.show_queue(self._queue)
         beat = await asyncio.to_thread(self._rows.silence) / BEATS
-        async with self._processes(), _procrastinate(self.url, self._row) as app:
+        self._resigned = asyncio.get_running_loop().create_future()
+        async with self._processes(), _procrastinate(self.url, self._row, self._ending) as app:
             beating = asyncio.create_task(self._beat(beat))
-            try:
-                await app.run_worker_async(
+            taking = asyncio.create_task(
+                app.run_worker_async(
                     queues=[QUEUE],
                     concurrency=self.count * self.at_once,
                     wait=not drain,
@@ -89,19 +97,32 @@ class Site:
                     shutdown_graceful_timeout=None if drain else 0,
                     install_signal_handlers=False,
                 )
+            )
+            try:
+                await asyncio.wait((taking, self._resigned), return_when=asyncio.FIRST_COMPLETED)
+                ended = self._resigned if self._resigned.done() else taking
+                ended.result()
             finally:
+                self._ending.set()
                 beating.cancel()
-                await asyncio.to_thread(self._rows.leave, self._number)
+                taking.cancel()
+                await asyncio.wait((taking,))
+                try:
+                    await asyncio.to_thread(self._once.leave, self._number)
+                except MootError as error:
+                    log.warning("%s Others have this worker's rows in a while.", error.detail)
+                for connection in self._connections:
+                    await asyncio.to_thread(connection.close)
 
     def _queue(self) -> Iterator[tuple[float, Mapping[str, str]]]:
-        """The queue's length; the same at each of its workers."""
-        for state, count in self._seen_rows.lengths().items():
+        """The queue's length by state; every worker reports the same."""
+        for state, count in self._once.lengths().items():
             yield count, {"moot.queue": "postgres", "moot.state": state}
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     async def _row(self, key: str) -> None:
-        """Does a row that procrastinate calls for."""
+        """Does a row that procrastinate delivers."""
         if key in self._running:
             return
         self._running[key] = None
@@ -110,11 +131,13 @@ class Site:
             if given is not None:
                 self._running[key] = asyncio.current_task()
                 await self._do(given)
+        except MootError as error:
+            log.warning("%s The row is done later.", error.detail)
         finally:
             del self._running[key]
 
     async def _do(self, given: Given) -> None:
-        row = {"key": given.key, "job": given.job, "batch": asdict(given.batch)}
+        row = {"key": given.key, "job": given.job, "batch": asdict(given.batch), "worker": self._number}
         answer, number = None, self._number
         if not given.alone:
             worker = await self._least_busy()
@@ -134,9 +157,12 @@ class Site:
                 outcome = fault(f"The row ended {DEATHS} processes that worked on it ({why}).", "worker_killed")
                 await asyncio.to_thread(self._rows.end, given.key, outcome, None)
         self.done += bool(answer and answer["stored"])
+        if answer and "resigned" in answer and not self._resigned.done():
+            said = "This worker cannot process its rows, so it ends; other workers get them."
+            self._resigned.set_exception(UserError(f"{answer['resigned']} {said}", kind="invalid_environment"))
 
     async def _answer(self, worker: Worker, row: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-        """What a process answers on a row, or why it does not: it ended, or took too long and was ended."""
+        """A process's answer on a row; else None and the reason: it ended, or was ended because it took too long."""
         try:
             async with asyncio.timeout(self.row_seconds):
                 answer = await worker.ask(row)
@@ -149,7 +175,7 @@ class Site:
 
     @contextlib.asynccontextmanager
     async def _processes(self) -> AsyncIterator[None]:
-        """The processes, which are there from the start: one that cannot begin ends the command."""
+        """Starts all processes at once, so that the command fails if one cannot start."""
         try:
             for _ in range(self.count):
                 await self._started()
@@ -167,7 +193,7 @@ class Site:
             await worker.end()
 
     async def _least_busy(self) -> Worker:
-        """The process that has the fewest rows; new ones take the place of those that ended."""
+        """The process with the fewest rows; ended processes are replaced first."""
         async with self._starting:
             for worker in [worker for worker in self._workers if worker.is_dead]:
                 self._workers.remove(worker)
@@ -175,16 +201,16 @@ class Site:
         return min(self._workers, key=self._load.__getitem__)
 
     async def _beat(self, seconds: float) -> None:
-        """Says that this worker lives, ends processes that hang, and sees to what dead workers had."""
+        """Sends heartbeats, ends processes that hang, and returns the rows of dead workers to the queue."""
         while True:
             for worker in self._workers:
-                if time.monotonic() > worker.heard + STILL:
+                if not worker.is_dead and time.monotonic() > worker.heard + STILL:
                     log.warning("A process has said nothing for %.0f s, and is ended.", STILL)
                     await worker.end()
             try:
                 mine = [key for key, task in self._running.items() if task]
                 if not await asyncio.to_thread(self._rows.seen, self._number, mine):
-                    log.warning("This worker was taken for dead: others do its rows.")
+                    log.warning("This worker counted as dead: other workers have its rows.")
                     self._number = await asyncio.to_thread(self._rows.join)
                     await self._end_all()
                 await asyncio.to_thread(self._rows.sweep, LOST)
@@ -194,37 +220,55 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]]) -> AsyncIterator[Any]:
-    """Procrastinate with the task that does a row; what it asks of the server it asks again if that is away."""
+async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending: asyncio.Event) -> AsyncIterator[Any]:
+    """Procrastinate with the task that does a row. If the database is away, its queries are repeated until it is back.
+
+    Args:
+        url: the address of the queue.
+        row: does a row.
+        ending: set when the worker ends; then no query is repeated.
+    """
     package, psycopg, pools = needed("procrastinate"), needed("psycopg"), needed("psycopg_pool")
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each attempt
+
+    said = -math.inf
+
+    async def patiently(ask: Callable[..., Awaitable[T]], query: str, values: dict[str, Any]) -> T:
+        nonlocal said
+        began, pause = time.monotonic(), PAUSE
+        while True:
+            try:
+                return await ask(query, **values)
+            except Exception as error:
+                passing = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
+                if not passing or ending.is_set():
+                    raise
+                if time.monotonic() > max(began, said) + PATIENCE:  # several queries wait at once: one warning
+                    said = time.monotonic()
+                    log.warning("The database has been away for more than %.0f s. This worker waits for it.", PATIENCE)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await ending.wait()
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     class Patient(package.PsycopgConnector):  # type: ignore[misc, name-defined]
         async def execute_query_async(self, query: str, **values: Any) -> None:
-            await _patiently(psycopg, super().execute_query_async, query, values)
+            await patiently(super().execute_query_async, query, values)
 
         async def execute_query_one_async(self, query: str, **values: Any) -> Any:
-            return await _patiently(psycopg, super().execute_query_one_async, query, values)
+            return await patiently(super().execute_query_one_async, query, values)
 
         async def execute_query_all_async(self, query: str, **values: Any) -> Any:
-            return await _patiently(psycopg, super().execute_query_all_async, query, values)
+            return await patiently(super().execute_query_all_async, query, values)
+
+    class Pool(pools.AsyncConnectionPool):  # type: ignore[misc, name-defined]
+        async def open(self, wait: bool = False, timeout: float = 0) -> None:
+            await super().open()  # the first query waits
 
     def pool(**options: Any) -> Any:
-        return pools.AsyncConnectionPool(**{**options, "check": None})  # what fails is asked again
+        return Pool(**{**options, "check": None})  # failed queries are repeated
 
-    app = package.App(connector=Patient(conninfo=url, min_size=1, max_size=4, timeout=PATIENCE, pool_factory=pool))
+    app = package.App(connector=Patient(conninfo=url, min_size=1, max_size=4, timeout=CONNECTED, pool_factory=pool))
     app.task(name=TASK, queue=QUEUE)(row)
     async with app.open_async():
         yield app
-
-
-async def _patiently(psycopg: Any, ask: Callable[..., Awaitable[T]], query: str, values: dict[str, Any]) -> T:
-    until, pause = time.monotonic() + PATIENCE, PAUSE
-    while True:
-        try:
-            return await ask(query, **values)
-        except Exception as error:
-            passing = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
-            if not passing or time.monotonic() + pause > until:
-                raise
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,1 +1,1 @@
-"""Batches that the server runs: a debate of its table for each claim of a list."""
+"""Batches that the server runs: one debate of its table for each claim of a list."""

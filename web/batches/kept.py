@@ -1,6 +1,6 @@
-"""What is kept of a batch, in a folder of its own under ``$MOOT_HOME/batches``: its claims, and what is asked of each.
+"""Storage of batches, each in a folder under ``$MOOT_HOME/batches``: its claims and its settings.
 
-How a claim stands is not kept here: its debate is in the server's table, under an id that follows from the batch's.
+The outcome of a claim is not stored here: its debate is in the server's table, under an id derived from the batch's id.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from moot.core.errors import UserError
 from moot.core.files import not_kept, write_whole
 from moot.core.home import moot_home
 from moot.evals.benchmarks.claim_files import COLUMNS, BadRow, ClaimRow, ClaimsFile
-from moot.graphs import DESCRIPTIONS, load_graph
+from moot.graphs import load_graph
+from moot.graphs.registry import graph_names
 from moot.web.table import THREADS
 from pydantic import TypeAdapter, ValidationError
 
@@ -29,27 +30,27 @@ ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 CLAIMS, ASKED = "claims.jsonl", "batch.json"
 MOST_ROWS = 5000
 AT_ONCE = 4
-"""Debates of a batch in flight, if nothing else is said."""
+"""Default number of debates of a batch in flight."""
 MOST_AT_ONCE = 64
 LONGEST_NAME = 300
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch, but for its claims.
+    """A batch without its claims.
 
     Args:
         id: a UUID.
-        name: of the file or the article that the claims are from.
-        began: when it was started, in UTC.
+        name: the name of the claims' file or article.
+        began: its start time, in UTC.
         graph: the debate system of claims that name none.
-        input: the debates' input but for the claim.
+        input: the debates' input without the claim.
         context: the debates' settings.
         at_once: debates in flight.
-        max_cost: USD after which no further claim is begun.
-        stopped: why no further claim is begun; empty if it goes on.
-        ended: whether every claim had its turn.
-        faults: by row, why its debate could not even begin.
+        max_cost: USD after which no further claim is started.
+        stopped: why no further claim is started; empty if it is not stopped.
+        ended: whether every claim was processed.
+        faults: by row, why its debate could not start.
     """
 
     id: str
@@ -67,7 +68,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Job:
-    """The debate of a row: its id and thread are the same each time, so that no claim is debated twice."""
+    """The debate of a row. Its id and thread are the same on every run, so that no claim is debated twice."""
 
     row: ClaimRow
     debate: str
@@ -78,7 +79,7 @@ class Job:
 
 
 def batches_folder() -> Path:
-    """Where batches are kept."""
+    """The folder of all batches."""
     return moot_home() / "batches"
 
 
@@ -98,20 +99,20 @@ def folder_of(id: str) -> Path:
 
 
 def made(asked: Any) -> Batch:
-    """A batch as the page asks for it, once its claims are found to be good; nothing is kept of it yet.
+    """Checks a request for a batch and returns the batch, without storing it.
 
     Raises:
-        UserError: a claim or something else that is asked for cannot be.
+        UserError: a field is not valid.
     """
     try:
         batch = _shape().validate_python({**asked, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
     except (ValidationError, TypeError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
         said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]
-        raise UserError(f"This is no batch ({said}).", kind="bad_request") from error
+        raise UserError(f"This is not a batch ({said}).", kind="bad_request") from error
     if not ID.fullmatch(batch.id) or not 1 <= batch.at_once <= MOST_AT_ONCE or not (batch.max_cost or 1) > 0:
         said = f"`id` is a UUID, `at_once` 1 to {MOST_AT_ONCE}, `max_cost` more than 0."
-        raise UserError(f"This is no batch: {said}", kind="bad_request")
+        raise UserError(f"This is not a batch: {said}", kind="bad_request")
     name = " ".join(batch.name.split())[:LONGEST_NAME] or "claims"
     return replace(batch, name=name, stopped="", ended=False, faults={})
 
@@ -121,10 +122,10 @@ def _shape() -> TypeAdapter[Batch]:
 
 
 def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
-    """Keeps a new batch with its claims, which are read as those of a file are.
+    """Stores a new batch with its claims, which are read like those of a file; returns the claims.
 
     Raises:
-        UserError: a claim cannot be used, or nothing can be written.
+        UserError: a claim is not valid, or the folder cannot be written.
     """
     if not 1 <= len(claims) <= MOST_ROWS:
         raise UserError(f"A batch on the page has 1 to {MOST_ROWS:,} claims. More: moot batch.", kind="bad_request")
@@ -151,10 +152,10 @@ def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
 
 
 def keep(batch: Batch) -> None:
-    """Writes what has changed of a batch.
+    """Stores a changed batch.
 
     Raises:
-        UserError: there is none any more, or it cannot be written.
+        UserError: it was deleted, or it cannot be written.
     """
     folder = folder_of(batch.id)
     try:
@@ -178,7 +179,7 @@ def load(id: str) -> Batch:
         return _shape().validate_json(file.read_bytes())
     except ValueError as error:
         raise UserError(
-            f"{file} is damaged. Delete its folder, and start the batch anew.", kind="invalid_file"
+            f"{file} is damaged. Delete its folder, and start the batch again.", kind="invalid_file"
         ) from error
 
 
@@ -186,7 +187,7 @@ def jobs(batch: Batch) -> list[Job]:
     """The debates of a batch, in the order of its claims.
 
     Raises:
-        UserError: the file of claims was changed, and has a row that cannot be used.
+        UserError: the file of claims was changed, and has a row that is not valid.
     """
     return [job_of(batch, row) for row in _rows(folder_of(batch.id) / CLAIMS)]
 
@@ -199,7 +200,7 @@ def _rows(file: Path) -> Iterator[ClaimRow]:
 
 
 def job_of(batch: Batch, row: ClaimRow) -> Job:
-    """The debate that a row asks for; what it says itself goes before what all are asked."""
+    """The debate of a row; the row's own values override those of the batch."""
     debate = hashlib.sha256(f"{batch.id}:{row.number}".encode()).hexdigest()[:32]
     own = {"claim": row.claim, "labels": list(row.labels), "claim_date": row.claim_date, "speaker": row.speaker}
     given = [*(batch.input.get("given") or []), *({"title": title, "text": text} for title, text in row.given)]
@@ -210,14 +211,14 @@ def job_of(batch: Batch, row: ClaimRow) -> Job:
     }
     graph = row.graph or batch.graph
     context = batch.context
-    if graph != batch.graph and graph in DESCRIPTIONS:  # another system has other settings
+    if graph != batch.graph and graph in graph_names():  # another system has other settings
         context = {key: value for key, value in context.items() if key in load_graph(graph).settings.model_fields}
     context = {**context, **row.settings}
     return Job(row, debate, str(uuid5(THREADS, debate)), graph, input, context)
 
 
 def ids() -> list[str]:
-    """All batches, newest first."""
+    """The ids of all batches, newest first."""
     kept = [path.parent for path in batches_folder().glob(f"*/{ASKED}") if ID.fullmatch(path.parent.name)]
     return [folder.name for folder in sorted(kept, key=lambda one: (one / CLAIMS).stat().st_mtime, reverse=True)]
 

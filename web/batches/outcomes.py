@@ -1,4 +1,4 @@
-"""How the debates of a batch stand: by the server's table, and once they are over by their documents."""
+"""Outcomes of a batch's debates, from the server's table, and from documents of finished debates."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import cost_of, read_prices
 from moot.nodes.texts.calibrated import rests_on
 from moot.transcript.document import fitting
+from moot.transcript.report.codes import in_words
 from moot.transcript.report.head import chip_of, dissent, verdict_of
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources
@@ -25,22 +26,22 @@ from starlette.concurrency import run_in_threadpool
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a claim's debate so far.
+    """The outcome of a claim's debate so far.
 
     Args:
-        status: ``none`` if it was not begun; ``running``, ``waiting``, ``interrupted``, ``failed``, ``done``.
+        status: ``none`` if it has not started; ``running``, ``waiting``, ``interrupted``, ``failed``, ``done``.
         document: the id of its document, if it has one.
-        answer: as the document has it.
+        answer: the document's answer.
         chip: the answer's kind and word.
-        backing: how the verdict came about, in a sentence.
-        divided: whether somebody's last answer was another one.
-        quotes: pieces that are quoted, pieces found, quotes found in their source, quotes not found there.
+        backing: the basis of the verdict, in a sentence.
+        divided: whether an agent's last answer differed.
+        quotes: numbers of quoted pieces, of pieces, of quotes found in their source, and of quotes not found there.
         confidence: the raw one.
-        confidence_rests_on: votes or answers of so many, and on how many cases it was calibrated.
+        confidence_rests_on: the number of votes or answers, and the number of cases of its calibration.
         decision: act or escalate, if there is a calibration.
-        error: why it failed; ``kind`` is the error's.
-        seconds: how long it took, in all its runs.
-        usd: what it cost; None if a price is not known.
+        error: why it failed; ``kind`` is the error's kind.
+        seconds: its duration in all its runs.
+        usd: its cost; None if a price is not known.
     """
 
     status: str
@@ -65,7 +66,7 @@ class Outcome:
 
 
 async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
-    """How each debate stands."""
+    """The outcome of each debate."""
     listed, ledger = list(jobs), open_ledger()
     statuses: Mapping[str, str] = {id: status for id, status, _ in await ledger.outline()}
     found = await run_in_threadpool(_outcomes, listed, statuses)
@@ -118,7 +119,7 @@ def _told(stem: str, document: Mapping[str, Any]) -> Outcome:
         confidence=document["confidence"],
         confidence_rests_on=rests_on(document),
         decision=document.get("decision"),
-        error=error.get("detail") or "",
+        error=in_words(error.get("detail") or ""),
         kind=error.get("kind") or "",
         rounds=document["rounds"],
         calls=len(calls),

@@ -1,4 +1,4 @@
-"""What the page asks of batches: to start, watch, stop, take up and delete them, and their table."""
+"""Routes for batches: to start, show, stop, resume, delete and download them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import MootError, UserError
-from moot.graphs import DESCRIPTIONS
+from moot.graphs.registry import graph_names
 from moot.web.batches import kept
 from moot.web.batches.kept import Batch, Job
 from moot.web.batches.outcomes import Outcome, outcomes_of
@@ -23,16 +23,16 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 LARGEST = 32 * 2**20
-"""Bytes of a batch's claims with the texts that come with them."""
+"""Most bytes of a batch's claims with their texts."""
 LISTED = 20
-"""Batches that are listed."""
+"""Most batches that are listed."""
 
 
 async def started(request: Request) -> Any:
-    """Starts a batch; one whose id there is already is the same batch, so that a double click starts one.
+    """Starts a batch; if its id exists already, it returns that batch, so that a double click starts only one.
 
     The body has ``id``, ``name``, ``graph``, ``input``, ``context``, ``claims`` with the columns that ``moot batch``
-    reads, and if wanted ``at_once`` and ``max_cost``.
+    reads, and optionally ``at_once`` and ``max_cost``.
     """
     asked = json_in(await body_of(request, LARGEST))
     claims = asked.pop("claims", None) if isinstance(asked, dict) else None
@@ -46,7 +46,7 @@ async def started(request: Request) -> Any:
     rows = await run_in_threadpool(kept.begin, batch, claims)
     try:
         await _check([kept.job_of(batch, row) for row in rows], client)
-        if has_users():  # it is theirs whose thread of its id it is
+        if has_users():  # the owner of the thread with this id owns the batch
             await client.threads.create(thread_id=batch.id)
         await BATCHES.start(batch, _server(request))
     except BaseException:
@@ -56,7 +56,7 @@ async def started(request: Request) -> Any:
 
 
 async def _check(jobs: Sequence[Job], client: LangGraphClient) -> None:
-    """Checks what is asked of each claim, as the server checks a run.
+    """Checks each claim's settings, as the server checks a run.
 
     Raises:
         UserError: an unknown graph or setting, or a value out of its range.
@@ -66,7 +66,7 @@ async def _check(jobs: Sequence[Job], client: LangGraphClient) -> None:
         asked = repr((job.graph, job.context))
         if asked not in seen:
             try:
-                if job.graph not in DESCRIPTIONS:
+                if job.graph not in graph_names():
                     raise UserError(f"There is no debate system {job.graph[:60]!r}.", kind="unknown_graph")
                 await check({"assistant_id": job.graph, "input": job.input, "context": job.context}, "/runs", client)
             except UserError as error:
@@ -77,12 +77,12 @@ async def _check(jobs: Sequence[Job], client: LangGraphClient) -> None:
 
 
 def _server(request: Request) -> LangGraphClient:
-    """The server, as whoever asks if it has users."""
+    """A client of the server; if the server has users, with the caller's rights."""
     return caller_client(request.scope) if has_users() else get_client(url=None, api_key=None)
 
 
 async def _visible(id: str, request: Request) -> Batch:
-    """A batch that whoever asks may see.
+    """A batch that the caller may see.
 
     Raises:
         UserError: there is none.
@@ -100,7 +100,7 @@ async def _rows(batch: Batch) -> list[tuple[Job, Outcome]]:
 
 
 async def shown(request: Request) -> Any:
-    """A batch, with one ``page`` of its rows: those to ``show``, with the words ``q`` in their claim."""
+    """A batch with one ``page`` of its rows, filtered by ``show`` and by the words ``q`` in the claim."""
     batch = await _visible(request.path_params["id"], request)
     asked = request.query_params
     page, show = asked.get("page", "1"), asked.get("show", "all")
@@ -111,7 +111,7 @@ async def shown(request: Request) -> Any:
 
 
 async def listed(request: Request) -> Any:
-    """The latest batches, each with how many of its claims are done."""
+    """The latest batches, each with its number of finished claims."""
     found = []
     for id in await run_in_threadpool(kept.ids):
         try:
@@ -129,20 +129,20 @@ async def listed(request: Request) -> Any:
 
 
 async def stopped(request: Request) -> Any:
-    """Stops a batch: no further claim is begun, and debates under way are interrupted."""
+    """Stops a batch: no further claim is started, and running debates are interrupted."""
     batch = await _visible(request.path_params["id"], request)
     await BATCHES.stop(batch.id)
     return {}
 
 
 async def gone_on(request: Request) -> Any:
-    """Takes a batch up again; the body's ``rows`` are tried again though they failed, by ``failed`` all such rows."""
+    """Resumes a batch. Failed rows are retried if they are in the body's ``rows``, or all of them with ``failed``."""
     batch = await _visible(request.path_params["id"], request)
     content = await body_of(request, LARGEST)
     asked = json_in(content) if content else {}
     rows = asked.get("rows", []) if isinstance(asked, dict) else None
     if not isinstance(rows, list) or not all(isinstance(one, int) for one in rows):
-        raise UserError('The body is {"rows": [1, 2]}: those to try again.', kind="bad_request")
+        raise UserError('The body is {"rows": [1, 2]}: the rows to try again.', kind="bad_request")
     if asked.get("failed"):
         states = [(job, status_of(batch, job, one, BATCHES.of(batch.id))) for job, one in await _rows(batch)]
         rows = [*rows, *(job.row.number for job, status in states if status == "failed")]
@@ -151,10 +151,10 @@ async def gone_on(request: Request) -> Any:
 
 
 async def deleted(request: Request) -> Any:
-    """Deletes a batch that is not under way; its debates stay among the past checks."""
+    """Deletes a batch that is not running; its debates stay among the past checks."""
     batch = await _visible(request.path_params["id"], request)
     if BATCHES.of(batch.id):
-        raise UserError("This batch is still under way: stop it first.", kind="bad_request")
+        raise UserError("This batch is still running: stop it first.", kind="bad_request")
     await run_in_threadpool(kept.delete, batch.id)
     return {}
 
@@ -168,7 +168,7 @@ async def downloaded(request: Request) -> Response:
 
 
 async def reports(request: Request) -> Response:
-    """A batch's table, and the report of each claim whose debate is over, as a ZIP file."""
+    """A batch's table and the reports of its finished debates, as a ZIP file."""
     batch = await _visible(request.path_params["id"], request)
     rows, base = await _rows(batch), str(request.base_url).rstrip("/")
     made = await run_in_threadpool(zipped, rows, table(batch, rows, BATCHES.of(batch.id), base))

@@ -1,6 +1,6 @@
-"""Who works batches off: the server, several claims at once, as long as it runs; at its next start it goes on.
+"""Runs batches in the server, several claims at once; after a restart of the server, they continue.
 
-A server with users runs a batch as whoever started it, and so goes on with it only if they ask for that.
+A server with users runs a batch with the rights of its user, so it continues only at that user's request.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ log = logging.getLogger(__name__)
 
 LOCK = ".lock"
 STOPPED = "It was stopped."
-"""Why no further claim is begun if a person wanted that."""
+"""The reason if a person stopped the batch."""
 
 
 class Running:
-    """A batch that this server works off.
+    """A batch that this server is running.
 
     Args:
-        batch: it.
+        batch: the batch.
         jobs: all its debates.
-        client: the server, as whoever started the batch.
-        lock: keeps other servers on this home from it.
+        client: sends requests as the user who started the batch.
+        lock: keeps other servers on this home from running the batch.
     """
 
     def __init__(self, batch: Batch, jobs: Iterable[Job], client: LangGraphClient, lock: FileLock) -> None:
@@ -51,13 +51,13 @@ class Running:
         self.lock = lock
         self.left = deque[Job]() if batch.ended else deque(self.jobs)
         self.active: dict[int, str] = {}
-        """By row, the run of its debate, once it has one."""
+        """By row, the run of its debate; empty until it has started."""
         self.again: set[int] = set()
-        """Rows that are tried again, though they have failed."""
+        """Failed rows to retry."""
         self.writing = asyncio.Lock()
 
     async def work(self) -> None:
-        """Has every claim that is left debated, several at once."""
+        """Runs the debates of all remaining claims, several at once."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.batch.at_once):
@@ -70,7 +70,7 @@ class Running:
             await run_in_threadpool(self.lock.release)
 
     async def change(self, **changed: Any) -> None:
-        """Changes what is kept of the batch."""
+        """Changes the batch, and stores it."""
         self.batch = replace(self.batch, **changed)
         async with self.writing:
             await run_in_threadpool(kept.keep, self.batch)
@@ -92,7 +92,7 @@ class Running:
                 self.again.discard(number)
 
     async def _debate(self, job: Job) -> None:
-        """Has a claim debated, unless that is over."""
+        """Runs a claim's debate, unless it is finished."""
         before = (await outcomes_of([job]))[0]
         tries = ("none", "interrupted", "failed") if job.row.number in self.again else ("none", "interrupted")
         if before.status not in tries:
@@ -124,7 +124,7 @@ class Running:
             multitask_strategy="reject",
         )
         self.active[job.row.number] = run["run_id"]
-        if self.batch.stopped:  # while it was begun
+        if self.batch.stopped:  # stopped while the run was starting
             await self._cancel(job, run["run_id"])
         last: Any = await self.client.runs.join(job.thread, run["run_id"])
         failed = last.get("__error__") if isinstance(last, dict) else None
@@ -132,13 +132,13 @@ class Running:
             raise UserError(str(failed.get("message") or failed.get("error") or failed), kind="bad_request")
 
     async def _heed(self, outcome: Outcome) -> None:
-        """Begins no further claim if one failed for what all would fail for."""
+        """Stops the batch if a claim failed for a reason that affects all claims."""
         why = ENDS_ALL.get(outcome.kind) if outcome.status == "failed" else None
         if why and not self.batch.stopped:
             await self.change(stopped=f"{why[:1].upper()}{why[1:].replace('row', 'claim')}: {outcome.error}")
 
     async def stop(self) -> None:
-        """Begins no further claim, and stops those under way."""
+        """Starts no further claim, and stops running debates."""
         await self.change(stopped=STOPPED)
         by_number = {job.row.number: job for job in self.jobs}
         for number, run in list(self.active.items()):
@@ -151,26 +151,26 @@ class Running:
 
 
 class Batches:
-    """The batches that this server works off."""
+    """The batches that this server is running."""
 
     def __init__(self) -> None:
         self.running: dict[str, tuple[Running, asyncio.Task[None]]] = {}
 
     def of(self, id: str) -> Running | None:
-        """A batch that this server works off right now."""
+        """A batch that this server is running now; None if it is not."""
         found = self.running.get(id)
         return found[0] if found and not found[1].done() else None
 
     async def start(self, batch: Batch, client: LangGraphClient, again: Iterable[int] = ()) -> None:
-        """Works a batch off, from where it is.
+        """Starts or resumes a batch.
 
         Args:
-            batch: it.
-            client: the server, as whoever asks.
-            again: rows that are tried again.
+            batch: the batch.
+            client: sends requests as the caller.
+            again: rows to retry.
 
         Raises:
-            UserError: another server works it off.
+            UserError: another server is running it.
         """
         running = self.of(batch.id)
         if running is None:
@@ -179,7 +179,7 @@ class Batches:
             try:
                 await run_in_threadpool(lock.acquire, timeout=1)
             except Timeout as error:
-                raise UserError("Another server works this batch off.", kind="debate_running") from error
+                raise UserError("Another server is running this batch.", kind="debate_running") from error
             running = Running(batch, jobs, client, lock)
             wanted = {*again} & {job.row.number for job in jobs}
             running.left.extend(job for job in jobs if job.row.number in wanted and job not in running.left)
@@ -193,19 +193,19 @@ class Batches:
                 running.left.append(job)
 
     async def stop(self, id: str) -> None:
-        """Stops a batch; nothing is lost, and it can go on.
+        """Stops a batch; it can be resumed without loss.
 
         Raises:
-            UserError: this server does not work it off.
+            UserError: this server is not running it.
         """
         found = self.running.get(id)
         if found is None or found[1].done():
-            raise UserError("This batch is not under way on this server.", kind="bad_request")
+            raise UserError("This batch is not running on this server.", kind="bad_request")
         await found[0].stop()
         await found[1]
 
     async def resume(self) -> None:
-        """Goes on with the batches that a stop of the server interrupted."""
+        """Resumes the batches that a stop of the server interrupted."""
         if has_users():
             return
         for id in await run_in_threadpool(kept.ids):
@@ -214,10 +214,10 @@ class Batches:
                 if not (batch.ended or batch.stopped):
                     await self.start(batch, get_client(url=None, api_key=None))
             except MootError as error:
-                log.error("The batch %s does not go on: %s", id, error.detail)
+                log.error("The batch %s cannot continue: %s", id, error.detail)
 
     async def close(self) -> None:
-        """The server ends: what is under way is interrupted, and goes on at its next start."""
+        """Interrupts running batches when the server ends; they continue at its next start."""
         tasks = [task for _, task in self.running.values()]
         for task in tasks:
             task.cancel()

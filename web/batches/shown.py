@@ -1,4 +1,4 @@
-"""A batch as the page shows it: its progress, one page of its claims, and all of them as a table."""
+"""A batch as the page shows it: its progress, one page of its claims, and a table of all."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from moot.core.files import harmless
 from moot.transcript.columns import OF_DEBATE, OF_ROW
+from moot.transcript.line import lasting
 from moot.transcript.report.codes import ANSWERS
 from moot.transcript.report.report import report
 from moot.web import debates
@@ -20,20 +21,20 @@ from moot.web.batches.outcomes import Outcome
 from moot.web.batches.running import Running
 
 A_PAGE = 50
-"""Claims that are shown at a time."""
+"""Claims on one page."""
 SHOWN = ("all", "open", "failed", "divided", *ANSWERS, "text")
-"""What can be shown: all, those that are not over, those that failed, those without agreement, and each answer."""
+"""Filters: all, unfinished, failed and divided claims, and each answer."""
 COLUMNS = (*OF_ROW, *OF_DEBATE, "backing", "disagreement", "report")
-"""Those of ``moot batch``, what backs the verdict, whether somebody's last answer was another, and the report."""
+"""The columns of ``moot batch``, then the verdict's backing, whether a last answer differed, and the report."""
 IN_MEMORY = 16 * 2**20
-"""Bytes of a ZIP file beyond which it is put on the disk."""
+"""Bytes above which a ZIP file is written to the disk."""
 MARK = "\ufeff"
-"""Without it spreadsheets take UTF-8 for something else."""
+"""The byte order mark; without it, spreadsheets do not read the file as UTF-8."""
 Rows = Sequence[tuple[Job, Outcome]]
 
 
 def status_of(batch: Batch, job: Job, outcome: Outcome, running: Running | None) -> str:
-    """How a row stands: as its debate does, ``next`` if it is still to come, ``none`` if it will not."""
+    """A row's status: its debate's status, ``next`` if it will still run, ``none`` if it will not."""
     number = job.row.number
     if outcome.status == "done":
         return "done"
@@ -49,15 +50,15 @@ def status_of(batch: Batch, job: Job, outcome: Outcome, running: Running | None)
 def told(
     batch: Batch, rows: Rows, running: Running | None, *, page: int = 1, show: str = "all", words: str = ""
 ) -> dict[str, Any]:
-    """A batch in words and figures, with one page of the rows that are asked for.
+    """A batch in words and figures, with one page of the requested rows.
 
     Args:
-        batch: it.
-        rows: its debates, and how they stand.
-        running: what this server does of it, if it works it off.
-        page: from 1.
+        batch: the batch.
+        rows: its debates with their outcomes.
+        running: its state if this server is running it.
+        page: the page's number, from 1.
         show: one of `SHOWN`.
-        words: only claims that hold all of them.
+        words: only claims that contain all of them.
     """
     entries = [_entry(batch, job, outcome, running) for job, outcome in rows]
     kinds = Counter(kind for one in entries for kind in _kinds(one))
@@ -78,6 +79,7 @@ def told(
         "going": running is not None,
         "stopped": batch.stopped,
         "ended": batch.ended,
+        "left": left(batch, entries) if running else "",
         "max_cost": batch.max_cost,
         "statuses": Counter(one["status"] for one in entries),
         "counts": {"all": len(entries)} | {kind: kinds[kind] for kind in SHOWN[1:]},
@@ -88,6 +90,18 @@ def told(
         "pages": max(1, -(-len(found) // A_PAGE)),
         "found": len(found),
     }
+
+
+def left(batch: Batch, entries: Sequence[Mapping[str, Any]]) -> str:
+    """An estimate of the time for the remaining rows, from finished ones; empty before any row is done."""
+    took = [one["seconds"] for one in entries if one["status"] == "done" and one["seconds"] is not None]
+    statuses = Counter(one["status"] for one in entries)
+    rows = statuses["next"] + statuses["running"] / 2
+    if not (took and rows):
+        return ""
+    lanes = min(batch.at_once, statuses["next"] + statuses["running"])
+    minutes = round(sum(took) / len(took) * rows / lanes / 60)
+    return f"about {lasting(60 * minutes)} left" if minutes else "under a minute left"
 
 
 def _entry(batch: Batch, job: Job, outcome: Outcome, running: Running | None) -> dict[str, Any]:
@@ -121,10 +135,10 @@ def table(batch: Batch, rows: Rows, running: Running | None, server: str) -> str
     """All rows as CSV.
 
     Args:
-        batch: it.
-        rows: its debates, and how they stand.
-        running: what this server does of it, if it works it off.
-        server: its address, for links to the reports.
+        batch: the batch.
+        rows: its debates with their outcomes.
+        running: its state if this server is running it.
+        server: the server's address, for links to the reports.
     """
     written = io.StringIO(newline="")
     lines = csv.writer(written)
@@ -150,13 +164,13 @@ def table(batch: Batch, rows: Rows, running: Running | None, server: str) -> str
 
 
 def zipped(rows: Rows, made: str) -> IO[bytes]:
-    """A ZIP file, at its beginning, with a batch's table and the reports of its rows by their numbers. Blocking.
+    """A ZIP file, open at its beginning, with a batch's table and a report per row, named by its number. Blocking.
 
     Args:
-        rows: its debates, and how they stand; those that have no document yet are left out.
+        rows: its debates with their outcomes; rows without a document are left out.
         made: the table.
     """
-    file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - whoever sends it closes it
+    file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed after it was sent
     with ZipFile(file, "w", ZIP_DEFLATED) as archive:
         archive.writestr("table.csv", made)
         for job, outcome in rows:

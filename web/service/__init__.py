@@ -1,1 +1,1 @@
-"""The server of several processes: LangGraph's API on Aegra, with Postgres and Redis; see ``moot service``."""
+"""The server with several processes: LangGraph's API on Aegra, with Postgres and Redis; see ``moot service``."""

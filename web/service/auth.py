@@ -1,4 +1,4 @@
-"""Aegra's authentication: `moot.web.login`, which stands before every route, has said in a header who asks."""
+"""Aegra's authentication: reads the user's name from a header that `moot.web.login` sets before every route."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ auth = Auth()
 
 @auth.authenticate
 async def authenticate(headers: dict[str, Any]) -> dict[str, Any]:
-    """Who asks."""
+    """Authenticates the user named in the header."""
     name = headers.get(ASKS)
     if not name:
-        raise Auth.exceptions.HTTPException(status_code=401, detail="Nobody has said who asks.")
+        raise Auth.exceptions.HTTPException(status_code=401, detail="The request names no user.")
     return {"identity": name, "is_authenticated": True}

@@ -1,7 +1,7 @@
-"""What Aegra is told: its configuration as a folder of files, and its settings in the environment.
+"""Aegra's configuration: a folder of files, and settings in environment variables.
 
-Aegra finds graphs by files alone, so each graph has a file that imports it. A path into the package itself would load
-a second copy of the module.
+Aegra finds graphs only by file, so each graph has a file that imports it. A path into the package itself would load a
+second copy of the module.
 """
 
 from __future__ import annotations
@@ -14,35 +14,38 @@ from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
 from moot.core.files import write_whole
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS
+from moot.graphs.registry import descriptions
 from moot.web.caller import DATABASE
 from moot.web.guard import listed
 
 REDIS = "REDIS_URL"
 FILE = "aegra.json"
+IMPORTED = "from moot.graphs import load_graph\n\ngraph = load_graph({!r}, others=True).graph\n"
 MINUTES = 30 * 24 * 60
-"""How long a thread is kept after it has last changed."""
+"""Minutes until a thread is removed after its last change."""
 USUAL = {
-    "CRON_ENABLED": "false",  # what a schedule starts, no quota sees
-    "FF_V2_EVENT_STREAMING": "false",  # nor what its commands start
+    "CRON_ENABLED": "false",  # quotas would not count runs of schedules
+    "FF_V2_EVENT_STREAMING": "false",  # nor runs of its commands
     "LEASE_DURATION_SECONDS": "12",
-    "HEARTBEAT_INTERVAL_SECONDS": "5",
+    "HEARTBEAT_INTERVAL_SECONDS": "3",  # a few seconds without Postgres lose no lease
     "REAPER_INTERVAL_SECONDS": "5",
+    "STUCK_PENDING_THRESHOLD_SECONDS": "15",  # runs that Redis did not take or has lost
     "WORKER_DRAIN_TIMEOUT": "3",
     "LOG_LEVEL": "WARNING",
     "LOG_VERBOSITY": "standard",
 }
-"""Aegra's settings that may be set otherwise: a killed worker's debates go on elsewhere after 12 to 17 seconds."""
+"""Defaults of Aegra's settings: a killed worker's debates continue elsewhere after 12 to 17 seconds, and runs that
+Redis lost before their start are found after 15 to 20."""
 
 
 def write_config(folder: Path) -> Path:
     """Writes Aegra's configuration.
 
     Args:
-        folder: where it is written; made if it is not there.
+        folder: the folder to write to; created if missing.
 
     Returns:
-        The file that ``AEGRA_CONFIG`` names.
+        The path for ``AEGRA_CONFIG``.
 
     Raises:
         UserError: the folder cannot be written.
@@ -50,8 +53,8 @@ def write_config(folder: Path) -> Path:
     graphs = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, about in (DESCRIPTIONS | OTHER_GRAPHS).items():
-            (folder / f"{name}.py").write_text(f"from moot.graphs.{name} import graph as graph\n", encoding="utf-8")
+        for name, about in descriptions(others=True).items():
+            (folder / f"{name}.py").write_text(IMPORTED.format(name), encoding="utf-8")
             graphs[name] = {"path": f"./{name}.py:graph", "description": about}
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}).", kind="invalid_environment") from error
@@ -59,7 +62,7 @@ def write_config(folder: Path) -> Path:
         "graphs": graphs,
         "http": {"app": "moot.web.app:app", "cors": {"allow_origins": sorted(listed("MOOT_ALLOWED_ORIGINS"))}},
         "auth": {"path": "moot.web.service.auth:auth"},
-        # A debate that is begun again goes through its kept calls: the ledger has them, each checkpoint would be waste.
+        # A restarted debate replays its calls from the ledger, so frequent checkpoints would be wasted.
         "checkpointer": {"durability": "exit", "ttl": {"strategy": "delete", "default_ttl": MINUTES}},
     }
     write_whole(folder / FILE, json.dumps(config, indent=2) + "\n")
@@ -71,10 +74,10 @@ def environment(config: Path, at_once: int) -> dict[str, str]:
 
     Args:
         config: as `write_config` returns it.
-        at_once: debates that run in this process at the same time; 0 for none.
+        at_once: concurrent debates of this process; 0 for none.
 
     Raises:
-        UserError: ``MOOT_DATABASE`` or ``REDIS_URL`` names nothing that can be used.
+        UserError: ``MOOT_DATABASE`` or ``REDIS_URL`` is not a valid address.
     """
     return {
         **{name: os.environ.get(name) or usual for name, usual in USUAL.items()},
@@ -88,10 +91,10 @@ def environment(config: Path, at_once: int) -> dict[str, str]:
 
 
 def address(variable: str, schemes: tuple[str, ...], example: str) -> str:
-    """The address that an environment variable holds.
+    """The address in an environment variable.
 
     Raises:
-        UserError: it holds none of these kinds.
+        UserError: it is not set, or has another scheme.
     """
     said = os.environ.get(variable, "").strip()
     if urlsplit(said).scheme not in schemes:

@@ -1,6 +1,6 @@
-"""Past debates in the Postgres of the service: what `moot.web.debates` is in a folder. Everything here blocks.
+"""Past debates in the service's Postgres, as `moot.web.debates` stores them in a folder. Everything here blocks.
 
-Who asks (`moot.web.caller.asking`) finds their own documents alone; if there are no users, all are found.
+A user (`moot.web.caller.asking`) finds only their own documents; without users, all are found.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from moot.core.postgres.connection import Postgres
+from moot.core.postgres.served import WAITED
 from moot.nodes.models.ledger import tokens_of
 from moot.nodes.models.prices import cost_of, read_prices
 from moot.transcript.report.head import chip_of
@@ -20,17 +21,22 @@ from moot.web.caller import asking
 
 THEIRS = "(%(person)s::text IS NULL OR person = %(person)s)"
 OF_DEBATE = f"debate = %(debate)s AND id LIKE '%%' || debate AND {THEIRS}"
-"""Not what was imported: that has a name of its own."""
+"""Without imported documents, which have other ids."""
 PUT = (
-    "INSERT INTO moot.documents (id, debate, person, run, status, entry, tokens, usd, document) VALUES "
-    "(%(id)s, %(debate)s, %(person)s, %(run)s, %(status)s, %(entry)s, %(tokens)s, %(usd)s, %(document)s) "
-    "ON CONFLICT (id) DO UPDATE SET status = excluded.status, entry = excluded.entry, tokens = excluded.tokens, "
-    "usd = excluded.usd, document = excluded.document, written = now()"
+    "INSERT INTO moot.documents (id, debate, person, run, status, entry, document) VALUES "
+    "(%(id)s, %(debate)s, %(person)s, %(run)s, %(status)s, %(entry)s, %(document)s) "
+    "ON CONFLICT (id) DO UPDATE SET status = excluded.status, entry = excluded.entry, document = excluded.document, "
+    "written = now() WHERE %(person)s::text IS NULL OR documents.person = %(person)s"
 )
+SPEND = (
+    "INSERT INTO moot.spent (id, person, tokens, usd) VALUES (%(id)s, %(person)s, %(tokens)s, %(usd)s) "
+    "ON CONFLICT (id) DO UPDATE SET tokens = excluded.tokens, usd = excluded.usd, at = now()"
+)
+"""The cost stays when its document is deleted."""
 
 
 class Documents:
-    """The documents.
+    """Access to the documents.
 
     Args:
         postgres: the connection.
@@ -45,7 +51,7 @@ class Documents:
 
     def _rows(self, query: str, **values: Any) -> list[Any]:
         asked = {"person": asking.get(), **values}
-        found: list[Any] = self._postgres.do(lambda cursor: cursor.execute(query, asked).fetchall())
+        found: list[Any] = self._postgres.do(lambda cursor: cursor.execute(query, asked).fetchall(), WAITED)
         return found
 
     def save(self, document: debates.Document) -> str:
@@ -58,20 +64,24 @@ class Documents:
         ):
             return str(id)
         id = f"{debates.moment_of(document)}-{secrets.token_hex(16)}"
-        self._postgres.do(lambda cursor: cursor.execute(PUT, row_of(id, document, None)))
+        self._postgres.do(lambda cursor: put(cursor, row_of(id, document, None)))
         return id
 
     def write(self, document: debates.Document, run: str | None) -> str:
-        """As `debates.write`; its id."""
+        """As `debates.write`; returns the document's id."""
         moment, debate = debates.moment_of(document), document["id"]
         asked = {"debate": debate, "person": asking.get()}
 
         def job(cursor: Any) -> str:
             cursor.execute(f"SELECT id, status, run FROM moot.documents WHERE {OF_DEBATE} FOR UPDATE", asked)
             before = cursor.fetchall()
-            over = [id for id, status, by in before if status == "done" and (by is None or by != run)]
+            done = {id: by for id, status, by in before if status == "done"}
+            if document["status"] != "done" and (own := [id for id, by in done.items() if by and by == run]):
+                return str(own[0])  # written by the worker that took over this run
+            over = [id for id, by in done.items() if by is None or by != run]
             id = f"{moment}-{secrets.token_hex(16) if over else debate}"
-            cursor.execute(PUT, row_of(id, document, run))
+            put(cursor, row_of(id, document, run))
+            spend(cursor, id, document["calls"])
             gone = [one for one, *_ in before if one not in (id, *over)]
             cursor.execute("DELETE FROM moot.documents WHERE id = ANY(%s)", (gone,))
             return id
@@ -80,8 +90,17 @@ class Documents:
 
     def replace(self, id: str, document: debates.Document) -> None:
         """As `debates.replace`."""
-        self.content_of(id)
-        self._postgres.do(lambda cursor: cursor.execute(PUT, row_of(id, document, None)))
+        known = len(json.loads(self.content_of(id))["calls"])
+
+        def job(cursor: Any) -> None:
+            put(cursor, row_of(id, document, None))
+            spend(cursor, f"{id} {known}", document["calls"][known:])
+
+        self._postgres.do(job)
+
+    def spend(self, id: str, calls: list[Any]) -> None:
+        """As `debates.spend`."""
+        self._postgres.do(lambda cursor: spend(cursor, id, calls))
 
     def content_of(self, id: str) -> bytes:
         """As `debates.content_of`."""
@@ -112,10 +131,28 @@ class Documents:
         return entry
 
 
+def put(cursor: Any, row: dict[str, Any]) -> None:
+    """Writes a document's row.
+
+    Raises:
+        UserError: another user has a document with this id.
+    """
+    cursor.execute(PUT, row)
+    if not cursor.rowcount:
+        raise debates.no_such()
+
+
+def spend(cursor: Any, id: str, calls: list[Any]) -> None:
+    """Records the cost of calls for the current user, if any; replaces the record with the same id."""
+    if (person := asking.get()) is not None:
+        sent = [call for call in calls if not call.get("shared")]
+        costs = {"tokens": tokens_of(sent), "usd": cost_of(sent, read_prices())}
+        cursor.execute(SPEND, {"id": id, "person": person, **costs})
+
+
 def row_of(id: str, document: debates.Document, run: str | None) -> dict[str, Any]:
-    """A document as its row."""
+    """The database row of a document."""
     content = debates.written_out(document)
-    calls = [call for call in document["calls"] if not call.get("shared")]
     entry = {
         "id": id,
         **{key: document[key] for key in debates.LISTED},
@@ -128,7 +165,5 @@ def row_of(id: str, document: debates.Document, run: str | None) -> dict[str, An
         "run": run,
         "status": document["status"],
         "entry": json.dumps(entry),
-        "tokens": tokens_of(calls),
-        "usd": cost_of(calls, read_prices()),
         "document": zlib.compress(content.encode()),
     }

@@ -1,38 +1,47 @@
-"""What each user of the service may have debated in 24 hours, and which corpora they may read."""
+"""Quotas of the service's users for 24 hours, and their access to corpora."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
+from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import UserError, WorldError
-from moot.core.postgres.connection import Postgres
-from moot.web.caller import DATABASE, asking
-from moot.web.checks import ASKING, replay
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
+from moot.nodes.models.prices import price_of, read_prices
+from moot.nodes.runtime.settings import checked_settings
+from moot.web.caller import DATABASE, asking, caller_client, in_public
+from moot.web.checks import ASKING, assistant, replay, settings_in
 from moot.web.guard import is_own
 from moot.web.once import BEGINS
+from moot.web.service.keys import database
 from moot.web.service.users import User, read_users
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 NOT_HERE = {
-    "/runs/batch": "This server begins one run at a time: POST /runs, once for each.",
-    "/moot/api/batches": "This server takes no batches on the page: `moot batch FILE --queue` has workers do them.",
+    r"/runs/batch": "This server begins one run at a time: POST /runs, once for each.",
+    r"(/threads/[^/]+)?/runs/crons(/.*)?": "This server has no schedules: POST /runs when it is time.",
+    r"/moot/api/batches(/.*)?": "This server takes no batches here: `moot batch FILE --queue` has workers do them.",
 }
-"""What the page and LangGraph's server have, and this one does not."""
+"""Routes of the page and LangGraph's server that this server does not have; quotas would not count their runs."""
+PARTS = ("context", "config", "values")
+"""Parts of a request that may name a corpus; for commands see `led_to`."""
+STATE = re.compile(r"/threads/[^/]+/state")
+SUMMARY = re.compile(r"/moot/api/debates/[^/]+/summary")
 SEARCHES = ("chroma", "bm25", "hybrid")
 DAY = "now() - interval '1 day'"
 
 
 @dataclass(frozen=True)
 class Spending:
-    """What a user had in the last 24 hours: debates asked for, tokens, USD, and how many debates of unknown price."""
+    """A user's usage in the last 24 hours: requested debates, tokens, USD, and number of debates of unknown price."""
 
     debates: int
     tokens: int
@@ -41,77 +50,144 @@ class Spending:
 
 
 def spending(person: str) -> Spending:
-    """What a user had in the last 24 hours. Blocking.
+    """A user's usage in the last 24 hours. Blocking.
 
     Raises:
         UserError, WorldError: the database cannot be used.
     """
-
-    def job(cursor: Any) -> Spending:
-        cursor.execute(f"SELECT count(*) FROM moot.asked WHERE person = %s AND at > {DAY}", (person,))
-        debates = int(cursor.fetchone()[0])
-        cursor.execute(
-            "SELECT coalesce(sum(tokens), 0), coalesce(sum(usd), 0), count(*) FILTER (WHERE usd IS NULL) "
-            f"FROM moot.documents WHERE person = %s AND written > {DAY}",
-            (person,),
-        )
-        tokens, usd, unpriced = cursor.fetchone()
-        return Spending(debates, int(tokens), float(usd), int(unpriced))
-
-    return _postgres(os.environ[DATABASE]).do(job, 10)
+    return database().do(lambda cursor: _spending(cursor, person), 10)
 
 
-@lru_cache(maxsize=1)
-def _postgres(url: str) -> Postgres:
-    return Postgres(url)
+def _spending(cursor: Any, person: str) -> Spending:
+    cursor.execute(f"SELECT count(*) FROM moot.asked WHERE person = %s AND at > {DAY}", (person,))
+    debates = int(cursor.fetchone()[0])
+    cursor.execute(
+        "SELECT coalesce(sum(tokens), 0), coalesce(sum(usd), 0), count(*) FILTER (WHERE usd IS NULL) "
+        f"FROM moot.spent WHERE person = %s AND at > {DAY}",
+        (person,),
+    )
+    tokens, usd, unpriced = cursor.fetchone()
+    return Spending(debates, int(tokens), float(usd), int(unpriced))
 
 
 def check_quota(person: str, user: User) -> int:
-    """Counts a debate that a user asks for; the number under which it is counted. Blocking.
+    """Counts a requested debate against the user's quota; returns the id of the count. Blocking.
 
     Raises:
-        UserError: the user has had what they may have.
+        UserError: the user's quota is used up.
+        WorldError: the database cannot be reached.
     """
-    had = spending(person)
-    if user.debates_a_day is not None and had.debates >= user.debates_a_day:
-        raise _used_up(f"{had.debates} debates in 24 hours, and may have {user.debates_a_day}")
+
+    def job(cursor: Any) -> int:
+        # Serialises concurrent requests of a user, so that each counts the ones before it, in all processes.
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (person,))
+        had = _spending(cursor, person)
+        if user.debates_a_day is not None and had.debates >= user.debates_a_day:
+            raise _used_up(f"{had.debates} debates in 24 hours, and may have {user.debates_a_day}")
+        check_spent(had, user)
+        cursor.execute("INSERT INTO moot.asked (person) VALUES (%s) RETURNING id", (person,))
+        return int(cursor.fetchone()[0])
+
+    return database().do(job, 10)
+
+
+def check_spent(had: Spending, user: User) -> None:
+    """Checks that a user may spend more.
+
+    Raises:
+        UserError: the user's quota is used up, or the cost so far is not known.
+    """
     if user.usd_a_day is not None and had.unpriced:
-        raise _used_up(
-            "a limit in USD, and debates in the last 24 hours whose price is not known: give their models' prices to "
-            "the server (MOOT_PRICES)"
+        raise UserError(
+            f"You may spend ${user.usd_a_day:,.2f} in 24 hours, and the cost of {had.unpriced} of your debates is not "
+            "known: the endpoint did not report their tokens, or their model had no price. Wait for 24 hours, or ask "
+            "the administrator of this server to limit your debates in place of USD (debates_a_day).",
+            kind="quota",
         )
     if user.usd_a_day is not None and had.usd >= user.usd_a_day:
         raise _used_up(f"spent ${had.usd:,.2f} in 24 hours, and may spend ${user.usd_a_day:,.2f}")
-    query = "INSERT INTO moot.asked (person) VALUES (%s) RETURNING id"
-    return int(_postgres(os.environ[DATABASE]).do(lambda cursor: cursor.execute(query, (person,)).fetchone()[0], 10))
+    if user.tokens_a_day is not None and had.tokens >= user.tokens_a_day:
+        raise _used_up(f"{had.tokens:,} tokens in 24 hours, and may have {user.tokens_a_day:,}")
+
+
+async def check_prices(body: Any, client: LangGraphClient) -> None:
+    """Refuses a request that names a model without a known price, or starts a debate with one.
+
+    Args:
+        body: the request's body; its settings are valid.
+        client: sends requests as the caller.
+
+    Raises:
+        UserError: one of its models has no price, or the file of prices cannot be read.
+    """
+    if not isinstance(body, Mapping):
+        return
+    named = body.get("assistant_id")
+    graph, own = await assistant(named, client) if isinstance(named, str) else ("", {})
+    settings = {**own, **{key: value for one, _ in settings_in(body) for key, value in one.items()}}
+    if body.get("input") is not None and (graph in DESCRIPTIONS or graph in OTHER_GRAPHS):
+        kind = load_graph(graph, others=True).settings
+        known = {key: value for key, value in settings.items() if key in kind.model_fields}
+        settings = checked_settings(kind, known, graph).model_dump()  # includes the default model
+    prices = await asyncio.to_thread(read_prices)
+    unknown = {
+        model for model in models_in([settings, body.get("values"), *led_to(body)]) if price_of(model, prices) is None
+    }
+    if unknown:
+        raise UserError(
+            f"No price is known for {', '.join(sorted(unknown))}, and your quota is in USD. Name a model with a price, "
+            "or ask the administrator of this server to add the price (MOOT_PRICES), or to limit your debates or "
+            "tokens in place of USD (debates_a_day, tokens_a_day).",
+            kind="invalid_setting",
+        )
+
+
+def models_in(settings: Any) -> Iterator[str]:
+    """The models in settings: for all roles, for single roles, for single debaters."""
+    if isinstance(settings, Mapping):
+        roles = settings.get("models")
+        named = [settings.get("model"), *(roles.values() if isinstance(roles, Mapping) else ())]
+        yield from (one for one in named if isinstance(one, str))
+        settings = [*settings.values()]
+    for one in settings if isinstance(settings, list | tuple) else ():
+        yield from models_in(one)
+
+
+def led_to(body: Mapping[str, Any]) -> list[Any]:
+    """The values that a request's command writes into the state or sends to nodes."""
+    command = body.get("command")
+    return [command.get("goto"), command.get("update")] if isinstance(command, Mapping) else []
 
 
 def take_back(number: int) -> None:
-    """A debate that was counted did not begin. Blocking."""
+    """Removes the count of a debate that did not start. Blocking."""
     query = "DELETE FROM moot.asked WHERE id = %s"
-    _postgres(os.environ[DATABASE]).do(lambda cursor: cursor.execute(query, (number,)), 10)
+    database().do(lambda cursor: cursor.execute(query, (number,)), 10)
 
 
 def _used_up(what: str) -> UserError:
-    return UserError(f"You had {what}. Ask whoever runs this server for more.", kind="quota")
+    return UserError(f"You had {what}. Ask the administrator of this server for more.", kind="quota")
 
 
 def check_corpora(body: Any, user: User) -> None:
-    """Refuses settings that read a corpus which is not for a user: of runs, and of assistants.
+    """Refuses a request that names a corpus which the user may not read, in settings or in values for a state.
+
+    States count, because a resumed debate reads its settings from the state, and a `Send` can carry a source.
 
     Raises:
-        UserError: they do.
+        UserError: it names such a corpus.
     """
     if user.corpora is None:
         return
     for one in body if isinstance(body, list) else [body]:
-        named = {*corpora_in([one.get("context"), one.get("config")])} if isinstance(one, Mapping) else set()
+        asked = one if isinstance(one, Mapping) else {}
+        named = {*corpora_in([*(asked.get(part) for part in PARTS), *led_to(asked)])}
         if others := sorted(named - {*user.corpora}):
             raise UserError(f"The corpus {others[0][:80]!r} is not for you.", kind="unknown_corpus")
 
 
 def corpora_in(settings: Any) -> Iterator[str]:
-    """The corpora that settings name."""
+    """The corpora in settings."""
     if isinstance(settings, list):
         for one in settings:
             yield from corpora_in(one)
@@ -127,23 +203,23 @@ def corpora_in(settings: Any) -> Iterator[str]:
 
 
 def readable(corpora: list[str]) -> list[str]:
-    """Those of some corpora that whoever asks may read. Blocking."""
+    """The corpora that the current user may read, out of some. Blocking."""
     users = read_users() if asking.get() else None
     mine = users.by_name[asking.get() or ""].corpora if users else None
     return corpora if mine is None else [name for name in corpora if name in mine]
 
 
 def told(person: str) -> str:
-    """What a user had, in a sentence. Blocking."""
+    """A user's usage, in a sentence. Blocking."""
     had = spending(person)
     more = f", and {had.unpriced} of unknown price" * bool(had.unpriced)
     return f"In the last 24 hours: {had.debates:,} debates, {had.tokens:,} tokens, ${had.usd:,.2f}{more}."
 
 
 class Quotas:
-    """Middleware that refuses what a user may not have, or what this server has not, with a sentence.
+    """Middleware that refuses requests over a quota, for other users' corpora, or for missing routes, with a sentence.
 
-    Without ``MOOT_DATABASE`` it lets everything through.
+    Without ``MOOT_DATABASE`` it passes every request on.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -156,37 +232,46 @@ class Quotas:
         if not self.is_service or scope["type"] != "http" or is_own(scope):
             return await self.app(scope, receive, send)
         path, person = scope["path"].rstrip("/"), asking.get()
-        if fault := next(
-            (said for begin, said in NOT_HERE.items() if path == begin or path.startswith(f"{begin}/")), ""
-        ):
+        if fault := next((said for place, said in NOT_HERE.items() if re.fullmatch(place, path)), ""):
             return await JSONResponse({"detail": fault, "kind": "not_here"}, 501)(scope, receive, send)
         user = self.users.by_name[person] if self.users and person else None
-        if person is None or user is None or scope["method"] not in ("POST", "PATCH", "PUT") or not ASKING.search(path):
+        asks = ASKING.search(path) or STATE.match(path) or SUMMARY.fullmatch(path)
+        if person is None or user is None or scope["method"] not in ("POST", "PATCH", "PUT") or not asks:
             return await self.app(scope, receive, send)
         content = await Request(scope, receive).body()
         receive = replay(content, receive)
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
-            body = None  # the server says so itself
+            body = None  # the server refuses it itself
+        counted = None
         try:
             check_corpora(body, user)
-            counted = await asyncio.to_thread(check_quota, person, user) if begins(path, body) else None
+            if user.usd_a_day is not None:
+                await check_prices(body, caller_client(scope))
+            if begins(path, body):
+                counted = await asyncio.to_thread(check_quota, person, user)
+            elif SUMMARY.fullmatch(path):
+                check_spent(await asyncio.to_thread(spending, person), user)
         except UserError as error:
             status = 429 if error.kind == "quota" else 422
             return await JSONResponse({"detail": error.detail, "kind": error.kind}, status)(scope, receive, send)
         except WorldError as error:
-            return await JSONResponse({"detail": error.detail, "kind": error.kind}, 503)(scope, receive, send)
+            return await JSONResponse({"detail": in_public(error), "kind": error.kind}, 503)(scope, receive, send)
         return await self.app(scope, receive, send if counted is None else counting(counted, send))
 
 
 def begins(path: str, body: Any) -> bool:
-    """Whether a request begins a debate."""
-    return bool(BEGINS.fullmatch(path)) and isinstance(body, Mapping) and body.get("input") is not None
+    """Whether a request starts a debate or a branch of one; false if it only continues the thread."""
+    if not BEGINS.fullmatch(path) or not isinstance(body, Mapping):
+        return False
+    command = body.get("command")
+    leads = isinstance(command, Mapping) and (command.get("goto") or command.get("update"))
+    return body.get("input") is not None or bool(leads or body.get("checkpoint") or body.get("checkpoint_id"))
 
 
 def counting(number: int, send: Send) -> Send:
-    """Sends an answer; if the server refused the debate, it counts for nothing."""
+    """Sends a response; if the server refused the debate, its count is removed."""
 
     async def counted(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= 400:

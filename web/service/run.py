@@ -1,40 +1,54 @@
-"""``moot service``: one process of a server that has as many as are wanted."""
+"""``moot service``: one process of a server with any number of processes."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import sys
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any, NoReturn, TypeVar
+from uuid import uuid4
 
 from moot.core.errors import UserError
-from moot.core.lazy import imported
+from moot.core.lazy import from_extra, imported
 from moot.core.own_folder import own_folder
 from moot.web.caller import DATABASE
 from moot.web.serve import ANYWHERE, check_free, check_token, prepare
-from moot.web.service.config import environment, write_config
+from moot.web.service.config import USUAL, environment, write_config
 from moot.web.service.stores import STARTING
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 PACKAGES = ("aegra_api", "langgraph.checkpoint.postgres", "psycopg", "uvicorn")
 
 
 def run_service(host: str, port: int, at_once: int) -> None:
-    """Runs a process of the service until it is interrupted.
+    """Runs one process of the service until it is interrupted.
 
     Args:
-        host: where it listens.
-        port: where it listens.
-        at_once: debates that it runs at the same time; 0 if it only answers, and leaves debates to other processes.
+        host: the address to listen on.
+        port: the port to listen on.
+        at_once: concurrent debates; 0 to answer requests only and leave debates to other processes.
 
     Raises:
-        UserError: the extra ``service`` is not installed, somebody listens there, or the environment lacks something.
+        UserError: the extra ``service`` is not installed, the port is in use, or the environment is incomplete.
     """
     check_packages()
     check_token(host, users=True)
     check_free(host, port)
+    os.environ.setdefault("LOG_LEVEL", USUAL["LOG_LEVEL"])
     prepare(host, studio=False)
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each attempt
     with own_folder("moot-service-") as folder:
         os.environ |= environment(write_config(folder), at_once)
         app = imported("aegra_api.main").app  # reads its settings from the environment
         check_auth_is_ours()
+        take_runs_without_redis()
+        keep_leases()
+        hand_on_without_database()
         STARTING.begin(os.environ[DATABASE])
         doing = f"runs {at_once} debates at once" if at_once else "runs no debates"
         shown = "localhost" if host in ANYWHERE else host
@@ -44,23 +58,18 @@ def run_service(host: str, port: int, at_once: int) -> None:
 
 
 def check_packages() -> None:
-    """Makes sure that the extra ``service`` is installed.
+    """Checks that the extra ``service`` is installed.
 
     Raises:
         UserError: it is not.
     """
-    try:
-        for name in PACKAGES:
-            imported(name)
-    except ModuleNotFoundError as error:
-        old = " It needs Python 3.12 or later." if sys.version_info < (3, 12) else ""
-        raise UserError(
-            f"The service needs the package {error.name}: pip install 'moot[service]'.{old}", kind="missing_package"
-        ) from error
+    old = "It needs Python 3.12 or later." if sys.version_info < (3, 12) else ""
+    for name in PACKAGES:
+        from_extra(name, "service", "The service", old)
 
 
 def check_auth_is_ours() -> None:
-    """Makes sure that Aegra asks us who somebody is: if it cannot load that, it takes all for one and the same.
+    """Checks that Aegra uses moot's authentication; if it could not load it, it would treat all users as one.
 
     Raises:
         UserError: it does not.
@@ -71,3 +80,115 @@ def check_auth_is_ours() -> None:
             "(LOG_LEVEL=ERROR).",
             kind="invalid_environment",
         )
+
+
+def take_runs_without_redis() -> None:
+    """Makes Aegra accept runs while Redis is unreachable: they are stored in Postgres, where its workers find them.
+
+    Without this, it would report a failure, and still run them.
+    """
+    failed = imported("redis").RedisError
+    executor = imported("aegra_api.services.executor").executor
+    queue = executor.submit
+
+    async def submit(job: Any) -> None:
+        try:
+            await queue(job)
+        except failed as error:
+            log.warning("Redis is away (%s): the run %s waits in Postgres.", type(error).__name__, job.identity.run_id)
+
+    executor.submit = submit
+
+
+def hand_on_without_database() -> None:
+    """Makes Aegra restart a run, on any worker, that failed because Postgres was unreachable.
+
+    Without this, it would record an error as soon as Postgres is back: for a debate whose verdict is stored, or for one
+    that has not started and is in no list. A run without a recorded end is found by its lease, up to Aegra's
+    ``BG_JOB_MAX_RETRIES`` times; its debate replays its stored calls.
+    """
+    runs = imported("aegra_api.services.run_executor")
+    for name in ("start_run", "finalize_run"):
+        setattr(runs, name, handing_on(getattr(runs, name), lambda run, *_: run))
+    runs._stream_graph = handing_on(runs._stream_graph, lambda job: job.identity.run_id)
+
+
+def handing_on(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) -> Callable[..., Awaitable[T]]:
+    """Wraps a step of a run: if Postgres is unreachable, the run ends in this process without a recorded end.
+
+    Args:
+        step: the step.
+        run_of: the run's id, from the step's arguments.
+    """
+
+    async def done(*values: Any, **named: Any) -> T:
+        try:
+            return await step(*values, **named)
+        except Exception as error:
+            if not is_away(error):
+                raise
+            run = run_of(*values)
+            log.warning("Postgres is away (%s): the run %s is restarted.", type(error).__name__, run)
+            hand_on(run)
+
+    return done
+
+
+def is_away(error: BaseException | None) -> bool:
+    """Whether an error of Aegra or a checkpointer means that Postgres is unreachable or closed a connection."""
+    psycopg, asyncpg = imported("psycopg"), imported("asyncpg.exceptions")
+    away: tuple[type[Exception], ...] = (OSError, psycopg.OperationalError, asyncpg.PostgresConnectionError)
+    away += (asyncpg.OperatorInterventionError, asyncpg.InternalClientError)  # shutdown, startup, or closed in a query
+    while error is not None and not (isinstance(error, away) or getattr(error, "connection_invalidated", False)):
+        error = error.__cause__  # SQLAlchemy's errors wrap asyncpg's
+    return error is not None
+
+
+def keep_leases() -> None:
+    """Makes Aegra release a run's lease only after the run ended, and start a run only under a claim that it holds.
+
+    Aegra never finds a `running` run without a lease again. Without this function, three cases would leave such a
+    run: its end could not be recorded; a frozen worker claimed a lost run again, and the end of its first claim
+    released the lease of the second (so each claim has its own name); or a claim was lost while Postgres was away,
+    before the run was marked as started.
+    """
+    workers, runs = imported("aegra_api.services.worker_executor"), imported("aegra_api.services.run_executor")
+    release, executor = workers._release_lease, imported("aegra_api.services.executor").executor
+    execute = executor._execute_and_release
+    held: ContextVar[str] = ContextVar("held")
+
+    async def release_ended(run_id: str, claim: str) -> None:
+        if await workers._is_run_terminal(run_id):
+            await release(run_id, claim)
+
+    async def execute_claim(run_id: str, worker: str, at_once: asyncio.Semaphore) -> None:
+        held.set(f"{worker}-{uuid4().hex}")
+        await execute(run_id, held.get(), at_once)
+
+    async def start_held(run_id: str, *, user_id: str) -> bool:
+        if await workers._is_run_terminal(run_id):
+            return False
+        if await claim_of(run_id) != held.get():
+            hand_on(run_id)
+        return True  # the claim has already marked it as running
+
+    workers._release_lease, runs.start_run = release_ended, start_held
+    executor._execute_and_release = execute_claim
+
+
+async def claim_of(run_id: str) -> str | None:
+    """The claim of a run; None if it has none."""
+    orm, select = imported("aegra_api.core.orm"), imported("sqlalchemy").select
+    async with orm._get_session_maker()() as session:
+        claim: str | None = await session.scalar(select(orm.Run.claimed_by).where(orm.Run.run_id == run_id))
+        return claim
+
+
+def hand_on(run_id: str) -> NoReturn:
+    """Ends a run in this process without recording its end, so that any worker restarts it.
+
+    Raises:
+        CancelledError: always.
+    """
+    imported("aegra_api.services.run_executor")._lease_loss_cancellations.add(run_id)
+    raise asyncio.CancelledError

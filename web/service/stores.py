@@ -1,4 +1,4 @@
-"""What a server with ``MOOT_DATABASE`` keeps there: the ledger and documents, which all its processes share."""
+"""The ledger and documents of a server with ``MOOT_DATABASE``, shared by all its processes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from moot.web.service.documents import Documents
 from moot.web.table import TABLE
 
 STARTS = 1836019574
-"""The number of the lock that a process holds while it starts."""
+"""The number of the advisory lock that a process holds while it starts."""
 
 
 class Starting:
-    """Processes of a service start one after another: Aegra makes its rows as if it were alone."""
+    """Makes processes of a service start one by one, because Aegra's setup is not safe for concurrent starts."""
 
     def __init__(self) -> None:
         self._connection: Any = None
 
     def begin(self, url: str) -> None:
-        """Waits until no other process starts. Blocking.
+        """Waits until no other process is starting. Blocking.
 
         Raises:
             WorldError: the database cannot be reached.
@@ -39,7 +39,7 @@ class Starting:
         psycopg = needed("psycopg")
         try:
             self._connection = psycopg.connect(url, connect_timeout=10, autocommit=True, application_name="moot start")
-            # Not waited for in the database: an index that Aegra builds would wait for that in its turn.
+            # It polls, because an index that Aegra builds would wait for a transaction that waits for this lock.
             while not self._connection.execute("SELECT pg_try_advisory_lock(%s)", (STARTS,)).fetchone()[0]:
                 time.sleep(0.2)
         except psycopg.Error as error:
@@ -49,7 +49,7 @@ class Starting:
             ) from error
 
     def end(self) -> None:
-        """This process has started."""
+        """Releases the lock: this process has started."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -60,17 +60,16 @@ STARTING = Starting()
 
 @asynccontextmanager
 async def shared_stores(url: str) -> AsyncIterator[None]:
-    """As long as the server runs, its debates are kept in a database.
+    """Context in which the server stores its debates in a database.
 
     Args:
-        url: of the database.
+        url: the database's address.
 
     Raises:
-        UserError, WorldError: it cannot be used, or has tables of a later version.
+        UserError, WorldError: it cannot be used, or its tables are from a later version.
     """
     with closing(Postgres(url)) as postgres:
         await asyncio.to_thread(postgres.prepare, 30.0)
-    STARTING.end()
     presence = Presence(url)
     await asyncio.to_thread(presence.begin)
     ledger = use_ledger(lambda: ServedLedger(Postgres(url), presence.id))

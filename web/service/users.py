@@ -1,15 +1,16 @@
-"""Who may use the service: ``MOOT_USERS`` names a TOML file with a table for each user.
+"""The users of the service: ``MOOT_USERS`` names a TOML file with a table for each user.
 
 .. code-block:: toml
 
     [ann]
     token_sha256 = "..."       # printf %s "$TOKEN" | sha256sum
-    corpora = ["press"]        # those that she may read; without it all
+    corpora = ["press"]        # corpora that she may read; default: all
     debates_a_day = 100
+    tokens_a_day = 2_000_000
     usd_a_day = 5.0
 
-A session's cookie holds who it is and until when, signed with the hash of the user's token: every process knows it, and
-none does once the token was changed.
+A session's cookie contains the user's name and its expiry, signed with the hash of the user's token. Every process can
+check it, and it becomes invalid if the token changes.
 """
 
 from __future__ import annotations
@@ -30,24 +31,27 @@ from pydantic import TypeAdapter, ValidationError
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 RESERVED = (EVERYBODY, "system")
-"""Names that no user has: Aegra calls the owner of what all have in common so."""
+"""Names that no user may have, because Aegra uses them for the owner of shared data."""
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class User:
-    """A user, as the file has them.
+    """A user of the file.
 
     Args:
         token_sha256: the SHA-256 of the token, in hexadecimal digits.
-        corpora: those that the user may read; None for all.
-        debates_a_day: how many may be begun within 24 hours; None for any number.
-        usd_a_day: how many USD debates of 24 hours may have cost before a further one is begun; None for any.
+        corpora: corpora that the user may read; None for all.
+        debates_a_day: most debates started within 24 hours; None for no limit.
+        tokens_a_day: tokens within 24 hours after which no further debate may start; None for no limit.
+        usd_a_day: USD within 24 hours after which no further debate may start. With this limit, models without a
+            price are refused. None for no limit.
     """
 
     token_sha256: str
     corpora: tuple[str, ...] | None = None
     debates_a_day: int | None = None
+    tokens_a_day: int | None = None
     usd_a_day: float | None = None
 
 
@@ -62,16 +66,16 @@ class Users:
         object.__setattr__(self, "_by_digest", {user.token_sha256: name for name, user in self.by_name.items()})
 
     def of_token(self, token: bytes) -> str | None:
-        """The user who has a token."""
+        """The user with this token; None if there is none."""
         return self._by_digest.get(hashlib.sha256(token).hexdigest())
 
     def session(self, name: str, seconds: int) -> str:
-        """What the cookie of a new session holds."""
+        """The cookie of a new session."""
         until = int(time.time()) + seconds
         return f"{name}.{until}.{self._signed(name, until)}"
 
     def of_session(self, cookie: str) -> str | None:
-        """The user of a session; None if it is none, or is over."""
+        """The user of a session's cookie; None if it is not valid or has expired."""
         name, _, rest = cookie.partition(".")
         until, _, signature = rest.partition(".")
         if name not in self.by_name or not re.fullmatch(r"[0-9]{1,12}", until) or int(until) < time.time():
@@ -87,7 +91,7 @@ def read_users() -> Users | None:
     """The users that ``MOOT_USERS`` names; None if it is not set. Blocking.
 
     Raises:
-        UserError: the file cannot be read, or a table is none of a user.
+        UserError: the file cannot be read, or a table is not valid for a user.
     """
     if not (named := os.environ.get(USERS, "").strip()):
         return None
@@ -100,19 +104,19 @@ def read_users() -> Users | None:
         first = error.errors()[0]
         raise _fault(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     except ValueError as error:
-        raise _fault(f"the file is no valid TOML ({error})") from error
+        raise _fault(f"the file is not valid TOML ({error})") from error
     known = set(User.__dataclass_fields__)
     for name, user in users.items():
         if not NAME.fullmatch(name) or name in RESERVED:
             raise _fault(
-                f"{name[:40]!r} is no name: lower-case letters, digits, - and _, up to 40; not {' or '.join(RESERVED)}"
+                f"{name[:40]!r} is not a name: 1 to 40 lower-case letters, digits, - and _; not {' or '.join(RESERVED)}"
             )
         if unknown := {*said[name]} - known:
-            raise _fault(f"{name} has {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}")
+            raise _fault(f"{name} has the unknown field {sorted(unknown)[0]!r}; known: {', '.join(sorted(known))}")
         if not DIGEST.fullmatch(user.token_sha256):
-            raise _fault(f"the token_sha256 of {name} has to be 64 hexadecimal digits, in lower case")
+            raise _fault(f"the token_sha256 of {name} must be 64 hexadecimal digits in lower case")
     if not users:
-        raise _fault("the file names nobody")
+        raise _fault("the file names no user")
     if len({user.token_sha256 for user in users.values()}) < len(users):
         raise _fault("two users have the same token")
     return Users(users)

@@ -1,6 +1,6 @@
-// The server: its routes for this page, and the LangGraph API.
+// Requests to the server: its routes for this page, and the LangGraph API.
 
-/** What a failed request is said to be. */
+/** The error of a failed request; status 0 means that the server did not answer. */
 export class Refused extends Error {
   constructor(detail, status) {
     super(detail);
@@ -8,7 +8,7 @@ export class Refused extends Error {
   }
 }
 
-/** JSON of a route; `body` is sent as JSON where there is one. */
+/** The JSON of a route; `body`, if given, is sent as JSON, `raw` unchanged. */
 export async function ask(path, { method, body, raw } = {}) {
   const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body));
   const response = await request(path, {
@@ -43,20 +43,21 @@ async function reason(response) {
 }
 
 /**
- * A run's way to its events: a new one where `body` is given, else one that is joined after the event `last`. Requests
- * of the same `key` are one run.
+ * The events of a run: of a new run if `body` is given, else of an existing one after the event `last`. Requests with
+ * the same `key` are one run.
  */
 export async function* events(path, { body, last, key } = {}) {
   const headers = body ? { "content-type": "application/json", ...(key && { "idempotency-key": key }) } : last ? { "last-event-id": last } : {};
   const response = await request(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body) });
   yield { event: "opened", place: response.headers.get("content-location") };
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
   let left = "";
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      const blocks = (left + value).replaceAll("\r\n", "\n").split("\n\n");
+      const blocks = (left + decoder.decode(value, { stream: true })).replaceAll("\r\n", "\n").split("\n\n");
       left = blocks.pop();
       for (const block of blocks) {
         const event = parsed(block);
@@ -71,7 +72,7 @@ export async function* events(path, { body, last, key } = {}) {
   }
 }
 
-/** One event of a stream: {id, event, place, data}; null for what is none. */
+/** One event of a stream: {id, event, place, data}; null if the block is not an event. */
 function parsed(block) {
   const fields = { data: [] };
   for (const line of block.split("\n")) {

@@ -1,4 +1,4 @@
-// A batch that the server works off: how far it is, what each claim came to, what it cost; it goes on without this page.
+// A batch that the server runs: progress, verdicts and cost. It continues without this page.
 
 import { ask } from "./api.js";
 import { announce, chip, fault, h, icon, sync } from "./dom.js";
@@ -8,10 +8,10 @@ import { removing } from "./result.js";
 const ROUTE = "/moot/api/batches";
 const EVERY = 1500;
 const SHOWN = { all: "All", open: "Not done", sup: "Supported", ref: "Refuted", nee: "Not enough evidence", con: "Conflicting", text: "Other answers", non: "No verdict", divided: "Disagreement", failed: "Failed" };
-/** What is always there to choose; other kinds once there is one. */
+/** Filters that are always shown; the others only if a claim matches. */
 const ALWAYS = ["all", "open", "sup", "ref", "nee", "divided", "failed"];
 
-/** One batch, looked at again as long as it goes on. */
+/** One batch, updated while it runs. */
 export async function batchPage(main, id, asked) {
   const page = new BatchPage(id, asked);
   await page.update();
@@ -38,7 +38,7 @@ class BatchPage {
     this.node = h("div", {}, h("div", { class: "headrow" }, h("div", {}, this.heading, this.about), this.acts), this.progress, this.stopped, this.problem, filters, table, this.none, this.pages);
   }
 
-  /** Shows other rows; the address says which. */
+  /** Shows other rows, and notes the filter in the address. */
   #turn(changed) {
     Object.assign(this, changed);
     history.replaceState(null, "", `/moot/batches/${this.id}${this.#query()}`);
@@ -51,7 +51,7 @@ class BatchPage {
     return asked.size ? `?${asked}` : "";
   }
 
-  /** Looks again now, and from then on as long as there is something to see. */
+  /** Updates now, and again after a while if the batch is running. */
   async #again() {
     clearTimeout(this.due);
     if (document.hidden) return (this.due = setTimeout(() => this.#again(), EVERY));
@@ -67,13 +67,13 @@ class BatchPage {
   async update() {
     const wanted = (this.turn = this.#query());
     const found = await ask(`${ROUTE}/${this.id}${wanted}`);
-    if (wanted !== this.turn) return; // something else was asked for meanwhile
+    if (wanted !== this.turn) return; // the filter has changed meanwhile
     const open = (found.statuses.running ?? 0) + (found.statuses.waiting ?? 0);
     clearTimeout(this.due);
     if (found.going || open) this.due = setTimeout(() => this.#again(), EVERY);
     this.#told(found);
     sync(this.body, found.rows.map((row) => ({ key: row.number, state: row, make: () => this.#row(row) })));
-    this.none.textContent = found.rows.length ? "" : "No claim is so.";
+    this.none.textContent = found.rows.length ? "" : "No claim matches.";
     const turn = (name, page) => ({ key: name, state: page, make: () => h("button", { type: "button", class: "btn slim", onclick: () => this.#turn({ page }) }, name) });
     const said = { key: "page", state: [found.page, found.pages], make: () => h("span", { class: "quiet small" }, `Page ${found.page} of ${found.pages}`) };
     sync(this.pages, found.pages < 2 ? [] : [found.page > 1 && turn("Earlier", found.page - 1), said, found.page < found.pages && turn("Later", found.page + 1)].filter(Boolean));
@@ -91,18 +91,18 @@ class BatchPage {
     const part = (share, kind) => share > 0 && grown(h("i", { class: kind }), share);
     const money = found.usd > 0 && `${dollars(found.usd)}${found.max_cost ? ` of at most about ${dollars(found.max_cost)}` : ""}`;
     const [quoted, lost] = found.quotes;
-    const facts = [running && `${running} running`, statuses.waiting && `${statuses.waiting} waiting for your answer`, counts.failed && `${counts.failed} failed`, found.going && statuses.next && `${statuses.next} to come`, money, quoted + lost > 0 && `${quoted} of ${quoted + lost} quotes found in their source`];
+    const facts = [running && `${running} running`, statuses.waiting && `${statuses.waiting} waiting for your answer`, counts.failed && `${counts.failed} failed`, found.going && statuses.next && `${statuses.next} to come`, found.left, money, quoted + lost > 0 && `${quoted} of ${quoted + lost} quotes found in their source`];
     const bar = h("div", { class: "meter", role: "progressbar", "aria-label": "Claims done", "aria-valuenow": done, "aria-valuemin": 0, "aria-valuemax": all }, part(done, ""), part(running, "run"), part(counts.failed, "err"), part(all - done - running - counts.failed, "left"));
     sync(this.progress, [
       { key: "bar", state: [done, running, counts.failed, all], make: () => bar },
       { key: "told", state: [done, facts], make: () => h("p", {}, h("span", {}, h("b", {}, `${done} of ${all} done`)), facts.filter(Boolean).map((one) => h("span", {}, one))) },
     ]);
-    const over = !found.going && found.ended && "Every claim had its turn.";
+    const over = !found.going && found.ended && "Every claim was processed.";
     if (this.said !== over && this.said !== undefined && over) announce(`${done} of ${all} claims are done.`);
     this.said = over;
     const left = all - done - counts.failed - (statuses.waiting ?? 0) - running;
-    const why = !found.going && (found.stopped || (left > 0 && !found.ended ? "The server was stopped before every claim had its turn." : ""));
-    sync(this.stopped, why ? [{ key: "why", state: why, make: () => h("p", { class: "warning small" }, h("b", {}, "It does not go on."), ` ${why} What is done is kept.`) }] : []);
+    const why = !found.going && (found.stopped || (left > 0 && !found.ended ? "The server was stopped before every claim was processed." : ""));
+    sync(this.stopped, why ? [{ key: "why", state: why, make: () => h("p", { class: "warning small" }, h("b", {}, "It has stopped."), ` ${why} Finished checks are kept.`) }] : []);
     const act = (name, path, body, kind = "") => ({ key: name, state: 0, make: () => h("button", { type: "button", class: `btn slim ${kind}`, onclick: (event) => this.#do(event, path, body) }, name) });
     sync(
       this.acts,
@@ -172,7 +172,7 @@ export async function batches() {
   return h("section", { class: "earlier", "aria-labelledby": "earlier" }, h("h2", { id: "earlier", class: "h" }, "Earlier lists"), h("ol", { class: "checks" }, found.map(row)));
 }
 
-/** An amount of money; what is not known is said to be unknown. */
+/** An amount in USD, or "unknown". */
 function dollars(usd) {
   if (typeof usd !== "number") return "unknown";
   if (usd > 0 && usd < 0.001) return "under $0.001";

@@ -1,15 +1,15 @@
-// A debate that is over, from an earlier step on with other evidence: another branch of its thread's history.
+// Continues a finished debate from an earlier step with other evidence, as another branch of its thread's history.
 
 import { ask } from "./api.js";
 import { fault, h } from "./dom.js";
 import { anew } from "./fold.js";
 import { evidence as choosing } from "./question.js";
 
-/** A form for it; `go` is given the new branch's checkpoint and its values. */
+/** The form for it; `go` is called with the new branch's checkpoint and values. */
 export async function branching(thread, go) {
   const history = await ask(`/threads/${thread}/history`, { body: { limit: 100 } });
   const steps = history.filter(({ next, values }) => next.length && !next.includes("close") && values.evidence?.length);
-  if (!steps.length) return fault("This debate has no step that could be taken again with other evidence.");
+  if (!steps.length) return fault("This debate has no step that can be repeated with other evidence.");
   const named = ({ next, values }) => `${[...new Set(next)].join(", ").replaceAll("_", " ")}${values.rounds ? ` (after round ${values.rounds})` : ""}`;
   const step = h("select", { id: "step", onchange: () => choose() }, steps.map((one, i) => h("option", { value: i }, named(one))));
   const pieces = h("div", {});
@@ -35,7 +35,7 @@ export async function branching(thread, go) {
   return h("form", { class: "question", "aria-labelledby": "branch", onsubmit: send }, h("h2", { id: "branch", tabindex: -1 }, "Go back, with other evidence"), h("div", { class: "field" }, h("label", { for: "step" }, "Take again what comes from this step on"), step), pieces, problem, h("div", { class: "bar" }, button));
 }
 
-/** What a person changes is a turn, as where a debate asks for it. */
+/** Writes the branch's state. The person's change is recorded as a turn, as when a debate asks for it. */
 async function branched(thread, { values, checkpoint }, { strike, add }) {
   if (!strike.length && !add.length) throw new Error("Strike a piece, or add a text.");
   const added = add.length ? await ask("/moot/api/added", { body: add }) : [];

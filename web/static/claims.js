@@ -1,20 +1,21 @@
-// Many claims: those of an article or a file, to tick and edit; then a batch of them, which the server works off.
+// Many claims, from an article or a file: the user ticks and edits them, and the server runs them as a batch.
 
-import { ask, events } from "./api.js";
+import { ask } from "./api.js";
 import { batches } from "./batch.js";
-import { fault, h, icon, message, sync } from "./dom.js";
+import { fault, h, message, move, sync } from "./dom.js";
 import { lists } from "./fields.js";
-import { Floor } from "./floor.js";
-import { Home, inWords, uuid } from "./home.js";
+import { begin as search, join, nameOf } from "./finding.js";
+import { claimsOf, Home, inWords, uuid } from "./home.js";
 
 const KEPT = "moot-claims";
-const UNDATED = "When the text was published is not known, so “last year” and its like stand as they are. Say it under More options, and find the claims again.";
-/** Times that depend on when a text was published. */
-const RELATIVE = /\b(yesterday|today|ago|(last|this|next) (year|month|week|summer|winter|spring|autumn))\b/i;
 
-/** The claims of this tab: those that were found last, or a way to begin. */
-export async function claimsPage(main) {
+/** The claims of a search, else the last claims of this tab, else the form to start. */
+export async function claimsPage(main, thread) {
   document.title = "Many claims - moot";
+  if (thread) {
+    const found = await join(main, thread, (model) => ask("/moot/api/choices").then((choices) => new Home(choices).plain(model)));
+    return found && new Claims(main, found).show();
+  }
   const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null");
   if (kept) return new Claims(main, kept).show();
   const [home, earlier] = await Promise.all([ask("/moot/api/choices").then((choices) => new Home(choices)), batches()]);
@@ -22,16 +23,26 @@ export async function claimsPage(main) {
   main.replaceChildren(begin(main, home), earlier ?? "");
 }
 
-/** From the start page: reads an article or an address, finds its claims, and shows them. */
+/** From the start page: shows the claims of a list at once; those of an article or an address after finding them. */
 export async function fromHome(main, kind, text, request) {
-  const read = kind === "url" ? await ask(`/moot/api/claims/text?${new URLSearchParams({ url: text })}`, { raw: "", method: "POST" }) : { text };
-  await find(main, read, request);
-  history.pushState(null, "", "/moot/claims");
+  if (kind === "list") fromLines(main, text, request);
+  else await fromText(main, kind, text, request);
   document.querySelector("nav [aria-current]")?.removeAttribute("aria-current");
   document.querySelector('nav [href="/moot/claims"]').setAttribute("aria-current", "page");
 }
 
-/** What there is if nothing was read yet. */
+function fromLines(main, text, request) {
+  const claims = claimsOf(text).map((claim) => ({ id: uuid(), claim, own: true, ticked: true }));
+  move("/moot/claims");
+  new Claims(main, { source: nameOf({ text: claims[0].claim }), url: "", claims, problems: [], request }).show();
+}
+
+async function fromText(main, kind, text, request) {
+  const read = kind === "url" ? await ask(`/moot/api/claims/text?${new URLSearchParams({ url: text })}`, { raw: "", method: "POST" }) : { text };
+  await find(main, read, request);
+}
+
+/** The form to start with. */
 function begin(main, home) {
   const problem = h("div", {});
   const file = h("input", { type: "file", id: "many", accept: ".csv,.tsv,.jsonl,.pdf,.html,.docx,.txt,.md" });
@@ -59,15 +70,19 @@ async function fromRows(main, file, request) {
   new Claims(main, { source: file.name, url: "", claims, problems, request }).show();
 }
 
-/** Finds the claims in a text; on an error what stood there before stands there again. */
+/** Finds the claims in a text; after an error, the earlier view is restored. */
 async function find(main, read, request) {
-  const before = [...main.childNodes];
+  const [before, from] = [[...main.childNodes], location.href];
   const text = { ...read, date: read.date ?? request.input.claim_date ?? null };
-  const kept = { source: read.title || read.source || firstLine(read.text), url: read.url ?? "", request };
   try {
-    const found = request.builtIn ? await sentences(text) : await foundIn(main, text, request.context);
-    new Claims(main, { ...kept, ...found }).show();
+    if (request.builtIn) {
+      const listed = await sentences(text);
+      move("/moot/claims");
+      return new Claims(main, { source: nameOf(read), url: read.url ?? "", request, ...listed }).show();
+    }
+    new Claims(main, await search(main, text, request)).show();
   } catch (error) {
+    history.replaceState(null, "", from);
     main.replaceChildren(...before);
     throw error;
   }
@@ -76,68 +91,11 @@ async function find(main, read, request) {
 /** Every sentence, for models that are too weak to find claims. */
 async function sentences(text) {
   const { claims } = await ask("/moot/api/claims/sentences", { body: text });
-  const told = "The built-in model is too weak to find claims, so every sentence stands here. Tick those to check, and edit them: a claim has to be understood without its text.";
+  const told = "The built-in model is too weak to find claims, so every sentence is listed. Tick the ones to check, and edit them: a claim must be understandable without its text.";
   return { claims: claims.map((one) => ({ ...one, date: text.date, ticked: false })), problems: [], told };
 }
 
-/** What a model finds; says how far it is, and can be stopped. */
-async function foundIn(main, read, { model, max_cost: most }) {
-  const view = new Floor(main);
-  const bar = h("div", { class: "meter", role: "progressbar", "aria-label": "Parts read", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 }, h("i", {}));
-  const began = Date.now();
-  const tick = () => {
-    const seconds = Math.round((Date.now() - began) / 1000);
-    view.clock.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
-  };
-  const ticking = setInterval(tick, 1000);
-  view.title.textContent = read.title || firstLine(read.text);
-  view.say("Reading the text.", "Next: you tick the claims to check.");
-  view.slot.replaceChildren(bar);
-  const context = { ...(model && { model }), ...(most && { max_cost: most }) };
-  const thread = (await ask("/threads", { body: {} })).thread_id;
-  const stop = h("button", { type: "button", class: "btn", onclick: () => end() }, "Stop");
-  let [parts, ended, calls, output, run, stopped] = [1, 0, 0, null, null, false];
-  const end = async () => {
-    [stop.disabled, stopped] = [true, true];
-    view.say("Stopping.", "What was answered is kept: the same text goes on there.");
-    if (run) await ask(`/threads/${thread}/runs/${run}/cancel?wait=true&action=interrupt`, { body: {} }).catch((error) => view.say(error.message));
-  };
-  view.acts.replaceChildren(stop);
-  try {
-    const body = { assistant_id: "find_claims", input: read, context, stream_mode: ["custom", "updates", "values"] };
-    for await (const { event, data, place } of events(`/threads/${thread}/runs/stream`, { body })) {
-      if (event === "opened") run = place?.split("/").pop();
-      if (event === "error" && !stopped) throw new Error(data?.message ?? data?.error ?? "The claims could not be found.");
-      if (event === "updates" && data?.read_text?.parts) parts = Math.max(1, data.read_text.parts.length);
-      if (event === "values") output = data;
-      if (event !== "custom" || data?.event !== "step") continue;
-      ended += 1;
-      calls += data.calls ?? 0;
-      view.spent.textContent = String(calls);
-      const percent = Math.min(100, Math.round((100 * ended) / (3 * parts + 3)));
-      bar.setAttribute("aria-valuenow", percent);
-      bar.firstChild.style.flex = `0 0 ${percent}%`;
-      if (!stopped) view.say(`Finding claims: ${percent}% of ${parts === 1 ? "the text" : `${parts} parts`}.`, "Next: you tick the claims to check.");
-    }
-  } finally {
-    clearInterval(ticking);
-  }
-  if (output?.status !== "done") throw new Error(stopped ? "Stopped. The same text goes on where it was: what was answered is not paid again." : (output?.error?.detail ?? "The claims could not be found."));
-  const { claims, left_out: left = [], dropped = [], unread = [] } = output;
-  const problems = [];
-  if (unread.length) problems.push(`${unread.length} of ${parts} parts could not be read by the model.`);
-  if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped, as the text does not hold it" : "claims were dropped, as the text does not hold them"}.`);
-  const some = left.map((one) => ({ ...one, claim: one.quote, date: read.date, ticked: false, left: true }));
-  const told = !read.date && claims.some((one) => RELATIVE.test(one.claim)) ? UNDATED : "";
-  return { claims: [...claims.map((one) => ({ ...one, ticked: true })), ...some], problems, told };
-}
-
-function firstLine(text) {
-  const line = text.split("\n").find((one) => one.trim())?.trim() ?? "the text";
-  return line.length > 80 ? `${line.slice(0, 79)}…` : line;
-}
-
-/** A list of claims: ticked, edited, and handed to the server. */
+/** A list of claims to tick, edit and send to the server. */
 class Claims {
   constructor(main, kept) {
     Object.assign(this, { main, kept });
@@ -151,7 +109,7 @@ class Claims {
     try {
       sessionStorage.setItem(KEPT, JSON.stringify(this.kept));
     } catch {
-      // more than the browser keeps: the list lasts as long as the page
+      // too much for the browser's storage: the list is lost with the page
     }
   }
 
@@ -176,7 +134,7 @@ class Claims {
       h("div", { class: "headrow" }, h("div", {}, h("h1", {}, `${this.kept.claims.length} ${this.kept.claims.length === 1 ? "claim" : "claims"}`), h("p", { class: "quiet small", dir: "auto" }, this.kept.source)), h("div", { class: "acts" }, csv, other)),
       ...told,
       h("div", { class: "gostrip list" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, "At the same time"), this.once), h("span", {}, h("label", { for: "most" }, "Stop after spending (USD)"), this.most), this.problem),
-      this.kept.claims.length ? h("div", {}, all, table) : message("No claims found", "The text holds nothing that can be checked."),
+      this.kept.claims.length ? h("div", {}, all, table) : message("No claims found", "The text has nothing that can be checked."),
       h("div", { class: "acts more" }, add),
     );
     this.update();
@@ -193,10 +151,10 @@ class Claims {
     const { graph, each } = this.kept.request;
     const method = { rag: "a quick check", tool_mad: "a debate", proclaim: "a trial" }[graph] ?? graph.replaceAll("_", " ");
     const cost = each && ticked ? `: at most about ${inWords({ calls: each.calls * ticked, cost: each.cost && each.cost * ticked })} in all` : "";
-    this.count.textContent = ticked ? `Each gets ${method}${cost}. The server works them off; you can close this page.` : "Tick the claims to check.";
+    this.count.textContent = ticked ? `Each gets ${method}${cost}. The server checks them; you can close this page.` : "Tick the claims to check.";
   }
 
-  /** Ticks all claims but those that were left out, or none. */
+  /** Ticks all claims except the left-out ones, or none. */
   tickAll(ticked) {
     this.kept.claims.forEach((one, i) => {
       one.ticked = ticked && !one.left;
@@ -250,7 +208,7 @@ class Claims {
     }
   }
 
-  /** Hands the ticked claims to the server, and leads to where they are watched. */
+  /** Sends the ticked claims to the server, and opens the batch's page. */
   async run() {
     if (!this.once.reportValidity() || !this.most.reportValidity()) return;
     this.start.disabled = true;
@@ -260,7 +218,7 @@ class Claims {
     const most = this.most.value ? Number(this.most.value) : null;
     const body = { name: this.kept.source, graph, input, context, claims, at_once: Number(this.once.value), max_cost: most };
     const signature = JSON.stringify(body);
-    if (signature !== this.signature) this.key = uuid(); // what is sent again, after an error, is the same batch
+    if (signature !== this.signature) this.key = uuid(); // a retry after an error is the same batch
     this.signature = signature;
     try {
       const { id } = await ask("/moot/api/batches", { body: { id: this.key, ...body } });
@@ -276,7 +234,7 @@ function plain({ ticked, left, own, ...claim }) {
   return claim;
 }
 
-/** What a batch is told of a claim: the columns that `moot batch` reads. */
+/** A claim as a row of a batch: the columns that `moot batch` reads. */
 function asked({ claim, id, date, speaker, label, labels, given, group, graph, settings }) {
   return { claim: claim.trim(), id, date, speaker, label, labels, given, group, graph, settings };
 }

@@ -1,11 +1,11 @@
-// Elements. Texts become text nodes and nothing else: what models, evidence and people wrote is never read as markup.
+// DOM elements. Texts become text nodes only: texts from models, evidence and people are never parsed as markup.
 
-/** An element with attributes (`onclick` and its like are functions) and children, of which null and false are none. */
+/** An element with attributes (event handlers such as `onclick` are functions) and children; null and false are skipped. */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** As `h`, for drawings. */
+/** As `h`, for SVG elements. */
 export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
@@ -19,7 +19,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** A link, where the address is one of the web; else the address as text. */
+/** A link if the address is http(s), else the address as text. */
 export function link(address, text = address) {
   try {
     const url = new URL(address);
@@ -27,27 +27,27 @@ export function link(address, text = address) {
       return h("a", { href: url.href, rel: "noopener noreferrer nofollow", target: "_blank" }, text);
     }
   } catch {
-    // no address at all
+    // not a URL
   }
   return h("span", {}, text);
 }
 
-/** The drawing of a kind of answer (sup, ref, nee, con, non), of a warning or of work; words always stand beside it. */
+/** The icon of a kind of answer (sup, ref, nee, con, non), of a warning or of work; a text is always beside it. */
 export function icon(kind) {
   return svg("svg", { class: kind === "run" ? "i spins" : "i", "aria-hidden": "true" }, svg("use", { href: `#i-${kind}` }));
 }
 
-/** An answer: shape, tint and word. */
+/** An answer as icon, colour and word. */
 export function chip({ kind, word }) {
   return h("span", { class: `chip ${kind}`, dir: "auto" }, kind !== "text" && icon(kind), word);
 }
 
-/** A text in parts, with numbers of sources ([[text, number]]). */
+/** A text with citations; the parts are [[text, source number or null]]. */
 export function spoken(parts) {
   return parts.map(([text, number]) => [text, number !== null && h("a", { class: "cite", href: `#s${number}`, "aria-label": `Source ${number}` }, `[${number}]`)]);
 }
 
-/** A figure; what is not known is said to be unknown. */
+/** A number, or "unknown". */
 export function figure(value, digits = 2) {
   return typeof value === "number" ? value.toFixed(digits) : "unknown";
 }
@@ -55,8 +55,8 @@ export function figure(value, digits = 2) {
 const CHILDREN = new WeakMap();
 
 /**
- * Makes a parent's children those of `items` ({key, state, make}), in their order. What has not changed stays as it is,
- * with its focus and with what is unfolded in it.
+ * Makes a parent's children match `items` ({key, state, make}), in their order. Unchanged children stay in the DOM, with
+ * their focus and unfolded parts.
  */
 export function sync(parent, items) {
   const known = CHILDREN.get(parent) ?? new Map();
@@ -73,9 +73,17 @@ export function sync(parent, items) {
   CHILDREN.set(parent, next);
 }
 
-/** Lets the browser do what waits: a click, a key, a frame. What takes long is done in slices between which it can. */
-export function breath() {
-  return new Promise((resolve) => setTimeout(resolve));
+/** Milliseconds of long work before the browser gets a turn. */
+const A_SLICE = 10;
+
+/** For long work: a function to await between steps, so that the browser can handle clicks, keys and frames. */
+export function slices() {
+  let began = performance.now();
+  return async () => {
+    if (performance.now() - began < A_SLICE) return;
+    await new Promise((resolve) => setTimeout(resolve));
+    began = performance.now();
+  };
 }
 
 function replaced(old, node) {
@@ -90,23 +98,29 @@ function replaced(old, node) {
   return node;
 }
 
-/** Says something to those who listen to the page. */
+/** Announces a text to screen readers. */
 export function announce(text) {
   document.getElementById("news").textContent = text;
 }
 
-/** What went wrong, in a sentence. */
+/** Changes the address for the next view; going back reloads the earlier page from the server. */
+export function move(address) {
+  history.pushState(null, "", address);
+  addEventListener("popstate", () => location.reload(), { once: true });
+}
+
+/** An error message. */
 export function fault(text) {
   return h("p", { class: "fault", role: "alert" }, icon("warn"), ` ${text}`);
 }
 
-/** Something that stands in place of what was expected: a heading, a sentence, at most two things to do. */
+/** A message in place of the expected content: a heading, a sentence, and at most two actions. */
 export function message(heading, text, ...acts) {
   const more = acts.flat().filter(Boolean);
   return h("section", { class: "msg" }, h("h1", {}, heading), text && h("p", {}, text), more.length > 0 && h("div", { class: "acts" }, more));
 }
 
-/** A page that could not be shown: why, and what to do. */
+/** The page after an error: the reason, and what to do. */
 export function stuck(main, error) {
   const again = h("button", { type: "button", class: "btn main", onclick: () => location.reload() }, "Try again");
   const shown = message(error.status === 0 ? "The server does not answer" : "This cannot be shown", null, again, h("a", { class: "btn", href: "/moot" }, "New check"));

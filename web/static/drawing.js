@@ -1,4 +1,4 @@
-// Who hears whom in a round: a drawing for the eye, and the same as a table.
+// The debating graph of a round (which agent hears which), as a drawing and as a table.
 
 import { figure, h, svg } from "./dom.js";
 
@@ -40,7 +40,7 @@ function picture(entry, names) {
     const [[x1, y1], [x2, y2]] = [at.get(source), at.get(reader)];
     const length = Math.hypot(x2 - x1, y2 - y1) || 1;
     const [ux, uy] = [(x2 - x1) / length, (y2 - y1) / length];
-    const [sx, sy] = [-uy * 4, ux * 4]; // the two directions of a pair beside each other
+    const [sx, sy] = [-uy * 4, ux * 4]; // keeps the two directions of a pair apart
     const ends = { x1: x1 + ux * DOT + sx, y1: y1 + uy * DOT + sy, x2: x2 - ux * DOT + sx, y2: y2 - uy * DOT + sy };
     const width = kept ? 1 + (3 * (value ?? top)) / top : 1;
     return svg("line", { ...ends, class: kept ? "kept" : "dropped", "stroke-width": width, "marker-end": kept ? `url(#head-${entry.round})` : null }, svg("title", {}, `${reader} ${kept ? "hears" : "does not hear"} ${source}: ${figure(value)}`));

@@ -1,10 +1,10 @@
-// Fields for the settings that a method's schema names; the server checks what they hold.
+// Form fields for the settings in a method's schema; the server checks their values.
 
 import { h } from "./dom.js";
 
 const HINTS = { model: "models", sources: "sources", corpus: "corpora" };
 
-/** What settings are called for people; what has no name here is called by its own. */
+/** Display names of settings; a setting without one uses its own name. */
 const NAMES = {
   max_rounds: "Most rounds",
   rounds: "Rounds",
@@ -19,7 +19,7 @@ const NAMES = {
   max_origin_share: "Most of the evidence from one origin (share)",
   calibration: "Calibration file (a path on the server)",
   datamarking: "Mark the words of evidence",
-  robustness: "Say what the verdict hangs on",
+  robustness: "Say what the verdict depends on",
   robustness_calls: "Most model calls for that",
   max_evidence_tokens: "Longest evidence shown to a model (tokens)",
   model: "Model",
@@ -29,7 +29,7 @@ const NAMES = {
   context_tokens: "What the model can read at once (tokens)",
   seed: "Random seed",
   structured_output: "How models are asked for structure",
-  verified_quotes: "Only answers with a quote that stands in its source",
+  verified_quotes: "Only answers with a quote that is in its source",
   embedder: "Model that compares texts",
   corpus: "Collection of documents",
   reader_summary: "Sum up for readers at the end",
@@ -47,7 +47,7 @@ const NAMES = {
   query_formulation: "How searches are worded",
   keep_evidence: "Keep evidence of earlier rounds",
   source_summaries: "Sum up long sources",
-  reranker: "Sort passages anew with",
+  reranker: "Rerank passages with",
   scoring: "When answers are checked",
   faithfulness_threshold: "Statements that must be in the passages (0 to 1)",
   answer_relevance_threshold: "Nearness to the claim that is needed (0 to 1)",
@@ -99,14 +99,14 @@ const NAMES = {
   max_origins: "Most origins that are read",
 };
 
-/** Folds for settings, and which stand in them; the rest stands in the last one, prompts in one of their own. */
+/** Groups of settings. All other settings are in a further group, and prompts in the last one. */
 const GROUPS = [
   ["Limits", ["max_calls", "max_seconds", "budget", "timeout", "attempts", "max_concurrency", "requests_per_minute", "max_wait"]],
   ["Models", ["model", "models", "temperature", "max_tokens", "context_tokens", "seed", "structured_output", "embedder"]],
   ["Searching", ["debaters", "sources", "fallback", "corpus", "retrieval", "query_formulation", "k", "max_per_host", "max_origin_share", "datamarking", "max_evidence_tokens", "keep_evidence", "source_summaries", "reranker"]],
 ];
 
-/** The folds of a method's settings but those that stand elsewhere. */
+/** The folded groups of a method's settings, without the settings that are shown elsewhere. */
 export function foldsOf(fields, elsewhere) {
   const left = fields.filter((one) => !elsewhere.includes(one.name));
   const named = new Set(GROUPS.flatMap(([, names]) => names));
@@ -119,7 +119,7 @@ export function foldsOf(fields, elsewhere) {
     .map(([heading, of]) => h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb" }, heading), h("span", { class: "quiet" }, of.map((one) => one.title.replace(/ \(.*/, "")).slice(0, 4).join(", "), of.length > 4 && ` and ${of.length - 4} more`)), h("div", { class: "grid" }, of.map((one) => one.node))));
 }
 
-/** The fields of a graph; what was typed into fields that are the same stays. */
+/** The fields of a graph; equal fields keep their typed values. */
 export function fieldsOf(schema, before) {
   return Object.entries(schema.properties).map(([name, one]) => {
     const known = resolved(one, schema);
@@ -142,11 +142,11 @@ export function json(name, text) {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Error(`${name}: no valid JSON (${error.message})`);
+    throw new Error(`${name}: not valid JSON (${error.message})`);
   }
 }
 
-/** A schema whose references, and whose "or null", are taken away. */
+/** A schema with its references resolved and "or null" removed. */
 function resolved(schema, root) {
   if (schema.$ref) return { ...root.$defs[schema.$ref.split("/").pop()], ...schema };
   const kinds = (schema.anyOf ?? []).filter((one) => one.type !== "null");
@@ -154,7 +154,7 @@ function resolved(schema, root) {
   return schema;
 }
 
-/** What each debater reads, where debaters have sources of their own. */
+/** A field for each debater's source, if debaters have their own sources. */
 function sourcesOf(name, debaters) {
   const inputs = debaters.map((one) => h("input", { id: `setting-${name}-${one.name}`, type: "text", list: "known-sources", placeholder: "as chosen above", autocomplete: "off" }));
   const read = () => {
@@ -169,7 +169,7 @@ function sourcesOf(name, debaters) {
   return { name, title: "Where each debater searches", read, write, node };
 }
 
-/** A field for a setting: {name, title, read, write, node}. What is left empty is not sent, so that the default holds. */
+/** A field for a setting: {name, title, read, write, node}. Empty fields are not sent, so that the default applies. */
 function fieldOf(name, schema) {
   if (name === "debaters" && schema.default?.some?.((one) => one.retriever)) return sourcesOf(name, schema.default);
   const id = `setting-${name}`;
@@ -184,14 +184,14 @@ function titled(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** What a person is asked about, and other choices of several, for people. */
+/** Display names of choices. */
 const WORDS = { queries: "searches", premises: "premises", evidence: "the evidence", remark: "a remark after each round", verdict: "the draft verdict", true: "yes", false: "no" };
 
 function inWords(value) {
   return WORDS[value] ?? String(value).replaceAll("_", " ");
 }
 
-/** Boxes to tick. */
+/** Checkboxes for several choices. */
 function severalOf(id, title, choices) {
   const boxes = choices.map((one) => [one, h("input", { type: "checkbox", id: `${id}-${one}` })]);
   const input = h("div", { role: "group", "aria-label": title, class: "boxes" }, boxes.map(([one, box]) => h("label", { for: box.id }, box, ` ${inWords(one)}`)));

@@ -1,16 +1,17 @@
-// A debate that goes on, as it is shown: who holds which answer, the rounds, the evidence. The words are the server's.
+// The view of a running debate: the agents' answers, the rounds and the evidence, in the server's words.
 
-import { breath, chip, h, icon, spoken, sync } from "./dom.js";
+import { chip, h, icon, slices, spoken, sync } from "./dom.js";
 
 const MANY = 8;
-/** Turns that are drawn at a time. */
-const A_SLICE = 10;
+/** Turns drawn between two checks of the elapsed time. */
+const A_FEW = 10;
 const MOST_COLUMNS = 6;
 
-/** Shows a debate in an element; it may be shown again as it grows. */
+/** Shows a debate in an element, and updates it while the debate runs. */
 export class Floor {
   constructor(root) {
     this.open = new Set();
+    this.left = 0;
     this.title = h("h1", { class: "claimline", dir: "auto" });
     this.sign = h("span", {}, icon("run"));
     this.now = h("b", {}, "The check begins.");
@@ -30,37 +31,37 @@ export class Floor {
     root.replaceChildren(this.title, this.status, this.slot, h("div", { class: "cols" }, h("div", {}, this.held, this.warned, this.rounds), this.drawer));
   }
 
-  /** What happens now, and what comes next. */
+  /** Shows the current step, and the next one. */
   say(now, next = "") {
     if (this.now.textContent !== now) this.now.textContent = now;
     this.next.textContent = next;
   }
 
-  /** Who works where: {agent, round, doing}[]; a change of it alone touches nothing but the table. */
+  /** Sets the running steps, {agent, round, doing}[]; only the table of answers is drawn again. */
   working(all) {
     this.busy = all;
     if (this.told) this.#holding();
   }
 
-  /** `told` is what the server tells of the debate; `more` is called if another round's turns are asked for. */
+  /** `told` is the server's description of the debate; `more` is called if the user unfolds another round. */
   async show(told, more) {
     Object.assign(this, { told, more });
     sync(this.warned, told.warned.map(([lead, said]) => ({ key: lead + said, state: 0, make: () => h("p", { class: "warning small", dir: "auto" }, h("b", {}, lead), ` ${said}`) })));
     this.#holding();
-    await breath();
+    const breath = slices();
     const last = told.parts.length - 1;
     const shown = told.parts.map((part, i) => ({ part, last: i === last })).reverse();
     sync(this.rounds, shown.filter(({ part, last }) => last || part.inside || part.heading.startsWith("Round") || part.cards.length).map(({ part, last }) => ({ key: part.heading, state: [last], make: () => this.#round(part, last) })));
-    for (const { part, last } of shown) await this.#fill(part, last);
+    for (const { part, last } of shown) await this.#fill(part, last, breath);
     this.#evidence();
   }
 
-  // --- who holds which answer ---
+  // --- the agents' answers ---
 
   #holding() {
     const { names, timeline, most, declared } = this.told;
     const busy = this.busy ?? [];
-    const now = (this.at = Math.max(0, ...busy.map(({ round }) => round ?? 0)) || this.at || 0); // between two steps it is still its round
+    const now = (this.at = Math.max(0, ...busy.map(({ round }) => round ?? 0)) || this.at || 0); // between two steps, the round stays the same
     const answered = (timeline?.columns ?? []).filter((one) => one !== "Decision");
     const rounds = answered.map((one) => Number(/\d+/.exec(one)?.[0] ?? 1));
     const decided = timeline?.columns.includes("Decision");
@@ -74,6 +75,7 @@ export class Floor {
     const silent = many ? busy.filter(({ agent, round }) => agent && round === now).length : 0;
     const state = [[...rows.values()], rounds, later, now, [...work].map(([who, one]) => [who, one.round, one.doing]), silent, timeline?.why];
     sync(this.held, [{ key: "held", state, make: () => this.#table({ rows, rounds, later, now, work, silent, decided, many }) }]);
+    this.#scroll(now);
   }
 
   #table({ rows, rounds, later, now, work, silent, decided, many }) {
@@ -87,15 +89,25 @@ export class Floor {
       return h("td", { class: here(round) }, busy || (answered ? cellOf(known) : h("span", { class: "cell" }, round === now && !many ? "to come" : "")));
     };
     const decision = (row) => decided && h("td", {}, cellOf(row.cells.at(-1)));
-    const body = [...rows.values()].map((row) => h("tr", {}, h("th", { scope: "row", class: "who" }, row.who, row.about && h("small", {}, row.about)), rounds.map((round, i) => cell(row, round, i)), later.map(() => h("td", {}, h("span", { class: "cell" }, "if needed"))), decision(row)));
+    const body = [...rows.values()].map((row) => h("tr", {}, h("th", { scope: "row", class: "who" }, row.who, row.about && h("small", {}, row.about)), rounds.map((round, i) => cell(row, round, i)), later.map((round) => h("td", {}, h("span", { class: "cell" }, round === 1 ? "to come" : "if needed"))), decision(row)));
     if (silent) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "At work"), rounds.map((round) => h("td", { class: here(round) }, round === now && h("span", { class: "cell on" }, icon("run"), ` ${silent} ${silent === 1 ? "agent" : "agents"}`)))));
     const why = (this.told.timeline?.why ?? []).slice(0, rounds.length);
     if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "Why it went on"), h("td", { class: "quiet tiny", colspan: rounds.length + later.length + (decided ? 1 : 0) }, why.map((one, i) => one && h("p", {}, `Round ${rounds[i]}: ${one}`)))));
     const head = [...rounds.map((round) => h("th", { scope: "col", class: here(round) }, title(round))), ...later.map((round) => h("th", { scope: "col" }, title(round))), decided && h("th", { scope: "col" }, "Decision")];
-    const region = h("div", { class: "scroll holding", tabindex: 0, role: "region", "aria-label": "Who answers what" });
+    const region = h("div", { class: "scroll holding", tabindex: 0, role: "region", "aria-label": "Who answers what", onscroll: () => (this.left = region.scrollLeft) }); // reading it later would force a layout
     region.style.setProperty("--columns", rounds.length + later.length + (decided ? 1 : 0));
     region.append(h("table", { class: "answers" }, h("caption", { class: "vh" }, "Who answers what in each round"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, many ? "Answer" : "Who"), head)), h("tbody", {}, body)));
     return region;
+  }
+
+  /** Scrolls to a new round on a narrow screen; else keeps the user's scroll position. */
+  #scroll(now) {
+    const region = this.held.firstChild;
+    const here = now !== this.sighted && region.querySelector("th.here");
+    if (here) region.scrollLeft = here.offsetLeft + here.offsetWidth - region.clientWidth;
+    else if (this.left && region !== this.region) region.scrollLeft = this.left;
+    if (here) this.sighted = now;
+    this.region = region;
   }
 
   // --- rounds ---
@@ -113,14 +125,14 @@ export class Floor {
     return fold;
   }
 
-  async #fill(part, last) {
+  async #fill(part, last, breath) {
     const node = [...this.rounds.children].find((one) => (one.querySelector("h2.h, summary > .nb")?.textContent ?? "") === part.heading);
     if (!node) return;
     if (!last) node.querySelector("summary .quiet").textContent = [part.inside, this.#why(part.heading)].filter(Boolean).join(". ");
-    if (!last && !part.cards.length) return; // not asked for, or not told yet
+    if (!last && !part.cards.length) return; // not requested, or not received yet
     const turns = node.querySelector(".turns");
     const cards = part.cards.map((card, i) => ({ key: `${card.who} ${i}`, state: card, make: () => cardOf(card) }));
-    for (let some = turns.children.length + A_SLICE; some < cards.length; some += A_SLICE) {
+    for (let some = turns.children.length + A_FEW; some < cards.length; some += A_FEW) {
       sync(turns, cards.slice(0, some));
       await breath();
     }

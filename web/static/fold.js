@@ -1,28 +1,36 @@
-// A debate as it grows. What nodes write is joined here as the server joins it, so that a debate can be watched between
-// two states of the server; in the end the server's document takes its place.
+// The state of a running debate. Updates of nodes are merged here as the server's reducers do, so that a debate can be
+// watched between two states of the server. At the end, the server's document replaces it.
 
 const STANDINGS = ["seed", "discarded", "disputed", "discovered", "admitted"];
 const PHASES = ["negotiation", "primary", "switched", "panel"];
 
-/** What replaces a value on the server, where it would be joined to it: LangGraph's Overwrite as JSON. */
+/** A value that replaces the server's value instead of being merged by the reducer: LangGraph's Overwrite as JSON. */
 export const anew = (value) => ({ __overwrite__: value });
 
-/** Joins what a node wrote. Graphs within the debate hand on what they found when they end, and their own turns now. */
-export function fold(debate, written, inner) {
-  for (const [key, value] of Object.entries(written)) {
-    if (value?.__overwrite__ !== undefined) debate[key] = value.__overwrite__;
-    else if (key === "turns") debate.turns = joinTurns(debate.turns ?? [], value);
-    else if (key === "evidence") debate.evidence = joinEvidence(debate.evidence ?? [], value);
-    else if (key === "round_log") debate.round_log = joinRounds(debate.round_log ?? [], value);
-    else if (key === "warnings" || key === "debates") joinList(debate, key, value);
-    else if (!inner) debate[key] = value;
+const JOINED = { turns: joinTurns, evidence: joinEvidence, round_log: joinRounds, warnings: joinList, debates: joinList, corpora: joinList };
+
+/**
+ * Merges updates of nodes ({written, inner}[], in order) at once, so that each list is merged only once. Subgraphs
+ * (`inner`) return most values when they end; only their lists, such as turns, are merged now.
+ */
+export function fold(debate, heard) {
+  const more = {};
+  for (const { written, inner } of heard) {
+    for (const [key, value] of Object.entries(written)) {
+      if (value?.__overwrite__ !== undefined) {
+        debate[key] = value.__overwrite__;
+        delete more[key];
+      } else if (key in JOINED) (more[key] ??= []).push(...value);
+      else if (!inner) debate[key] = value;
+    }
   }
+  for (const [key, list] of Object.entries(more)) debate[key] = JOINED[key](debate[key] ?? [], list);
 }
 
 const KEYS = new WeakMap();
 
-/** A text that tells a turn from others; it is made once, as turns are replaced and not changed. */
-export function keyOf(turn) {
+/** A turn's key; it is cached, because turns are replaced and never changed. */
+function keyOf(turn) {
   if (!KEYS.has(turn)) KEYS.set(turn, JSON.stringify([turn.phase, turn.round, turn.agent, turn.step, turn.number ?? null]));
   return KEYS.get(turn);
 }
@@ -63,8 +71,13 @@ function joinPiece(known, piece) {
   return joined;
 }
 
-function joinList(debate, key, more) {
-  const known = new Map((debate[key] ?? []).map((one) => [JSON.stringify(one), one]));
-  for (const one of more) known.set(JSON.stringify(one), one);
-  debate[key] = [...known.values()];
+function joinList(old, more) {
+  return [...new Map([...old, ...more].map((one) => [textOf(one), one])).values()];
+}
+
+const TEXTS = new WeakMap();
+
+function textOf(one) {
+  if (!TEXTS.has(one)) TEXTS.set(one, JSON.stringify(one));
+  return TEXTS.get(one);
 }

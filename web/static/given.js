@@ -1,4 +1,4 @@
-// Texts of one's own, as evidence: typed, pasted, or read from files.
+// The user's own texts as evidence: typed, pasted, or read from files.
 
 import { ask } from "./api.js";
 import { fault, h } from "./dom.js";
@@ -6,7 +6,7 @@ import { fault, h } from "./dom.js";
 const KINDS = ".pdf,.html,.docx,.csv,.txt,.md,.jsonl";
 let count = 0;
 
-/** A field for several texts; `read` gives those that hold something, as the input `given` takes them. */
+/** A field for several texts; `read` returns the non-empty ones in the form of the input `given`. */
 export class Texts {
   constructor(changed = () => {}) {
     this.changed = changed;
@@ -21,7 +21,7 @@ export class Texts {
     this.node = h("div", { class: "texts", oninput: () => this.changed() }, this.list, this.problem, h("div", { class: "bar" }, this.button, h("label", { for: id }, "or choose files", h("span", { class: "quiet tiny" }, ` (${KINDS.replaceAll(",", ", ")})`)), files));
   }
 
-  /** A row for a text; what else is known of it is kept. */
+  /** Adds a row for a text; the text's other fields are kept. */
   add(given) {
     const number = (count += 1);
     const title = h("input", { id: `title-${number}`, type: "text", dir: "auto", maxlength: 4000, autocomplete: "off" });
@@ -43,7 +43,7 @@ export class Texts {
     return row;
   }
 
-  /** A row for a document: its pages or sections are texts of their own, which are sent as they are. */
+  /** Adds a row for a document; each of its pages or sections is a text that is sent unchanged. */
   #document(name, texts) {
     const length = texts.reduce((sum, one) => sum + one.text.length, 0);
     const what = `${name}: ${texts.length} ${texts[0].page ? "pages" : "sections"} with ${length.toLocaleString("en")} characters`;
@@ -79,7 +79,7 @@ export class Texts {
     this.changed();
   }
 
-  /** How many texts hold something. */
+  /** The number of non-empty texts. */
   get count() {
     return this.rows.filter(({ text }) => text.value.trim()).length + this.documents.length;
   }
@@ -88,7 +88,7 @@ export class Texts {
     const typed = this.rows.flatMap(({ given, title, text }) => {
       if (text.value.trim()) return [{ ...given, title: title.value.trim() || title.placeholder, text: text.value }];
       if (!title.value.trim()) return [];
-      throw new Error(`${title.placeholder}: it has a title, but holds nothing. Write its text, or remove it.`);
+      throw new Error(`${title.placeholder}: it has a title but no text. Write its text, or remove it.`);
     });
     return [...typed, ...this.documents.flatMap((one) => one.texts)];
   }

@@ -1,4 +1,4 @@
-// The start: a claim, an article or an address, three choices, one button. Everything else is folded.
+// The start page: a claim, an article or an address, three choices, one button. Everything else is folded.
 
 import { ask } from "./api.js";
 import { recent } from "./past.js";
@@ -10,7 +10,10 @@ import { begin } from "./live.js";
 const EXAMPLE = "The platypus is a mammal that lays eggs.";
 const FIRST = ["max_rounds", "rounds", "max_cost", "published_before", "ask_person"];
 const LONGEST = 4000;
-/** Tokens of a call's prompt and reply, as measured over debates: what a cost is reckoned with. */
+/** Most words of a line that counts as a claim of a list. */
+const LONGEST_LINE = 40;
+const BULLET = /^(?:[-*•–]|\d{1,3}[.)])\s+/;
+/** Tokens of a call's prompt and reply, measured over debates, for estimates of the cost. */
 const A_CALL = [1000, 100];
 
 const THOROUGH = [
@@ -19,7 +22,7 @@ const THOROUGH = [
   { key: "trial", graph: "proclaim", name: "Trial", about: "Both sides argued, sides switched, three judges. Several minutes" },
 ];
 
-/** Asks for a claim, and begins. `again` names a past debate whose claim and settings stand there already. */
+/** Asks for a claim, and starts its check. `again` names a past debate whose claim and settings are filled in. */
 export async function newCheck(main, again) {
   document.title = "New check - moot";
   const [choices, old] = await Promise.all([ask("/moot/api/choices"), again ? ask(`/moot/api/debates/${encodeURIComponent(again)}`) : null]);
@@ -34,7 +37,7 @@ export class Home {
     this.choices = choices;
     const { lacks, model } = choices;
     this.own = choices.corpora.filter((one) => !one.startsWith("demo-"));
-    this.claim = h("textarea", { id: "claim", rows: 3, required: true, dir: "auto", placeholder: "Paste it here", oninput: () => this.update() });
+    this.claim = h("textarea", { id: "claim", rows: 3, required: true, dir: "auto", placeholder: "Paste it here. Several claims: one on each line", oninput: () => this.update() });
     this.thorough = new Choice("thorough", "How thorough", THOROUGH, "debate", () => this.choose(this.thorough.value.graph));
     this.evidence = new Choice(
       "evidence",
@@ -52,7 +55,7 @@ export class Home {
       "Which model",
       [
         { key: "embedded", name: "Built in", about: "Free and offline. To try things out, not to publish" },
-        { key: model, name: model.split(":").slice(1).join(":"), about: "By your key, which is set", lacks: () => lacks[model], never: Boolean(lacks[model]) },
+        { key: model, name: model.split(":").slice(1).join(":"), about: "With your key, which is set", lacks: () => lacks[model], never: Boolean(lacks[model]) },
         { key: "other", name: "Another", about: "By name, from any provider" },
       ],
       lacks[model] ? "embedded" : model,
@@ -64,13 +67,13 @@ export class Home {
     const sample = { "demo-encyclopaedia": "a small sample encyclopaedia", "demo-news": "small sample news" };
     this.collection = h("select", { id: "collection", onchange: () => this.update() }, h("option", { value: "" }, "none: only what is added here"), [...this.own, ...Object.keys(sample)].map((one) => h("option", { value: one }, sample[one] ?? `“${one}”`)));
     this.collection.value = this.own[0] ?? "";
-    this.documents = h("details", { class: "fold", id: "documents" }, h("summary", {}, h("span", { class: "nb" }, "My documents"), h("span", { class: "quiet" }, "files and texts that everybody who answers is shown")), h("div", { class: "inside" }, this.given.node, labelled("And search in", this.collection, "Collections are made with moot index.")));
+    this.documents = h("details", { class: "fold", id: "documents" }, h("summary", {}, h("span", { class: "nb" }, "My documents"), h("span", { class: "quiet" }, "files and texts that are shown to every agent")), h("div", { class: "inside" }, this.given.node, labelled("And search in", this.collection, "Collections are made with moot index.")));
     this.#rest();
     this.#build();
     this.choose("tool_mad");
   }
 
-  /** What is folded: who said it, limits, method, answers, and every setting of the method. */
+  /** Creates the folded fields: speaker, limits, method, answers, and every setting of the method. */
   #rest() {
     const { choices } = this;
     this.speaker = h("input", { id: "speaker", type: "text", maxlength: 200, dir: "auto", autocomplete: "off", placeholder: "Name or outlet" });
@@ -93,7 +96,7 @@ export class Home {
     this.button = h("button", { type: "submit", class: "btn main" }, "Check it");
     this.line = h("p", { id: "line" });
     this.button.setAttribute("aria-describedby", "line");
-    this.asOne = h("button", { type: "button", class: "link", hidden: true, onclick: () => this.#one() }, "Check it as one claim instead");
+    this.instead = h("button", { type: "button", class: "link", hidden: true, onclick: () => this.#otherwise() });
     const example = h("button", { type: "button", class: "link", onclick: () => this.#example() }, EXAMPLE);
     const files = h("button", { type: "button", class: "link files", onclick: () => this.#open(this.documents) }, "Add documents");
     this.node = h(
@@ -105,7 +108,7 @@ export class Home {
       h("div", { class: "three" }, this.thorough.node, this.evidence.node, this.model.node),
       this.byName,
       this.problem,
-      h("div", { class: "go" }, this.button, h("div", {}, this.line, this.asOne)),
+      h("div", { class: "go" }, this.button, h("div", {}, this.line, this.instead)),
       this.documents,
       h(
         "details",
@@ -116,19 +119,19 @@ export class Home {
       h(
         "details",
         { class: "fold", id: "expert" },
-        h("summary", {}, h("span", { class: "nb" }, "Method and every setting"), h("span", { class: "quiet" }, "for those who know debate systems")),
+        h("summary", {}, h("span", { class: "nb" }, "Method and every setting"), h("span", { class: "quiet" }, "for experts in debate systems")),
         h(
           "div",
           { class: "inside" },
           h("div", { class: "two" }, h("div", {}, labelled("Method", this.graph), this.about), h("div", {}, labelled("Ready-made set of settings", this.preset), this.presetAbout)),
-          h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb" }, "What an answer is"), h("span", { class: "quiet" }, "task, labels, options")), h("div", { class: "grid" }, labelled("Task", this.task), labelled("Labels of your own (one a line)", this.labels), labelled("Options to choose from (one a line)", this.options))),
+          h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb" }, "What an answer is"), h("span", { class: "quiet" }, "task, labels, options")), h("div", { class: "grid" }, labelled("Task", this.task), labelled("Labels of your own (one per line)", this.labels), labelled("Options to choose from (one per line)", this.options))),
           this.folds,
-          labelled("Settings as JSON; they have the last word", this.more),
+          labelled("Settings as JSON; they override all others", this.more),
         ),
       ),
       lists(this.choices),
     );
-    this.node.addEventListener("invalid", ({ target }) => this.#open(target.closest("details")), true); // else nobody sees why
+    this.node.addEventListener("invalid", ({ target }) => this.#open(target.closest("details")), true); // else the invalid field is hidden
     this.node.addEventListener("change", () => this.update());
   }
 
@@ -139,13 +142,13 @@ export class Home {
 
   #example() {
     this.claim.value = EXAMPLE;
-    this.forced = false;
+    this.forced = null;
     this.update();
     this.claim.focus();
   }
 
-  #one() {
-    this.forced = true;
+  #otherwise() {
+    this.forced = this.other;
     this.update();
     this.button.focus();
   }
@@ -165,7 +168,7 @@ export class Home {
     return Boolean(this.collection?.value || this.given?.count);
   }
 
-  /** Shows the settings of the chosen method; what was typed into fields that it has, too, stays. */
+  /** Shows the settings of the chosen method; values typed into fields that it shares are kept. */
   choose(graph) {
     const { about, settings } = this.choices.graphs.find(({ name }) => name === graph);
     this.graph.value = graph;
@@ -178,7 +181,7 @@ export class Home {
     this.update();
   }
 
-  /** Fills in what the chosen preset sets, in place of what was there. */
+  /** Replaces the fields' values with those of the chosen preset. */
   fill() {
     const preset = this.choices.presets.find(({ name }) => name === this.preset.value) ?? { about: "", graph: this.graph.value, settings: {} };
     this.task.value = preset.task ?? "";
@@ -190,7 +193,7 @@ export class Home {
     this.update();
   }
 
-  /** Fills in values that have fields; what has none stands as JSON. */
+  /** Fills in values that have fields; the others go into the JSON field. */
   #write(settings) {
     const rest = {};
     for (const [name, value] of Object.entries(settings)) {
@@ -204,7 +207,7 @@ export class Home {
   /** Fills in a past debate's claim, texts and settings. */
   repeat({ claim, graph, settings, task, evidence }) {
     this.claim.value = claim;
-    this.forced = true;
+    this.forced = "claim";
     this.choose(graph);
     const { properties } = this.choices.graphs.find(({ name }) => name === graph).settings;
     const set = Object.entries(settings).filter(([name, value]) => properties[name] && JSON.stringify(value) !== JSON.stringify(properties[name].default));
@@ -221,17 +224,20 @@ export class Home {
     this.node.querySelector("#expert").open = set.length > 0;
   }
 
-  /** What would happen now: what was pasted, which choices can work, what it costs. */
+  /** Updates the button, hints and estimate to the kind of the pasted text and the choices. */
   update() {
     const text = this.claim.value.trim();
-    this.kind = this.forced ? "claim" : kindOf(text);
+    this.kind = this.forced ?? kindOf(text);
     const builtIn = this.model.key === "embedded" && !this.more.value.includes('"model"');
-    this.button.textContent = this.kind === "claim" ? "Check it" : builtIn ? "List its sentences" : "Find its claims";
-    this.asOne.hidden = this.kind !== "article" || text.length > LONGEST;
+    const reads = this.kind === "article" || this.kind === "url"; // claims must be found by a model
+    this.button.textContent = this.kind === "claim" ? "Check it" : this.kind === "list" ? "List these claims" : builtIn ? "List its sentences" : "Find its claims";
+    this.other = this.kind === "list" && isLong(text) ? "article" : "claim";
+    this.instead.textContent = this.other === "article" ? "Find its claims instead" : "Check it as one claim instead";
+    this.instead.hidden = (this.kind !== "article" && this.kind !== "list") || (this.other === "claim" && text.length > LONGEST);
     for (const one of [this.thorough, this.evidence, this.model]) one.update();
     const searches = this.properties && (this.properties.sources || this.properties.debaters?.default?.some?.((one) => one.retriever));
     this.evidence.silence(searches ? "" : "This method searches for nothing: it argues from what models know.");
-    const said = this.kind !== "claim" && builtIn ? "The built-in model is too weak to find claims: every sentence is listed for you to tick." : this.kind === "url" ? "The page is read, and the claims in it are listed for you to tick." : this.kind === "article" ? "This looks like an article: the claims in it are listed for you to tick." : this.#cost();
+    const said = this.kind === "list" ? `${linesOf(text).length} lines, each of which counts as a claim: they are listed for you to tick.` : reads && builtIn ? "The built-in model is too weak to find claims: every sentence is listed for you to tick." : this.kind === "url" ? "The page is read, and the claims in it are listed for you to tick." : this.kind === "article" ? "This looks like an article: the claims in it are listed for you to tick." : this.#cost();
     this.line.textContent = said;
   }
 
@@ -241,7 +247,7 @@ export class Home {
     return `At most about ${inWords({ calls, cost })}${this.model.key === "embedded" ? ", free" : ""}. It stops ${limit ? `at $${limit}, or ` : ""}when you stop it.`;
   }
 
-  /** About what one check takes at most: {calls, cost}; the cost in USD, null if no price is known. */
+  /** An estimate of the most that one check takes: {calls, cost}; the cost in USD, null if no price is known. */
   reckoned() {
     const of = (name, otherwise) => Number(this.fields.find((one) => one.name === name)?.read() ?? this.properties[name]?.default ?? otherwise);
     const speakers = (this.properties.debaters?.default ?? this.properties.agents?.default)?.length ?? 1;
@@ -271,7 +277,7 @@ export class Home {
       announce("The check begins.");
       const asked = [graph, { claim: this.claim.value, ...input }, context];
       const signature = JSON.stringify(asked);
-      if (signature !== this.signature) this.key = uuid(); // what is sent again, after an error, is the same debate
+      if (signature !== this.signature) this.key = uuid(); // a retry after an error is the same debate
       this.signature = signature;
       await begin(this.node.closest("main"), this.key, ...asked);
     } catch (error) {
@@ -280,10 +286,16 @@ export class Home {
     }
   }
 
-  /** What a debate is begun with: {graph, input without a claim, context}. */
+  /** The request for a debate: {graph, input without a claim, context}. */
   request() {
     const context = { ...this.#chosen(), ...this.#typed() };
     return { graph: this.graph.value, input: this.#input(), context, each: this.reckoned(), builtIn: context.model === this.choices.embedded };
+  }
+
+  /** The request with the default choices and, if given, a model. */
+  plain(model) {
+    const { context, ...others } = this.request();
+    return { ...others, context: { ...context, ...(model && { model }) } };
   }
 
   #input() {
@@ -300,7 +312,7 @@ export class Home {
     return input;
   }
 
-  /** Settings that follow from the three choices; what is typed has the last word. */
+  /** Settings from the three choices; typed settings override them. */
   #chosen() {
     const model = this.#modelName();
     if (!model) throw new Error("Name the model, or choose another one.");
@@ -326,23 +338,35 @@ export class Home {
   }
 }
 
-/** Calls and what they cost. */
+/** A number of calls and their cost, in words. */
 export function inWords({ calls, cost }) {
   const dollars = cost ? ` and ${cost < 0.001 ? "under $0.001" : `$${cost.toPrecision(cost < 0.1 ? 1 : 2)}`}` : "";
   return `${calls.toLocaleString("en")} model ${calls === 1 ? "call" : "calls"}${dollars}`;
 }
 
-/** What somebody pasted: a claim, an article, or the address of one. */
+/** The kind of a pasted text: claim, list, article or url. */
 export function kindOf(text) {
   if (/^https?:\/\/\S+$/i.test(text)) return "url";
-  return text.split(/\s+/).length > 90 || text.length > LONGEST ? "article" : "claim";
+  const lines = linesOf(text);
+  const apart = !/\n\s*\n/.test(text) || !isLong(text) || lines.every((line) => BULLET.test(line)); // else the lines are paragraphs
+  if (lines.length > 1 && apart && lines.every((line) => !/^\p{Ll}/u.test(line) && line.split(/\s+/).length <= LONGEST_LINE)) return "list";
+  return isLong(text) ? "article" : "claim";
+}
+
+/** The claims of a list, one per line, without bullets and numbers. */
+export function claimsOf(text) {
+  return linesOf(text).map((line) => line.replace(BULLET, ""));
+}
+
+function isLong(text) {
+  return text.split(/\s+/).length > 90 || text.length > LONGEST;
 }
 
 function kept(of) {
   return Object.fromEntries(Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== ""));
 }
 
-/** One of three: radio buttons with what each means; on a narrow screen a bar of segments with one hint. */
+/** One of three choices: radio buttons with a description each; on a narrow screen, segments with one hint. */
 class Choice {
   constructor(name, legend, options, chosen, changed) {
     this.options = options;
@@ -379,7 +403,7 @@ class Choice {
     this.hint.textContent = [at ? at.about.textContent : "", ...never].filter(Boolean).join(". ");
   }
 
-  /** Takes the choice away, and says why. */
+  /** Disables the choice, and says why. */
   silence(why) {
     this.node.classList.toggle("silent", Boolean(why));
     for (const { one, input } of this.rows) input.disabled = Boolean(why) || one.never === true;

@@ -1,56 +1,56 @@
-// A run that is watched: begun, joined again after a lost connection, stopped, answered when it asks.
+// The live view of a run: starting, rejoining after a lost connection, stopping, answering its questions.
 
 import { ask, events } from "./api.js";
-import { breath, fault, h, icon, message } from "./dom.js";
+import { fault, h, icon, message, slices } from "./dom.js";
 import { Floor } from "./floor.js";
 import { fold } from "./fold.js";
 import { question } from "./question.js";
 
 const STREAM = { stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
 const WAITS = [500, 1000, 2000, 4000, 8000];
-/** Milliseconds of events that are taken in one go. */
-const A_SLICE = 10;
-/** Characters of a text of a turn that is folded. */
+/** Characters sent of a text in a folded turn. */
 const LONGEST = 200;
 const rest = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /**
- * Begins a debate on a thread of its own. Errors of the request itself are thrown; later ones are shown. The same `key`
- * (a UUID) and request lead to the same debate, however often they are sent.
+ * Starts a debate on a new thread. Errors of the request are thrown; later ones are shown. Repeated requests with the
+ * same `key` (a UUID) are the same debate.
  */
 export async function begin(main, key, graph, input, context) {
   const { thread_id: thread } = await ask("/threads", { body: { thread_id: key, if_exists: "do_nothing" } });
   const body = { ...STREAM, assistant_id: graph, input, context };
   const first = events(`/threads/${thread}/runs/stream`, { body, key });
-  const { value } = await first.next(); // a refusal comes before anything is shown
+  const { value } = await first.next(); // a refused request throws here, before anything is shown
   const live = new Live(main, { thread, run: value.place?.split("/").pop(), graph, context });
   live.debate.claim = input.claim;
   return live.follow(first);
 }
 
-/** Watches a thread's last run, from its first event on. */
+/** Shows a thread's last run, from its first event on. */
 export async function watch(main, thread) {
   const place = `/threads/${encodeURIComponent(thread)}`;
   const [state, [last]] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs?limit=1`)]).catch(explained);
-  if (!last && !state.values?.graph) throw new Error("Nothing has run on this thread.");
-  const { input, context } = last?.kwargs ?? {}; // until models are loaded, nothing else says what is checked
-  const system = state.values?.graph ?? last?.metadata?.graph_id;
+  if (!last && !state.values?.graph && !state.values?.text) throw new Error("Nothing has run on this thread.");
+  const { input, context } = last?.kwargs ?? {}; // while models load, only the request has the claim
+  const system = state.values?.graph ?? last?.metadata?.graph_id ?? (state.values?.text ? "find_claims" : null);
   const opened = last && Date.parse(last.created_at);
+  if (system === "find_claims") return location.replace(`/moot/claims?thread=${thread}`);
   const live = new Live(main, { thread, run: last?.run_id, graph: last?.assistant_id ?? system, system, context, opened });
   live.debate.claim = input?.claim;
-  fold(live.debate, state.values ?? {});
-  return last ? live.follow(null) : live.end(state); // what ran on it ran before the server was started
+  live.heard.push({ written: state.values ?? {} });
+  return last ? live.follow(null) : live.end(state); // its runs were before the server's start
 }
 
 function explained(error) {
   if (error.status !== 404) throw error;
-  throw new Error("The server does not hold this debate: it is among the past debates.");
+  throw new Error("The server has no thread for this debate: look for it in the past checks.");
 }
 
 class Live {
   constructor(main, { thread, run, graph, context, system = graph, opened = Date.now() }) {
     Object.assign(this, { main, thread, run, graph, context, system, opened });
     this.debate = {};
+    this.heard = []; // updates of nodes since the last drawing
     this.view = new Floor(main);
     this.spent = { calls: 0, tokens: 0 };
     this.working = new Map();
@@ -58,7 +58,7 @@ class Live {
     this.place();
   }
 
-  /** The address under which this debate can be watched again. */
+  /** Sets the address of this live view, and resets the view for a new run. */
   place() {
     history.replaceState(null, "", `/moot?thread=${this.thread}`);
     document.querySelector("nav [aria-current]")?.removeAttribute("aria-current");
@@ -80,24 +80,22 @@ class Live {
     return `/threads/${this.thread}/runs/${this.run}`;
   }
 
-  /** Follows a stream of events to the run's end, joining it again wherever the connection is lost. */
+  /** Follows a stream of events to the run's end, and rejoins it if the connection is lost. */
   async follow(stream) {
     for (let failures = 0; ; ) {
       try {
         stream ??= events(`${this.path}/stream?stream_mode=${encodeURIComponent(JSON.stringify(STREAM.stream_mode))}`, { last: this.last });
-        let began = performance.now();
+        const breath = slices();
         for await (const event of stream) {
           if (failures) this.say("Connected again.");
           failures = 0;
           this.take(event);
-          if (performance.now() - began < A_SLICE) continue;
           await breath();
-          began = performance.now();
         }
         if (await this.isOver()) return this.end(await ask(`/threads/${this.thread}/state`));
       } catch (error) {
-        if (error.status) return this.fail(error); // the server answered, and refused
-        this.say(`${error.message} Trying again.`, "The check itself goes on meanwhile.");
+        if (error.status) return this.fail(error); // the server refused the request
+        this.say(`${error.message} Trying again.`, "The check continues on the server.");
         await rest(WAITS[Math.min(failures++, WAITS.length - 1)]);
       }
       stream = null;
@@ -116,13 +114,13 @@ class Live {
     if (event === "error") this.error = data?.message ?? data?.error ?? "The run failed.";
     if (event !== "updates") return;
     for (const [node, written] of Object.entries(data ?? {})) {
-      const within = place.length > 0 && (node === "open" || node === "close"); // of a debate within this one
-      if (node !== "__interrupt__" && written && !within) fold(this.debate, written, place.length > 0);
+      const within = place.length > 0 && (node === "open" || node === "close"); // of an inner debate
+      if (node !== "__interrupt__" && written && !within) this.heard.push({ written, inner: place.length > 0 });
     }
     this.show();
   }
 
-  /** Who is at work where, and what it took so far. */
+  /** Updates the running steps, and the calls and tokens so far. */
   progress({ event, node, agent, round, phase, calls, tokens }) {
     const step = JSON.stringify([node, agent, phase, round]);
     if (event === "begin") this.working.set(step, { node, agent, round, phase });
@@ -130,10 +128,10 @@ class Live {
     this.spent.calls += calls ?? 0;
     this.spent.tokens += tokens ?? 0;
     if (round > 0) this.round = round;
-    this.moved ??= setTimeout(() => this.move(), 200);
+    this.moved ??= setTimeout(() => this.move(), 250);
   }
 
-  /** Says what happens now: who works on what, and what comes next. */
+  /** Describes the current steps, and the next one. */
   async move() {
     const steps = await this.steps;
     this.moved = null;
@@ -155,7 +153,7 @@ class Live {
     this.say(now.charAt(0).toUpperCase() + now.slice(1), `Next: ${nextOf(all, this.round, most)}${loading}`);
   }
 
-  /** Which models are loaded on this machine, if any is: how far that is nobody tells, so the clock has to do. */
+  /** A note on models that may be loading on this machine, for which there is no progress. */
   loading() {
     const { model, embedder } = this.context ?? {};
     const here = [model?.startsWith("embedded") && "the built-in model", embedder && !/^(openai|ollama|vllm):/.test(embedder) && embedder].filter(Boolean);
@@ -163,16 +161,17 @@ class Live {
   }
 
   tick() {
-    const began = this.since ?? (Date.parse(this.debate.started_at) || this.opened); // it takes a while to load a model
+    const began = this.since ?? (Date.parse(this.debate.started_at) || this.opened); // loading a model takes a while
     const seconds = Math.max(0, Math.round((Date.now() - began) / 1000));
     this.view.clock.textContent = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
   }
 
-  /** Shows what there is, in the server's words; at most one request for these at a time. */
+  /** Shows the debate so far, in the server's words; at most one request for them at a time. */
   show() {
     this.changed = true;
     this.due ??= setTimeout(async () => {
       this.changed = false;
+      this.join();
       const debate = { settings: this.context ?? {}, ...this.debate };
       this.view.title.textContent = debate.claim ?? "";
       document.title = `${debate.claim || "A check"} - moot`;
@@ -183,9 +182,13 @@ class Live {
     }, 150);
   }
 
-  /** What is told of the debate so far; null if the connection is lost, and so nothing new is known. */
+  join() {
+    fold(this.debate, this.heard.splice(0));
+  }
+
+  /** The server's description of the debate so far; null if nothing new is known, e.g. without a connection. */
   async tell(debate) {
-    if (!(debate.graph ?? this.system)) return null; // nothing was written yet
+    if (!(debate.graph ?? this.system)) return null; // there is no state yet
     const { turns = [], ...others } = debate;
     const body = JSON.stringify({ ...others, graph: debate.graph ?? this.system, calls: [], evidence: (debate.evidence ?? []).map(({ text, summary_of, shown, ...piece }) => ({ ...piece, text: "" })) });
     const raw = `${body.slice(0, -1)},"turns":[${sent(turns, this.view.open.size > 0).join(",")}]}`;
@@ -211,7 +214,7 @@ class Live {
     this.stop.disabled = true;
     this.stopped = true;
     this.stop.textContent = "Stopping …";
-    this.say("Stopping.", "What is there is kept.");
+    this.say("Stopping.", "The debate so far is kept.");
     try {
       if (this.asking) return await this.finish();
       await ask(`${this.path}/cancel?wait=true&action=interrupt`, { body: {} });
@@ -222,10 +225,11 @@ class Live {
     }
   }
 
-  /** The run is over: it asks something, or the debate is. */
+  /** Handles the end of a run: the debate asks something, or is over. */
   async end({ values, tasks }) {
     const asked = (tasks ?? []).flatMap((task) => task.interrupts ?? []);
-    fold(this.debate, values ?? {}); // what steps within the debate have said is not among its values yet
+    this.heard.push({ written: values ?? {} }); // updates of inner steps are not in its values yet
+    this.join();
     if (!asked.length || this.stopped) return this.finish();
     this.show();
     this.asking = true;
@@ -244,7 +248,7 @@ class Live {
     return this.#on({ command: { resume } });
   }
 
-  /** Another run on the thread. */
+  /** Starts another run on the thread. */
   async #on(asked) {
     const body = { ...STREAM, ...asked, assistant_id: this.graph, context: this.context ?? this.debate.settings };
     const stream = events(`/threads/${this.thread}/runs/stream`, { body });
@@ -258,12 +262,12 @@ class Live {
     return this.follow(stream);
   }
 
-  /** The debate is over: its report takes the place of what was watched. */
+  /** Opens the report, now that the debate is over. */
   async finish() {
     clearInterval(this.ticking);
     this.say("The result is written.");
     try {
-      while ((await ask(`/threads/${this.thread}`)).status === "busy") await rest(500); // a run that was stopped still ends
+      while ((await ask(`/threads/${this.thread}`)).status === "busy") await rest(500); // a stopped run needs a moment to end
       const { id } = await ask(`/moot/api/debates/${this.thread}`);
       this.over = true;
       location.replace(`/moot/debates/${id}${location.hash}`);
@@ -289,14 +293,19 @@ class Live {
 const SENT = new WeakMap();
 const placeOf = ({ phase, round }) => `${phase} ${round}`;
 
-/** Turns as JSON; long texts of rounds that are folded are cut, as nothing of them is shown but who answered what. */
+/** Turns as JSON. Folded rounds show only the answers, so their texts are cut, and only verified quotes are sent. */
 function sent(turns, whole) {
   const last = [...new Set(turns.map(placeOf))].slice(-2);
   return turns.map((turn) => {
     if (whole || last.includes(placeOf(turn))) return JSON.stringify(turn);
-    if (!SENT.has(turn)) SENT.set(turn, JSON.stringify(Object.fromEntries(Object.entries(turn).map(([key, value]) => [key, key !== "answer" && typeof value === "string" ? value.slice(0, LONGEST) : value]))));
+    if (!SENT.has(turn)) SENT.set(turn, JSON.stringify(Object.fromEntries(Object.entries(turn).map(([key, value]) => [key, shortened(key, value)]))));
     return SENT.get(turn);
   });
+}
+
+function shortened(key, value) {
+  if (key === "citations") return (value ?? []).filter((one) => one.verified);
+  return key !== "answer" && typeof value === "string" ? value.slice(0, LONGEST) : value;
 }
 
 function listed(names) {
@@ -313,7 +322,7 @@ const NEXT = {
   person: () => "it waits for you.",
 };
 
-/** What comes after what all are doing now. */
+/** The step after the current ones, in words. */
 function nextOf(all, round, most) {
   const order = Object.keys(NEXT);
   const kind = order.filter((one) => all.some((of) => of.kind === one)).at(-1) ?? "answer";

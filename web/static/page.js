@@ -1,4 +1,4 @@
-// What the page shows follows from its address.
+// Shows the view that belongs to the page's address.
 
 import { batchPage } from "./batch.js";
 import { claimsPage } from "./claims.js";
@@ -16,15 +16,15 @@ async function start() {
   if (section === "debates" && id) return tools(main);
   if (section === "debates") return pastChecks(main, asked);
   if (section === "batches") return batchPage(main, id, asked);
-  if (section === "claims") return claimsPage(main);
+  if (section === "claims") return claimsPage(main, asked.get("thread"));
   if (asked.has("thread")) return watch(main, asked.get("thread"));
   return newCheck(main, asked.get("again"));
 }
 
 for (const anchor of document.querySelectorAll("nav a:not(.name)")) {
-  if (anchor.pathname === location.pathname.replace(/batches\/.*/, "claims") && !asked.has("thread")) anchor.setAttribute("aria-current", "page");
+  if (anchor.pathname === location.pathname.replace(/batches\/.*/, "claims") && (section === "claims" || !asked.has("thread"))) anchor.setAttribute("aria-current", "page");
 }
-// A link to a source unfolds what it stands in.
+// A link to a source unfolds the elements that contain it.
 addEventListener("hashchange", unfold);
 function unfold() {
   for (let fold = document.getElementById(location.hash.slice(1))?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;

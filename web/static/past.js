@@ -1,4 +1,4 @@
-// Past checks: the list with a search, taking a document in.
+// Past checks: the list, its search, and the import of documents.
 
 import { ask } from "./api.js";
 import { chip, fault, h, icon, message, sync } from "./dom.js";
@@ -8,7 +8,7 @@ const ROUTE = "/moot/api/debates";
 const EVERY = 2000;
 const OPEN = ["running", "waiting"];
 
-/** One page of the list. It is looked at again as long as debates of it are under way. */
+/** One page of the list. It is updated while debates on it are running. */
 export async function pastChecks(main, asked) {
   document.title = "Past checks - moot";
   const [page, words] = [Number(asked.get("page") ?? 1), asked.get("q") ?? ""];
@@ -46,7 +46,7 @@ function linksOf(page, pages, total, words) {
   return [page > 1 && link("Newer", page - 1), { key: "page", state: said, make: () => h("span", { class: "quiet small" }, said) }, page < pages && link("Older", page + 1)].filter(Boolean);
 }
 
-/** The last few checks, for the start page; nothing if there are none or the list cannot be had. */
+/** The latest checks, for the start page; nothing if there are none or the list cannot be loaded. */
 export async function recent() {
   const found = await ask(`${ROUTE}?page=1`).catch(() => ({ total: 0 }));
   if (!found.total) return [];
@@ -55,18 +55,17 @@ export async function recent() {
 }
 
 const WORDS = { running: "under way", waiting: "waits for your answer", interrupted: "interrupted", failed: "failed", cancelled: "cancelled" };
-/** What a system is called for people. */
+/** Display names of systems. */
 export const METHODS = { rag: "Quick check", tool_mad: "Debate", proclaim: "Trial", find_claims: "Claims of a text" };
 
 function rowOf(one) {
   if (one.fault) return h("li", {}, h("span", { class: "bad" }, icon("warn"), " Damaged"), h("span", {}, `${one.id}: ${one.fault}`), remover(one.id));
-  const documented = one.id !== one.debate; // else nothing is written yet
+  const documented = one.id !== one.debate; // else it has no document yet
   const href = one.thread ? `/moot?thread=${one.thread}` : documented ? `/moot/debates/${one.id}` : null;
   const claim = one.claim || "(no claim)";
   const kept = one.can === "resume" && one.calls > 0 && `${one.calls} ${one.calls === 1 ? "call is" : "calls are"} kept`;
   const at = h("time", { datetime: one.started_at }, when(new Date(one.started_at)));
-  const again = one.graph === "find_claims" && one.status !== "running" && "the same text again goes on where it was";
-  const facts = [METHODS[one.graph] ?? one.graph.replaceAll("_", " "), kept, again, one.note].filter(Boolean);
+  const facts = [METHODS[one.graph] ?? one.graph.replaceAll("_", " "), kept, one.note].filter(Boolean);
   return h(
     "li",
     {},
@@ -76,13 +75,13 @@ function rowOf(one) {
   );
 }
 
-/** How a check stands: its answer, or in what state it is. */
+/** A check's answer, or its status. */
 function standing({ status, chip: answer }) {
   if (status === "done") return chip(answer ?? { kind: "non", word: "No verdict" });
   return h("span", { class: status === "failed" ? "cell bad" : OPEN.includes(status) ? "cell on" : "cell" }, icon(status === "running" ? "run" : status === "failed" || status === "waiting" ? "warn" : "non"), ` ${WORDS[status] ?? status}`);
 }
 
-/** A moment in words. */
+/** A time in words. */
 export function when(date) {
   const today = new Date().toDateString() === date.toDateString();
   const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });

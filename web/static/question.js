@@ -1,11 +1,10 @@
-// What a debate asks a person: what it is about to go on with, to be accepted, changed or answered.
+// The questions of a debate to a person (LangGraph's interrupts): a proposal to accept, change or answer.
 
 import { fault, h, link } from "./dom.js";
 import { Texts } from "./given.js";
 
 /**
- * A form for what is asked (LangGraph's interrupts); `answer` is given what the debate is resumed with, `names` are
- * what a reader calls those who debate.
+ * A form for interrupts. `answer` is called with the value to resume with; `names` are the display names of agents.
  */
 export function question(asked, answer, names = {}) {
   const forms = asked.map((one) => formOf(one.value, (agent) => names[agent]?.[0] ?? agent));
@@ -33,7 +32,7 @@ export function question(asked, answer, names = {}) {
   return box;
 }
 
-/** One thing that is asked: its form, and what reads the reply. What is left as it was is accepted. */
+/** One question: its form, and a function that reads the reply. An unchanged proposal is accepted. */
 function formOf(value, named) {
   const asked = value !== null && typeof value === "object" ? value : { about: String(value) };
   const { node, read } = (KINDS[asked.kind] ?? anything)(asked.proposed ?? {}, asked, named);
@@ -60,7 +59,7 @@ function premises(proposed) {
   return { node: of.node, read: () => (lines().join("\n") === given.join("\n") ? null : { premises: lines() }) };
 }
 
-/** Pieces to strike, and texts to add. */
+/** Evidence to strike, and texts to add. */
 export function evidence(proposed) {
   const boxes = (proposed.evidence ?? []).map((piece) => [piece.id, h("input", { type: "checkbox", id: newId() }), piece]);
   const rows = boxes.map(([, box, piece]) =>
@@ -79,12 +78,12 @@ function remark(proposed, _, named) {
 
 function verdict(proposed, _, named) {
   const reasons = (proposed.reasons ?? []).map((one) => h("li", { dir: "auto" }, `${named(one.agent)}: ${one.reasons ?? ""}`));
-  const of = area("Your question; the verdict is then decided anew", "");
+  const of = area("Your question; the verdict is then decided again", "");
   const draft = h("p", {}, "Draft: ", h("strong", {}, proposed.answer ?? proposed.verdict ?? "no answer"));
   return { node: [draft, h("ul", {}, reasons), of.node], read: () => ({ question: of.area.value.trim() }) };
 }
 
-/** What graphs that are not ours ask: shown as JSON, answered by JSON or by text. */
+/** A question of another package's graph: shown as JSON, answered with JSON or text. */
 function anything(_, asked) {
   const of = area("Your answer (JSON, or text)", "");
   const read = () => {

@@ -1,4 +1,4 @@
-// What can be done with a debate whose report the server has put into the page.
+// The actions for a debate whose report the server has put into the page.
 
 import { ask } from "./api.js";
 import { branching } from "./branch.js";
@@ -8,7 +8,7 @@ import { graphOf } from "./drawing.js";
 const ROUTE = "/moot/api/debates";
 const KINDS = { html: "Report (HTML)", md: "Markdown", json: "Everything (JSON)" };
 
-/** Shows what can be done, and adds what only a script can draw. */
+/** Shows the actions, and adds the drawings that need a script. */
 export function tools() {
   const bar = document.getElementById("tools");
   if (!bar) return;
@@ -28,7 +28,7 @@ export function tools() {
   if (sumUp) summed(id, problem);
 }
 
-/** Who hears whom, in the fold of each round. */
+/** Adds the debating graph to the section of each round. */
 async function draw(id) {
   const { document: debate } = await ask(`${ROUTE}/${id}`);
   for (const entry of debate.graphs ?? []) {
@@ -37,7 +37,7 @@ async function draw(id) {
   }
 }
 
-/** Has a debate summed up for the readers of its report, as its settings want. */
+/** Requests the summary of a debate, if its settings ask for one. */
 async function summed(id, problem) {
   announce("Summing the debate up for readers of its report.");
   try {
@@ -48,7 +48,7 @@ async function summed(id, problem) {
   }
 }
 
-/** Offers to take the debate up again from an earlier step on. */
+/** Offers to continue the debate from an earlier step with other evidence. */
 async function branch(thread, id, slot, problem) {
   try {
     const { document: debate } = await ask(`${ROUTE}/${id}`);
@@ -64,7 +64,7 @@ async function branch(thread, id, slot, problem) {
   }
 }
 
-/** Takes up a debate that was interrupted or failed, and leads to where it is watched. */
+/** A button that resumes an interrupted or failed debate, and opens its live view. */
 export function resumer(id, claim) {
   const resume = async ({ target }) => {
     target.disabled = true;
@@ -83,7 +83,7 @@ export function remover(id) {
   return removing(`${ROUTE}/${id}`, "/moot/debates");
 }
 
-/** A button that deletes what is at an address, once it is pressed again, and leads elsewhere. */
+/** A button that deletes the resource at an address when it is pressed a second time, and then opens another page. */
 export function removing(address, then) {
   const remove = async ({ target }) => {
     if (target.textContent === "Delete") {

@@ -1,0 +1,62 @@
+"""The database of a service or a queue, for `moot list`, `show`, `delete` and `ledger` if one is named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from moot.core.postgres.served import ServedLedger
+
+Database = Annotated[
+    str | None,
+    typer.Option(
+        envvar="MOOT_DATABASE",
+        metavar="postgresql://...",
+        help="Read the Postgres of `moot service` or of a queue instead of this machine's folder.",
+        show_envvar=False,
+    ),
+]
+_ledger: ContextVar[ServedLedger | None] = ContextVar("database's ledger", default=None)
+
+
+@contextmanager
+def reading(url: str | None) -> Iterator[None]:
+    """Context in which the history and the ledger are read from a database, if one is named.
+
+    Anyone with its address can read the debates of all users.
+
+    Args:
+        url: the database's address; None or empty for this machine's folder.
+
+    Raises:
+        UserError, WorldError: it cannot be used, or its tables are from another version.
+    """
+    if not url:
+        yield
+        return
+    from moot.core.postgres.connection import Postgres
+    from moot.core.postgres.served import ServedLedger
+    from moot.web import debates
+    from moot.web.service.documents import Documents
+
+    with closing(Postgres(url, patience=0)) as postgres:
+        postgres.check()
+        text = f"From the database {postgres.name()} (MOOT_DATABASE or --database), not from this machine's folder:"
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        token = _ledger.set(ServedLedger(postgres, ""))
+        try:
+            with debates.kept_in(Documents(postgres)):
+                yield
+        finally:
+            _ledger.reset(token)
+
+
+def database_ledger() -> ServedLedger | None:
+    """The ledger of the database in use; None without one."""
+    return _ledger.get()

@@ -1,0 +1,32 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON document and nothing else.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+OfGraph = Annotated[str | None, typer.Option(help="Only debates of this system.")]
+MostDebates = Annotated[int, typer.Option(min=1, help="Most debates.")]
+
+# Of several processes:
+Workers = Annotated[int, typer.Option(min=1, max=256, help="Processes.")]
+DebatesAtOnce = Annotated[int, typer.Option(min=1, max=1000, help="Debates in flight in each process.")]
+MaxSeconds = Annotated[float | None, typer.Option(min=0, help="Most seconds of this run.")]
+
+# Of measuring:
+SettingsOfAll = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of every system that has it. Repeatable."),
+]
+CorpusOfAll = Annotated[str | None, typer.Option(help="The corpus that every system reads; see `moot index`.")]
+MostItems = Annotated[int | None, typer.Option(min=1, help="Most items of each benchmark.")]
+SampleSeed = Annotated[
+    int | None, typer.Option(help="Seed to draw the items at random.", show_default="the first ones")
+]
+Logs = Annotated[Path, typer.Option(help="The folder of Inspect's logs.")]
+SamplesAtOnce = Annotated[int, typer.Option(min=1, max=1000, help="Samples in flight.")]
+CallsAtOnce = Annotated[int, typer.Option(min=1, max=1000, help="Model calls in flight.")]

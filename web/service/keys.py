@@ -1,0 +1,84 @@
+"""Idempotency keys of a service: the process that receives a key first starts its debate; all others join its run.
+
+Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from moot.core.postgres.connection import Postgres
+from moot.web.caller import DATABASE
+
+ABANDONED = "at < now() - interval '60 seconds'"
+"""If a key has no run by then, the process that should have started it is lost."""
+TAKE = (
+    "INSERT INTO moot.keys AS k (key, fingerprint, thread) VALUES (%(key)s, %(fingerprint)s, %(thread)s) "
+    "ON CONFLICT (key) DO UPDATE SET thread = excluded.thread, run = NULL, at = now() "
+    f"WHERE k.fingerprint = excluded.fingerprint AND (k.run = %(over)s OR (k.run IS NULL AND k.{ABANDONED}))"
+)
+
+
+def database() -> Postgres:
+    """This process's connection for queries before a run starts."""
+    return _connection(os.environ[DATABASE])
+
+
+@lru_cache(maxsize=1)
+def _connection(url: str) -> Postgres:
+    return Postgres(url)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The state of a key.
+
+    Args:
+        fingerprint: the fingerprint of its first request.
+        thread: the thread of its debate.
+        run: the run of its debate; None if it has not started yet.
+        is_ours: whether this request starts the debate.
+    """
+
+    fingerprint: str
+    thread: str
+    run: str | None
+    is_ours: bool
+
+
+def take(key: str, fingerprint: str, thread: str, over: str | None) -> Known:
+    """Takes a key, unless another request has it.
+
+    Args:
+        key: the key, as in the table of debates.
+        fingerprint: the request's fingerprint.
+        thread: the thread for the request's debate.
+        over: the key's run if it stopped unfinished and is not being resumed; the new run replaces it.
+
+    Raises:
+        UserError, WorldError: the database cannot be used.
+    """
+    asked = {"key": key, "fingerprint": fingerprint, "thread": thread, "over": over}
+
+    def job(cursor: Any) -> Known:
+        is_ours = bool(cursor.execute(TAKE, asked).rowcount)
+        cursor.execute("SELECT fingerprint, thread, run FROM moot.keys WHERE key = %s", (key,))
+        first, on, run = cursor.fetchone()
+        return Known(first, on, run, is_ours)
+
+    return database().do(job, 10)
+
+
+def settle(key: str, thread: str, run: str) -> None:
+    """Stores the run of a key."""
+    query = "UPDATE moot.keys SET run = %s WHERE key = %s AND thread = %s"
+    database().do(lambda cursor: cursor.execute(query, (run, key, thread)), 10)
+
+
+def give_up(key: str, thread: str) -> None:
+    """Releases a key whose run was refused, so that another request may take it."""
+    query = "DELETE FROM moot.keys WHERE key = %s AND thread = %s AND run IS NULL"
+    database().do(lambda cursor: cursor.execute(query, (key, thread)), 10)
