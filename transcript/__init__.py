@@ -1,4 +1,4 @@
-"""A debate in words, as data: what the command line, the page and reports say of it. Nothing is printed here."""
+"""Debates in words, as data: the text that the command line, the page and reports show. Nothing is printed here."""
 
 from moot.transcript.document import ending, lines
 from moot.transcript.line import Line, Section

@@ -1,4 +1,4 @@
-"""Claims of a text as a table that a person edits and ``moot batch`` reads."""
+"""The claims of a text as a table that a person edits and ``moot batch`` reads."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from moot.retrievers.evidence import clean
 
 COLUMNS = ("id", "claim", "date", "speaker", "group", "quote", "place", "reason", "score", "filled_in")
 MARK = "\ufeff"
-"""Without it spreadsheets take UTF-8 for something else."""
+"""The byte order mark: without it, spreadsheets do not read the file as UTF-8."""
 
 
 def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
-    """Claims as CSV, in the columns that ``moot batch`` reads and those that help to edit them.
+    """Claims as CSV, with the columns that ``moot batch`` reads and further columns for editing.
 
     Args:
-        claims: as the graph `find_claims` gives them, or as a person changed them; each has at least ``claim``.
-        group: what they share: their text.
+        claims: as the graph `find_claims` returns them, or as a person changed them; each has at least ``claim``.
+        group: the group of the claims: their text.
     """
     written = io.StringIO(newline="")
     lines = csv.writer(written)
@@ -42,7 +42,7 @@ def _cell(value: Any) -> str:
 
 
 def place_in_words(claim: Mapping[str, Any]) -> str:
-    """Where a claim stands in its text, as ``page 2, 120-180``; nothing for a person's own."""
+    """The position of a claim in its text, as ``page 2, 120-180``; empty for a person's own claim."""
     if claim.get("start") is None:
         return ""
     page = f"page {claim['page']}, " if claim.get("page") else ""
@@ -50,9 +50,9 @@ def place_in_words(claim: Mapping[str, Any]) -> str:
 
 
 def filled_words(claim: Mapping[str, Any]) -> list[str]:
-    """The words of a claim that its quote does not have; of times that were reckoned, that they were.
+    """The words of a claim that are not in its quote; dates that were computed are marked as such.
 
-    Of a claim that a person changed, the places may no longer fit it, and nothing is said beyond its end.
+    A person may have changed the claim, so positions after its end are ignored.
     """
     words = [(claim["claim"][one["start"] : one["end"]], one["computed"]) for one in claim.get("filled") or []]
     return [f"{word} (reckoned)" if computed else word for word, computed in words if word]

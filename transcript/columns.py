@@ -1,4 +1,4 @@
-"""The columns of a batch's table, in the command line's file and in the page's."""
+"""The columns of a batch's table, for the command line's file and the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A debate in words from its document: what is said of it round by round, and of its end."""
+"""A debate in words from its document: its rounds and its end."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ from moot.transcript.words import DECIDING, Words
 
 Document = Mapping[str, Any]
 LATE = {*DECIDING, "review_verdict"}
-"""Steps that come after the last round's votes."""
+"""Steps after the votes of the last round."""
 
 
 def unfit(why: str) -> UserError:
-    """What is said of what is no result document."""
-    return UserError(f"This is no result document as `moot verify --out FILE` writes it: {why}.", kind="invalid_file")
+    """The error for a file that is not a result document."""
+    return UserError(
+        f"This is not a result document as `moot verify --out FILE` writes it: {why}.", kind="invalid_file"
+    )
 
 
 @contextmanager
 def fitting() -> Iterator[None]:
-    """Says of a document that its parts do not fit together, where something in it is found to be of another kind.
+    """Context manager that raises an error if the parts of a document are inconsistent or have unexpected types.
 
     Raises:
-        UserError: that.
+        UserError: they do.
     """
     try:
         yield
@@ -43,32 +45,32 @@ def fitting() -> Iterator[None]:
 
 
 def settings_of(document: Document) -> Any:
-    """The settings of a debate, of its graph's class.
+    """The settings of a debate, as an object of its graph's class.
 
     Raises:
-        UserError: this version knows no such graph, or other settings of it.
+        UserError: this version does not know the graph, or its settings.
     """
-    return checked_settings(load_graph(document["graph"]).settings, document["settings"])
+    return checked_settings(load_graph(document["graph"]).settings, document["settings"], document["graph"])
 
 
 def ending(document: Document) -> Section:
-    """What is said of how a debate ended.
+    """The section on how a debate ended.
 
     Raises:
-        UserError: as of `settings_of`.
+        UserError: as for `settings_of`.
     """
     return Section("Verdict", [*end(document, words_of(settings_of(document)).verdict(document))])
 
 
 def lines(document: Document) -> list[Section]:
-    """What is said of a debate, also of one that goes on, round by round, without its end.
+    """The sections of a debate by rounds, without its end; also for a debate that still runs.
 
     Raises:
-        UserError: as of `settings_of`.
-        LookupError, TypeError, ValueError, AttributeError: its parts do not fit together.
+        UserError: as for `settings_of`.
+        LookupError, TypeError, ValueError, AttributeError: its parts are inconsistent.
     """
     words = words_of(settings_of(document))
-    if document["task"] is None:  # it was never opened
+    if document["task"] is None:  # the debate was never opened
         return []
     words.learn(document)
     words.reasons = dict.fromkeys(decisive(document, words))
@@ -110,10 +112,10 @@ def lines(document: Document) -> list[Section]:
                 weighed = False
             if record := records.pop((phase, number), None):
                 told[-1].lines += words.after_round(record)
-            if number == document["rounds"]:  # what the last round comes to is known before anybody decides
+            if number == document["rounds"]:  # the outcome of the last round comes before any decision
                 told[-1].lines += decision
                 decision = []
-            tell(sorted(late, key=lambda turn: not turn[1].get("question")))  # on which the verdict was decided anew
+            tell(sorted(late, key=lambda turn: not turn[1].get("question")))  # it led to a new decision
         for entry in document["debates"]:
             if entry["phase"] == phase:
                 told[-1].lines += words.stopped(entry)
@@ -124,7 +126,7 @@ def lines(document: Document) -> list[Section]:
 
 
 def decisive(document: Document, words: Words) -> list[str]:
-    """Reasons that are given with the verdict."""
+    """The reasons that are shown with the verdict."""
     if document["status"] != "done":
         return []
     given: set[str] = set()
@@ -132,14 +134,14 @@ def decisive(document: Document, words: Words) -> list[str]:
     for said in words.verdict(document):
         if said.what != "dissents":
             given.add(said.text)
-        elif panel:  # those of debaters stand in their rounds, too
+        elif panel:  # the reasons of debaters are in their rounds, too
             given.add(said.text.partition(" - ")[2])
     reasons = [clean(turn.get("rationale") or turn.get("reason") or "") for turn in document["turns"]]
     return [reason for reason in reasons if reason in given]
 
 
 def _records(document: Document) -> Sequence[RoundRecord]:
-    """What was found after each round; documents of 0.1.0 tell it of the last one only."""
+    """The record of each round; documents of 0.1.0 have only the last one."""
     if log := document.get("round_log"):
         return log  # type: ignore[no-any-return]
     last: Any = {"round": document["rounds"], "phase": "primary", "votes": document["votes"]}

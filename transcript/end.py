@@ -1,4 +1,4 @@
-"""The end of a debate in words: the verdict with its citations, what it cost, and what went wrong."""
+"""The end of a debate in words: the verdict with its citations, the cost, and the failures."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from moot.nodes.texts.verdict import (
     verdict_line,
 )
 from moot.retrievers.evidence import clean
-from moot.transcript.line import Line, counted, has_rounds, line, list_of, on_page, say
+from moot.transcript.line import Line, counted, has_rounds, lasting, line, list_of, on_page, say
 
 WARNINGS = "Warnings:"
-"""What stands above warnings."""
+"""The heading of the warnings."""
 Said = Mapping[str, Turn | None]
-"""Reasons that were said before, each with the turn that gave it first."""
+"""Reasons that were shown before, each with the turn that gave it first."""
 
 
 def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
-    """How a debate ended.
+    """The lines on how a debate ended.
 
     Args:
         document: the result.
-        verdict: what is said of the verdict of a debate that is done.
+        verdict: the lines on the verdict of a finished debate.
     """
     done = document["status"] == "done"
     if done:
@@ -54,11 +54,11 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
 
 
 def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
-    """The answer, what is to be known of it, why it was given, and what it cites.
+    """The answer, its caveats, its reasons, and its citations.
 
     Args:
         document: the result.
-        said: reasons that were said before; these are not said again.
+        said: reasons that were shown before; they are not repeated.
     """
     how = document["stop_reason"]
     untold = abstains(document["task"], document["raw_verdict"])
@@ -68,7 +68,7 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     if document["answer"] is None and not untold:
         yield from headline(document, f"Verdict: none, as {why_none(document)} ({how})")
         return
-    tie = "; of equal votes the earliest holds" if tied(document) else ""
+    tie = "; tied votes, so the earliest answer counts" if tied(document) else ""
     said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
     yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
     if (sure := document["confidence"]) is not None:
@@ -81,13 +81,13 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
 
 
 def hangs_on(document: Mapping[str, Any]) -> Iterator[Line]:
-    """What the verdict hangs on, if that was asked."""
+    """The evidence on which the verdict depends, if that was tested."""
     if found := document.get("robustness"):
         yield say(clean(found["said"]), "")
 
 
 def dissents(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
-    """Who did not give the verdict, each answer with its best argument; and who changed an answer after what."""
+    """The dissenting answers, each with its best argument, and the changes of answers with their causes."""
     found = document.get("dissent") or {"minority": [], "changes": []}
     for one in found["minority"]:
         if one["answer"] is not None:
@@ -102,19 +102,19 @@ def dissents(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
 
 
 def speaker(one: Mapping[str, Any]) -> str:
-    """Who spoke, with the number of the sample if there are several."""
+    """The name of a speaker, with the number of the sample if there are several."""
     return f"{one['agent']} {one['number']}" if one.get("number") is not None else str(one["agent"])
 
 
 def changed(change: Mapping[str, Any]) -> str:
-    """A change of an answer in words: from what to what, in which round, after whom, and what it quotes anew."""
+    """A change of an answer in words: old and new answer, round, the agents heard, and new quotes."""
     after = f", as {list_of(change['after'])} had said" if change["after"] else ""
     anew = f", newly quoting {list_of(change['evidence_ids'])}" if change["evidence_ids"] else ""
     return f"{change['before']} to {change['answer']} in round {change['round']}{after}{anew}"
 
 
 def decided(document: Mapping[str, Any]) -> Iterator[Line]:
-    """What a calibration says of the verdict, with what it promises."""
+    """The decision of a calibration on the verdict, and its guarantee."""
     if found := document.get("calibration"):
         labels = list_of(document["prediction_set"]) or "none of the labels"
         yield say(f"Decision: {document['decision']}. Prediction set: {labels}.", "finding")
@@ -122,29 +122,29 @@ def decided(document: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def why_none(document: Mapping[str, Any]) -> str:
-    """Why a debate that is done has no verdict."""
+    """Why a finished debate has no verdict."""
     contradicted = document["metrics"].get("undecided") == "contradicted"
     return (
-        "the answer of most weight rests on one origin, which another contradicts"
+        "the answer with the greatest weight rests on one origin, which another contradicts"
         if contradicted
-        else "no answer has most votes"
+        else "no answer has the most votes"
     )
 
 
 def answer(document: Mapping[str, Any], how: str) -> str:
-    """The answer, and how it came about."""
+    """The answer, and how it was decided."""
     return f"Verdict: {full_answer(document['task'], document['answer'])} ({how})"
 
 
 def headline(document: Mapping[str, Any], said: str) -> Iterator[Line]:
-    """A verdict's own line, and under it the warnings that are told beside it."""
+    """The line of a verdict, and below it the warnings that belong to it."""
     yield say(verdict_line(document, said), "outcome")
     for warned in caveats(document):
         yield say(clean(caveat_in_words(warned)), "caveat")
 
 
 def tied(document: Mapping[str, Any]) -> bool:
-    """Whether votes alone decided, and several answers have most of them."""
+    """Whether only votes decided, and several answers have the most."""
     votes = document["votes"]
     if any(turn["step"] in ("judge", "summarise") or turn.get("preferred") for turn in document["turns"]):
         return False
@@ -152,7 +152,7 @@ def tied(document: Mapping[str, Any]) -> bool:
 
 
 def reasons(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
-    """Why those who decided did so: each reason once, by all who gave it in the same words."""
+    """The reasons of those who decided: each once, with all who gave it in the same words."""
     given: dict[str, list[Turn]] = {}
     for reason, turns in reasons_by_who(dict(document)).items():
         given.setdefault(where_said(document, reason, said), []).extend(turns)
@@ -163,25 +163,25 @@ def reasons(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
 
 
 def where_said(document: Mapping[str, Any], reason: str, said: Said) -> str:
-    """A reason, or where it was said already."""
+    """A reason, or a reference to its first occurrence."""
     if (turn := said.get(clean(reason))) is None:
         return reason
     return f"(said in round {turn['round']})" if has_rounds(document["settings"]) else "(said above)"
 
 
 def by(turns: Sequence[Turn]) -> tuple[str, str]:
-    """Who gave a reason, and by which of its answers if it gave several."""
+    """The agents who gave a reason, and the number of the answer if an agent gave several."""
     numbers = ", ".join(str(turn["number"]) for turn in turns if "number" in turn)
     return ", ".join(dict.fromkeys(turn["agent"] for turn in turns)), f"because {numbers}".strip()
 
 
 def citations(document: Mapping[str, Any], by: str = "", most: int | None = None) -> Iterator[Line]:
-    """What the verdict cites, each with its check, and how many citations of which kind it has.
+    """The citations of the verdict, each with its check, and how many there are of each kind.
 
     Args:
         document: the result.
-        by: who cited, if that is not who decided.
-        most: citations that are given; None for all.
+        by: the agents whose citations to show; by default the agents who decided.
+        most: most citations to show; None for all.
     """
     found = verdict_citations(dict(document), fabricated=True)
     known = {piece["id"]: piece for piece in document["evidence"]}
@@ -196,7 +196,7 @@ def citations(document: Mapping[str, Any], by: str = "", most: int | None = None
 
 
 def cited(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
-    """A citation: the piece of evidence by its id, the quote, and whether it stands there."""
+    """A citation: the id of the piece of evidence, the quote, and whether the piece contains it."""
     check, id = checked(citation, known), citation["evidence_id"]
     if citation["fabricated"]:
         return f'[{id[:80]}]: "{citation["quote"]}" ({check})'
@@ -206,10 +206,10 @@ def cited(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
 
 
 def checked(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
-    """What a citation's check found.
+    """The result of checking a citation.
 
     Args:
-        citation: any turn's.
+        citation: a citation of any turn.
         known: the pieces of evidence by their ids.
     """
     if citation["fabricated"]:
@@ -221,22 +221,23 @@ def checked(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
 
 
 def costs(document: Mapping[str, Any]) -> str:
-    """Tokens that were paid for, calls, rounds, time; models; and who read what."""
+    """A line with the paid tokens, the calls, rounds, time and models, and the sources of each agent."""
     usage, held = document["usage"], document["usage"].get("from_ledger") or {}
     prompt, reply, unknown = (
         usage[name] - held.get(name, 0) for name in ("prompt_tokens", "completion_tokens", "uncounted")
     )
-    spent = f"{prompt:,} + {reply:,} tokens{f' ({unknown} calls uncounted)' if unknown else ''}"
+    untold = f" ({counted(unknown, 'call')} uncounted)" if unknown else ""
+    spent = f"{prompt:,} + {reply:,} tokens{untold}"
     spent += f" in {counted(usage['calls'], 'call')}{_free(document)}"
     if has_rounds(document["settings"]):
         held = [debate["rounds"] for debate in document["debates"]] or [document["rounds"]]
         spent += f", {' + '.join(map(str, held))} round{'' if held == [1] else 's'}"
     models = ", ".join(sorted({m["model"] for m in document["models"].values()}))
-    return f"{spent}, {document['seconds']:.1f} s; {models or 'no model'}; {sources(document)}."
+    return f"{spent}, {lasting(document['seconds'])}; {models or 'no model'}; {sources(document)}."
 
 
 def _free(document: Mapping[str, Any]) -> str:
-    """Which calls cost nothing, if any."""
+    """The calls that cost nothing, if any."""
     calls = document["calls"]
     kept = sum(bool(call.get("from_ledger")) for call in calls)
     shared = sum(bool(call.get("shared")) and not call.get("from_ledger") for call in calls)
@@ -247,7 +248,7 @@ def _free(document: Mapping[str, Any]) -> str:
 
 
 def sources(document: Mapping[str, Any]) -> str:
-    """Who read what."""
+    """The sources of each agent."""
     read: dict[str, list[str]] = {}
     for reading in document["corpora"]:
         failed = " (failed)" if reading.get("failed") else ""
@@ -256,42 +257,43 @@ def sources(document: Mapping[str, Any]) -> str:
 
 
 def _instead(reading: Mapping[str, Any]) -> str:
-    """Why a debater did not read the web, where that is what it asked for."""
+    """Why a debater that asked for the web read another source."""
     fell_back = reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
-    return " (in place of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
+    return " (instead of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
 
 
 def _warnings(document: Mapping[str, Any], *, told: bool) -> Iterator[Line]:
-    """Each warning once, without those told beside the verdict; of a debate without one the demonstration's is last."""
-    times = other_warnings(document, told=told)
+    """Each warning once, without those shown at the verdict; the demonstration model's warning comes last."""
+    others = other_warnings(document, told=told)
     demo = [one["detail"] for one in document["warnings"] if one["kind"] == "demo_model" and not told]
-    if times:
+    if others:
         yield say(WARNINGS, "caution")
-    for text, count in times.items():
-        yield say(text + f" ({count} times)" * (count > 1), "warning")
+    for text in others:
+        yield say(text, "warning")
     for detail in dict.fromkeys(demo):
         yield say(detail, "caution")
 
 
-def other_warnings(document: Mapping[str, Any], *, told: bool) -> Mapping[str, int]:
-    """Warnings in words, with how often each was given.
+def other_warnings(document: Mapping[str, Any], *, told: bool) -> list[str]:
+    """Warnings in words, each with its count.
 
     Args:
-        document: the result, or as much of it as there is.
-        told: whether some stand beside the verdict; these are left out.
+        document: the result, or the part of it that exists.
+        told: whether to leave out the warnings shown at the verdict.
     """
     beside = {(one["kind"], one["detail"]) for one in caveats(document)} if told else set()
     others = [one for one in document["warnings"] if (one["kind"], one["detail"]) not in beside]
-    return Counter(f"{one['kind']} ({one['where']}): {one['detail']}" for one in others if one["kind"] != "demo_model")
+    given = Counter(f"{one['kind']} ({one['where']}): {one['detail']}" for one in others if one["kind"] != "demo_model")
+    return [text + f" ({count} times)" * (count > 1) for text, count in given.items()]
 
 
 def beside_begins(control: str, equal: Equal) -> Iterator[Line]:
-    """What is said when a control begins."""
+    """The line for the start of a control."""
     yield say(f"Beside it, {_named(control)} at equal {SAID[equal]} ...", "aside")
 
 
 def lines_beside(document: Mapping[str, Any]) -> Iterator[Line]:
-    """The control that was run after a debate: its verdict, what it cost, and that by what the debate cost."""
+    """The control that was run after a debate: its verdict, its cost, and its cost relative to the debate."""
     if (told := document.get("beside")) is None:
         return
     control, held, error = _named(told["control"]), told["document"], told["error"]
@@ -302,7 +304,7 @@ def lines_beside(document: Mapping[str, Any]) -> Iterator[Line]:
         yield say(f"{control} beside it, at equal {SAID[told['equal']]}: {_compared(document, held)}", "finding")
     if held is not None:
         yield say(costs(held), "aside")
-        yield say(f"By what the debate took: {_multiples(told)}.", "aside")
+        yield say(f"Relative to the debate: {_multiples(told)}.", "aside")
 
 
 def _named(control: str) -> str:
@@ -310,7 +312,7 @@ def _named(control: str) -> str:
 
 
 def _compared(document: Mapping[str, Any], held: Mapping[str, Any]) -> str:
-    """A control's answer, and whether it is the debate's."""
+    """A control's answer, and whether it equals the debate's."""
     task, own, its = document["task"], held["answer"], document["answer"]
     said = "none" if own is None else full_answer(task, own)
     if own is None or its is None:
@@ -319,14 +321,14 @@ def _compared(document: Mapping[str, Any], held: Mapping[str, Any]) -> str:
 
 
 def compared_words(task: Task, own: str, its: str) -> str:
-    """Whether a control's answer is its debate's, in words."""
+    """Whether a control's answer equals its debate's, in words."""
     if same_answer(task, own, its):
         return "as the debate"
     return "in other words than the debate" if task["kind"] in IN_WORDS else "unlike the debate"
 
 
 def _multiples(told: Mapping[str, Any]) -> str:
-    """What a control took as multiples of what its debate took, with both amounts in USD."""
+    """A control's use as multiples of its debate's use, with both amounts in USD."""
     debate, own = told["taken"]["debate"], told["taken"]["control"]
     usd = f" (${own['usd']:.6f} of ${debate['usd']:.6f})" if told["ratios"]["usd"] is not None else ""
     named = {"tokens": "tokens", "usd": "USD", "calls": "calls", "seconds": "seconds"}

@@ -1,4 +1,4 @@
-"""Debates that are held at the same time, as one reads them: a round of one is heard, then a round of another."""
+"""Orders concurrent debates for reading: a round of one debate, then a round of another."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 class Floor(Generic[T]):
-    """Who is heard. What happens in another debate waits until the round that is heard is over.
+    """The debate that is shown now. Events of other debates wait until its round is over.
 
     Args:
-        first: the debate that is heard first.
+        first: the debate that is shown first.
     """
 
     def __init__(self, first: str) -> None:
@@ -21,7 +21,7 @@ class Floor(Generic[T]):
         self.waiting: dict[str, deque[tuple[int, T, bool]]] = {}
 
     def tell(self, debate: str, round: int, said: T, *, last: bool = False) -> list[T]:
-        """Something happened in a round of a debate, maybe the last of it; what is heard now, in order."""
+        """Adds an event in a round of a debate (``last``: the last one). Returns the events to show now, in order."""
         self.waiting.setdefault(debate, deque()).append((round, said, last))
         heard = []
         while waiting := self._next():
@@ -32,19 +32,19 @@ class Floor(Generic[T]):
         return heard
 
     def rest(self) -> list[T]:
-        """All that waits: no more of what is heard will come."""
+        """All waiting events, because the debate that is shown has ended."""
         order = sorted(self.waiting, key=lambda name: name != self.debate)
         heard = [said for debate in order for _, said, _ in self.waiting[debate]]
         self.waiting.clear()
         return heard
 
     def _next(self) -> deque[tuple[int, T, bool]] | None:
-        """What is heard next, where anything is: of the same round, or of another debate once the round is over."""
+        """The queue to show next, if any: of the same round, or of another debate once the round is over."""
         own = self.waiting.get(self.debate)
         if own and own[0][0] == self.round:
             return own
         if not own and self.debate not in self.over:
-            return None  # its round goes on
+            return None  # its round continues
         for debate in sorted(self.waiting, key=lambda name: name == self.debate):
             if waiting := self.waiting[debate]:
                 self.debate, self.round = debate, waiting[0][0]

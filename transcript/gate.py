@@ -1,4 +1,4 @@
-"""A debate behind a gate in words: first answers, what the gate made of them, then the debate in its own words."""
+"""A debate behind a gate in words: first answers, the gate's decision, then the words of the debate."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ FOUND = {
 
 
 class GateWords(Words):
-    """What is said of the gate; the debate behind it has words of its own."""
+    """Words for the gate; the debate behind it has its own."""
 
     def heading(self, turn: Turn) -> str | None:
-        """As `Words.heading`."""
+        """See `Words.heading`."""
         return "First answers" if turn["phase"] == GATE else super().heading(turn)
 
     def told(self, turn: Turn) -> list[str]:
-        """As `Words.told`."""
+        """See `Words.told`."""
         if turn["phase"] != GATE:
             return super().told(turn)
         return [field for field in FIELDS if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
-        """What the gate found."""
+        """The gate's decision."""
         if record["phase"] != GATE:
             yield from super().after_round(record)
             return
@@ -41,18 +41,18 @@ class GateWords(Words):
         yield say(FOUND[record["reason"]])
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
-        """As `Words.verdict`, unless the debate was held."""
-        gate = document["metrics"].get("gate")  # unless it ended before the gate
+        """See `Words.verdict`; used unless the debate took place."""
+        gate = document["metrics"].get("gate")  # unless the run ended before the gate
         held = gate is not None and gate["debate"] is not None
         return super().verdict(document) if held else Words.verdict(self, document)
 
 
 def gate_words(settings: GateSettings, words_of: Any) -> Words:
-    """What is said of a gate with these settings.
+    """The words for a gate with these settings.
 
     Args:
         settings: the gate's.
-        words_of: says it of the debate behind it.
+        words_of: returns the words for the debate behind it.
     """
     inner: Settings = settings.of_debate(load_graph(settings.debate).settings)
     kind: Any = type("GateWords", (GateWords, type(words_of(inner))), {})

@@ -1,4 +1,4 @@
-"""What is said of which system, by the kind of its settings."""
+"""The words for each system, by the class of its settings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from moot.transcript.trial import TrialWords
 from moot.transcript.words import Words
 
 KINDS: Mapping[type[Settings], type[Words]] = {DebaterSettings: ScoredWords, TrialSettings: TrialWords}
-"""Systems with words of their own; of others `Words` itself are said."""
+"""Systems with their own words; all others use `Words`."""
 
 
 def words_of(settings: Settings) -> Words:
-    """What is said of debates with these settings."""
+    """The words for debates with these settings."""
     if isinstance(settings, GateSettings):
         return gate_words(settings, words_of)
     return next((words for kind, words in KINDS.items() if isinstance(settings, kind)), Words)(settings)

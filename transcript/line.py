@@ -1,4 +1,4 @@
-"""What is said of a debate: sections of lines, and the small words that several lines use."""
+"""Sections and lines of text, and small phrases that several lines use."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from moot.retrievers.evidence import clean
 Tone = Literal[
     "", "heading", "aside", "answer", "finding", "person", "warning", "caution", "caveat", "outcome", "failure", "more"
 ]
-"""How a line is meant: ``finding`` is what votes, judges and stops come to, ``outcome`` the verdict and ``failure``
-that there is none, ``caveat`` what is to be known of a verdict, ``warning`` what did not work and ``caution`` what
-stands above warnings, ``aside`` what is said about the debate, ``more`` how much is left out."""
+"""The meaning of a line: ``finding`` is a result of votes, judges and stops, ``outcome`` the verdict, ``failure`` a
+missing verdict, ``caveat`` a limit of a verdict, ``warning`` a failure in the debate, ``caution`` the heading of
+warnings, ``aside`` a remark about the debate, ``more`` the number of omitted lines.
+"""
 
 NOT_ASKED = "not asked: the budget was used up"
-"""What is said in place of a reply that a ceiling left too little to ask for."""
+"""Replaces a reply that was not requested because a ceiling left too little."""
 
 
 LINK = re.compile(r"https?://[!-~]{1,2000}")
-"""A web address that can be shown as it stands."""
+"""A web address that can be shown unchanged."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """Who did what, and a text; ``who`` and ``what`` are empty where nobody in the debate says it.
+    """An actor, an action and a text; ``who`` and ``what`` are empty if the line is not a participant's.
 
-    ``turn`` is the place of the turn that the line is about among the document's, from 0; None where it is about none,
-    or the debate goes on. ``link`` is the web address of what the text names.
+    ``turn`` is the index of the line's turn in the document, from 0; None if it has none, or the debate still runs.
+    ``link`` is the web address of the item that the text names.
     """
 
     who: str
@@ -43,7 +44,7 @@ class Line:
 
 @dataclass
 class Section:
-    """A heading and the lines under it; ``graph`` is the round of a debating graph that belongs there."""
+    """A heading and its lines; ``graph`` is the round whose communication graph belongs to it."""
 
     heading: str
     lines: list[Line] = field(default_factory=list)
@@ -51,23 +52,23 @@ class Section:
 
 
 def line(who: str, what: str, text: str, tone: Tone = "", link: str | None = None) -> Line:
-    """A line of somebody's; without control characters of models and sources, and links that are no web address."""
+    """A participant's line, without control characters from models and sources, and without invalid links."""
     address = LINK.fullmatch(link or "")
     return Line(clean(who), clean(what), clean(str(text)), tone, link=address[0] if address else "")
 
 
 def say(text: str, tone: Tone = "finding") -> Line:
-    """A line of our own."""
+    """A line of moot's own."""
     return line("", "", text, tone)
 
 
 def titled(piece: Mapping[str, Any]) -> str:
-    """A piece of evidence by its title, with its id."""
+    """A piece of evidence as its title and its id."""
     return f"{piece['title'] or piece['source']}{on_page(piece)} [{piece['id']}]"
 
 
 def on_page(piece: Mapping[str, Any]) -> str:
-    """The page of a document that a piece of evidence is from, as it follows the document's name."""
+    """The page of a piece of evidence, as a suffix of its document's name."""
     return f", page {piece['page']}" if piece.get("page") else ""
 
 
@@ -76,19 +77,36 @@ def counted(count: int, one: str) -> str:
     return f"{count:,} {one}{'' if count == 1 else 's'}"
 
 
+def lasting(seconds: float) -> str:
+    """A duration in words: ``4.2 s``, ``35 s``, ``2 min 5 s``, ``1 h 5 min``, ``2 days 3 h``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if whole < 10 else f"{whole} s"
+    if whole < 3600:
+        return _two(divmod(whole, 60), ("min", "s"))
+    if whole < 86400:
+        return _two(divmod(round(whole / 60), 60), ("h", "min"))
+    days, hours = divmod(round(whole / 3600), 24)
+    return _two((days, hours), ("day" if days == 1 else "days", "h"))
+
+
+def _two(amounts: tuple[int, int], units: tuple[str, str]) -> str:
+    return " ".join(f"{amount:,} {unit}" for amount, unit in zip(amounts, units, strict=True) if amount)
+
+
 def list_of(words: Iterable[str]) -> str:
-    """Words as a sentence lists them: ``a, b and c``."""
+    """Words as a list in a sentence: ``a, b and c``."""
     *most, last = list(words) or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def has_rounds(settings: Mapping[str, Any]) -> bool:
-    """Whether a system with these settings goes round after round."""
+    """Whether a system with these settings has rounds."""
     return bool({"max_rounds", "rounds"} & set(settings))
 
 
 def numbered(what: str, turn: Mapping[str, Any]) -> str:
-    """What somebody does, with the turn's number where it has one."""
+    """An action, with the turn's number if it has one."""
     return f"{what} {turn['number']}" if "number" in turn else what
 
 
@@ -98,7 +116,7 @@ def reasoned(what: str, reason: str | None) -> str:
 
 
 def unusable(turn: Turn) -> str:
-    """What is said of a reply that could not be used, or was not asked for."""
+    """The text for a reply that could not be used, or was not requested."""
     if turn.get("outcome") == "budget_exhausted":
         return NOT_ASKED
-    return f"nothing that can be used ({turn.get('outcome', 'unparsed')})"
+    return f"no usable reply ({turn.get('outcome', 'unparsed')})"

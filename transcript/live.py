@@ -1,7 +1,7 @@
-"""A debate in words as it happens: of what a node writes, what was not said yet.
+"""A debate in words while it runs: the new lines of each node's update.
 
-A turn grows while its speaker works (a query, what was found, an answer), and a debate's subgraphs hand their turns on
-as they are: each field of a turn is said once, when it first appears.
+A turn grows while its speaker works (a query, the results, an answer), and subgraphs return their turns unchanged: each
+field of a turn is shown once, when it first appears.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from moot.transcript.line import Line, numbered, say
 from moot.transcript.words import DECIDING, pieces_of
 
 Said = tuple[str | None, list[Line]]
-"""Lines, and what stands above them."""
+"""Lines, and their heading."""
 
 
 class Live:
-    """What is said of a debate that goes on.
+    """The lines of a debate that still runs.
 
     Args:
         settings: the debate's.
@@ -37,20 +37,20 @@ class Live:
         self._floor: Floor[Said] | None = Floor(self._words.at_once[0]) if self._words.at_once else None
 
     def feed(self, written: Mapping[str, Any]) -> list[Line]:
-        """What is new in what a node wrote; headings are lines of the tone ``heading``. Errors are said at the end."""
+        """The new lines of a node's update; headings are lines of the tone ``heading``. Errors come at the end."""
         if written.get("error"):
             return []
         self._words.learn(written)
         return list(self._new(written))
 
     def end(self, document: Mapping[str, Any]) -> list[Line]:
-        """What was not heard yet, and how the debate ended."""
+        """The lines that were not shown yet, and how the debate ended."""
         ending = [*end(document, self._words.verdict(document))]
         told = "\n".join(line.text for line in ending)
         kept = [
             Line(turn["agent"], numbered("because", turn), reason)
             for reason, turn in (self._words.decided or {}).items()
-            if reason not in told  # there is no verdict, or it names only some
+            if reason not in told  # there is no verdict, or it has only some of the reasons
         ]
         return [*self._heard(self._floor.rest() if self._floor else []), *kept, *ending]
 
@@ -89,13 +89,13 @@ class Live:
             if key in self._said:
                 continue
             self._said.add(key)
-            found = field == "query" and "retrieval" in turn  # a query that comes with its findings is the claim itself
+            found = field == "query" and "retrieval" in turn  # a query that comes with its results is the claim itself
             lines = [] if found else [*self._words.of(field, turn, written)]
             if self._floor and turn["phase"] in self._words.at_once:
                 yield from self._heard(self._floor.tell(turn["phase"], turn["round"], (heading, lines)))
             else:
                 yield from self._heard([(heading, lines)])
-        if turn.get("question"):  # what is decided anew is said anew
+        if turn.get("question"):  # a new decision is shown again
             self._said = {key for key in self._said if not _decided(key)}
             self._words.decided = {}
 
@@ -105,24 +105,24 @@ class Live:
             yield from self._heard(self._floor.tell(entry["phase"], entry["rounds"], said, last=True))
 
     def _heard(self, said: Iterable[Said]) -> Iterator[Line]:
-        """Lines under their headings, each of which is said once."""
+        """Lines with their headings; each heading is shown once."""
         for heading, lines in said:
             if heading:
                 yield from self._unsaid([say(heading, "heading")])
             yield from lines
 
     def _once(self, key: Hashable, lines: Iterable[Line]) -> Iterator[Line]:
-        """Lines, unless some of this key were said before."""
+        """Lines, unless some with this key were shown before."""
         if key not in self._said:
             self._said.add(key)
             yield from lines
 
     def _unsaid(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Those lines that were not said before."""
+        """The lines that were not shown before."""
         for line in lines:
             yield from self._once(line, [line])
 
 
 def _decided(key: Any) -> bool:
-    """Whether what was said is a turn of those who decide."""
+    """Whether a key belongs to a turn that decides the debate."""
     return isinstance(key, tuple) and isinstance(key[0], tuple) and key[0][3] in DECIDING

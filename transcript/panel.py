@@ -1,4 +1,4 @@
-"""What a panel of judges decided, in words: its votes, the confidence, who dissents."""
+"""The decision of a panel of judges in words: its votes, the confidence, and dissents."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from moot.transcript.end import Said, answer, citations, decided, hangs_on, head
 from moot.transcript.line import Line, counted, line, list_of, say
 
 WON_BY = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
-"""The side that a verdict is for."""
+"""The side that wins with a verdict."""
 MOST_CITED = 10
-"""Citations that are given; those of a side's arguments may be many."""
+"""Most citations to show; a side's arguments may have many."""
 ROUNDED = 1e-5
-"""More than what parts and their sum differ by for being rounded in the document."""
+"""A difference that rounding in the document can cause between the sum of the parts and the total."""
 
 
 def panel_verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
-    """A panel's verdict: what it comes to, how sure that is, why, what the winning side cited, and who dissents.
+    """A panel's verdict: the answer, its confidence, the reasons, the winning side's citations, and dissents.
 
     Args:
         document: the result.
-        said: reasons that were said before; these are not said again.
+        said: reasons that were shown before; they are not repeated.
     """
     verdict, subject = document["raw_verdict"], document["task"]["subject"]
     how = f"{votes_for(document)}; {document['stop_reason']}"
     if document["answer"] is None:
-        none = f"none, as the panel finds the {subject} {verdict}, which is none of the answers"
+        none = f"none, as the panel finds the {subject} {verdict}, which is not one of the answers"
         yield from headline(document, f"Verdict: {none} ({how})")
     else:
         yield from headline(document, answer(document, how))
@@ -48,7 +48,7 @@ def votes_for(document: Mapping[str, Any]) -> str:
     found = f"{verdict} by {given[verdict]} of {counted(sum(given.values()), 'judge')}"
     if panel["tied"]:
         first = next(turn["agent"] for turn in document["turns"] if turn.get("verdict") == verdict)
-        found += f"; with equal votes that of {first} holds"
+        found += f"; tied votes, so that of {first} counts"
     if any(warned["kind"] == "burden_of_refutation" for warned in document["warnings"]):
         found += ", and so not refuted"
     silent = panel["without_verdict"]
@@ -74,10 +74,10 @@ def confidence(document: Mapping[str, Any]) -> Line:
 
 
 def adds_up(parts: tuple[float, ...], total: float, digits: int) -> bool:
-    """Whether parts are what they sum up to with so many digits too."""
+    """Whether the parts still add up to the total after rounding to ``digits`` digits."""
     return round(sum(round(part, digits) for part in parts), digits) == round(total, digits)
 
 
 def signed(name: str, part: float, digits: int, known: bool) -> str:
-    """A part of a sum that may be negative."""
+    """A part of a sum, with its sign."""
     return f" {'-' if part < 0 else '+'} {name} {abs(part):.{digits}f}" + " (no score)" * (not known)

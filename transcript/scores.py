@@ -1,4 +1,4 @@
-"""Tool-MAD in words: every round's answers, their scores, and whether these make an agreement stable."""
+"""Tool-MAD in words: every round's answers, their scores, and whether the scores make a consensus stable."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from moot.transcript.words import FIELDS, Words
 
 
 class ScoredWords(Words):
-    """What is said of Tool-MAD, in either version."""
+    """Words for Tool-MAD, in either version."""
 
     fields = (*FIELDS, "scores")
 
     def told(self, turn: Turn) -> list[str]:
-        """As `Words.told`; scores once all of them are known."""
+        """See `Words.told`; scores are shown once all of them are known."""
         given = self._given(turn)
         complete = given and (len(given) == len(self._gates()) or "consistency" in given)
         return [field for field in super().told(turn) if field != "scores" or complete]
 
     def _merged(self, turn: Turn) -> Turn:
-        """A turn with all of its scores: they come one by one. The turn itself, if there is no answer it is part of."""
+        """A turn merged with its scores, which arrive one by one; the turn itself if it belongs to no answer."""
         return next((t for t in answers_of(self.turns, turn["round"]) if t["agent"] == turn["agent"]), turn)
 
     def _given(self, turn: Turn) -> list[str]:
@@ -39,7 +39,7 @@ class ScoredWords(Words):
         yield line(turn["agent"], f"scores r{turn['round']}", marks)
 
     def _gates(self) -> list[str]:
-        """The scores that have thresholds, and so decide whether a consensus is stable."""
+        """The scores with thresholds, which decide whether a consensus is stable."""
         return [metric for metric in METRICS if hasattr(self.settings, f"{metric}_threshold")]
 
     def _mark(self, metric: str, value: float | None, grounded: bool) -> str:
@@ -52,7 +52,7 @@ class ScoredWords(Words):
         return f"{name} {compared(value, threshold)}"
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
-        """Whether the debaters agree, and whether the scores make that stable; and so what follows."""
+        """Whether the debaters agree, whether the scores make that stable, and what follows."""
         votes = record.get("votes")
         if not votes:
             return
@@ -70,11 +70,11 @@ class ScoredWords(Words):
 
     @property
     def _unless(self) -> str:
-        """What may keep the next round from being held."""
+        """The condition that may prevent the next round."""
         return ", unless the budget is used up" if is_bounded(self.settings) else ""
 
     def _then(self, left: bool) -> str:
-        """What an agreement leads to where no scores gate it."""
+        """The consequence of a consensus that no scores gate."""
         if getattr(self.settings, "scoring", "on") != "all_rounds":
             return ""
         return f", but every round is run{self._unless}" if left else "; the rounds are used up, so the judge decides"
@@ -83,11 +83,11 @@ class ScoredWords(Words):
         return bool(self._gates()) and self.settings.scoring == "on"
 
     def _low(self, record: RoundRecord) -> list[str]:
-        """Whose scores do not reach their thresholds, in the order of the debaters."""
+        """The scores below their thresholds, in the order of the debaters."""
         answers = sorted(answers_of(self.turns, record["round"]), key=lambda turn: self.speakers.index(turn["agent"]))
         low = low_scores(answers, self.settings, self.task)
         return [f"{agent}'s {metric.replace('_', ' ')}" for agent, metric, _, _ in low]
 
     def stop(self, reason: str | None) -> Iterator[Line]:
-        """As `Words.stop`; that the rounds are used up is said with the last round's answers."""
+        """See `Words.stop`; the end of the rounds is shown with the last round's answers."""
         return super().stop(None if reason == "max_rounds" else reason)

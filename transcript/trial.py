@@ -1,6 +1,6 @@
-"""A trial in words: what is found and admitted, two debates that are held at the same time, and the panel.
+"""A trial in words: the evidence found and admitted, two concurrent debates, and the panel.
 
-Who speaks for a side is named by that side.
+Those who speak for a side are called by its name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TRIAL_FIELDS = (
     "overall",
     "verdict",
 )
-"""Fields of turns that something is said of, each by the method of its name; others are said with them."""
+"""Fields of turns that are shown, each by the method with its name; others are shown with them."""
 HEADINGS = {
     "negotiation": "Negotiation of the evidence",
     "primary": "Primary debate, round {round}",
@@ -48,33 +48,33 @@ POOLS = {
     "plaintiff": "to support it",
     "defense": "to challenge it",
 }
-"""What each pool was looked for."""
+"""The purpose of the search behind each pool."""
 RULINGS = {"admitted": "admits", "disputed": "disputes", "discarded": "discards"}
 READERS = {"admitted": "", "disputed": "; for the panel alone"}
 SOME = 5
-"""Of more titles the others are counted."""
+"""Most titles that are listed; the rest is counted."""
 
 
 class TrialWords(Words):
-    """What is said of a trial."""
+    """Words for a trial."""
 
     fields = TRIAL_FIELDS
     at_once = ("primary", "switched")
 
     def heading(self, turn: Turn) -> str:
-        """As `Words.heading`; all of a trial has one."""
+        """See `Words.heading`; every turn of a trial has one."""
         return HEADINGS.get(turn["phase"], turn["phase"]).format(round=turn["round"])
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
-        """Nothing: what critic and court found was said with their turns."""
+        """Nothing: the findings of critic and court are shown with their turns."""
         yield from ()
 
     def stop(self, reason: str | None) -> Iterator[Line]:
-        """Nothing: why each debate stops is said when it does."""
+        """Nothing: the reason is shown when each debate stops."""
         yield from ()
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
-        """The panel's."""
+        """The panel's verdict."""
         return panel_verdict(document, self.reasons)
 
     # --- the negotiation --------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class TrialWords(Words):
         yield line(turn["agent"], "asks", f"{POOLS['defense']}: {turn['challenging_query']}")
 
     def pools(self, pieces: Iterable[Any]) -> Iterator[Line]:
-        """How much was found for what, and what of it nothing before had found."""
+        """The number of pieces for each purpose, and how many of them are new."""
         for pool, what in POOLS.items():
             turns = [t for t in self.turns if t.get("pool") == pool and t.get("retrieval") == "ok"]
             if turns:
@@ -116,12 +116,12 @@ class TrialWords(Words):
             yield line(turn["agent"], "challenges", "nothing")
 
     def _relevance(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        if turn["relevance"] is None:  # what is weighed is said with the rulings
+        if turn["relevance"] is None:  # pieces that are weighed are shown with the rulings
             about = ", ".join(titled(piece) for piece in self._known(turn))
             yield line(turn["agent"], "weighs", f"{about} {unusable(turn)}", "warning")
 
     def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
-        """What became of every piece that was weighed, with its weight; not of those that a discovery left out."""
+        """The ruling on every piece that was weighed, with its weight, except pieces that a discovery left out."""
         least = {"admitted": self.settings.admitted_above, "disputed": self.settings.disputed_above}
         weighed = [piece for piece in pieces if "weight" in piece]
         for status, does in RULINGS.items():
@@ -139,7 +139,7 @@ class TrialWords(Words):
         return self._told(turn, "lacks", turn["gap"])
 
     def _retrieval(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        """What was asked, where that is not known yet; and that nothing was found, where that is so."""
+        """The query, if it is not shown yet, and a note if nothing was found."""
         if "pool" in turn:
             what = POOLS[turn["pool"]].format(subject=self.subject)
             what = f"for premise {turn['number']}" if "number" in turn else what
@@ -152,7 +152,7 @@ class TrialWords(Words):
         yield from self._nothing(turn, written, who(turn), "finds")
 
     def _joined(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        """How many pieces were found, how new they were, and which of them join the record."""
+        """How many pieces were found, how novel they are, and which of them join the record."""
         found = [piece for piece in written.get("evidence") or [] if piece["id"] in turn["evidence_ids"]]
         joined = [titled(self.pieces[id]) for id in turn["joined"] if id in self.pieces]
         if turn["evidence_ids"]:
@@ -162,7 +162,7 @@ class TrialWords(Words):
             how += f"; {barred} not admitted before" if barred else ""
             least = self.settings.min_request_similarity
             beside = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
-            how += f"; {beside} beside what was asked for" if beside else ""
+            how += f"; {beside} not near the request" if beside else ""
             yield line(
                 who(turn), "finds", f"{counted(len(turn['evidence_ids']), 'piece')}; {many} ({how}){some(joined)}"
             )
@@ -172,7 +172,7 @@ class TrialWords(Words):
             share = turn["scores"].get("redundancy") or 0.0
             why = {
                 "redundancy": f"{share:.0%} of it is redundant (above {self.settings.redundant_share:.0%})",
-                "retrievals": f"it may make {counted(self.settings.max_retrievals, 'retrieval')}",
+                "retrievals": f"it has made all {counted(self.settings.max_retrievals, 'retrieval')}",
                 "relevance_gain": f"it gained less than {self.settings.relevance_gain} in relevance",
             }
             yield line(who(turn), "searches", f"no more: {why.get(turn['ended'], turn['ended'])}")
@@ -198,7 +198,7 @@ class TrialWords(Words):
         return self._told(turn, "testifies", turn["testimony"], called, "answer")
 
     def _told(self, turn: Turn, what: str, text: str | None, before: str = "", tone: Tone = "") -> Iterator[Line]:
-        """What somebody says, and what it cites."""
+        """A statement, and its citations."""
         if text is None:
             yield line(who(turn), what, unusable(turn), "warning")
             return
@@ -213,7 +213,7 @@ class TrialWords(Words):
         return self._piece(citation["evidence_id"], shown) + missing
 
     def _piece(self, id: str, shown: bool) -> str:
-        """A piece that somebody names; by what it was called, where it was not shown to whoever names it."""
+        """A piece that a participant names: its title and id, or only the id if the participant was not shown it."""
         return titled(self.pieces[id]) if shown and id in self.pieces else f"{id[:80]} (no such piece was shown)"
 
     def _logic(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
@@ -244,19 +244,19 @@ class TrialWords(Words):
         yield line(turn["agent"], "decides", reasoned(found[turn["close"]], turn["reason"]), tone)
 
     def _early(self, turn: Turn) -> str:
-        """What is said of an end that comes before any may."""
+        """A note if the debate may not end yet."""
         if not self.settings.progressive_retrieval:
-            return " (which does not end it: without progressive retrieval all rounds are held)"
+            return " (which does not end it: without progressive retrieval all rounds take place)"
         least = self.settings.min_rounds
         return f" (which does not end it before round {least})" if turn["round"] < least else ""
 
     def stopped(self, entry: Mapping[str, Any]) -> Iterator[Line]:
         """Why one of the two debates stops."""
         why = {
-            "reflection_plateau": "the sides' reflections hardly change any more (in sum "
+            "reflection_plateau": "the sides' reflections hardly change any more (total "
             f"{last(entry['reflection_total'], 3)})",
             "critic_resolved": "the critic finds it resolved",
-            "novelty_exhausted": f"what is found is hardly new any more (mean novelty {last(entry['novelty'], 2)})",
+            "novelty_exhausted": f"new evidence is hardly novel any more (mean novelty {last(entry['novelty'], 2)})",
             "judicial_signal": "the court closes it",
             "max_rounds": "its rounds are used up",
             "budget_exhausted": "its share of the budget is used up",
@@ -286,23 +286,23 @@ class TrialWords(Words):
 
 
 def unusable(turn: Turn) -> str:
-    """What is said in place of a reply that could not be used, or was not asked for."""
+    """The text for a reply that could not be used, or was not requested."""
     if turn.get("outcome") == "budget_exhausted":
         return f"({NOT_ASKED})"
     return f"(no usable reply: {turn.get('outcome', 'unparsed')})"
 
 
 def who(turn: Turn) -> str:
-    """The side that a counsel speaks for; others by their names."""
+    """The name of a speaker; for a counsel, the side."""
     return str(turn.get("side") or turn["agent"]) if turn["agent"] in SIDES else turn["agent"]
 
 
 def some(names: Sequence[str]) -> str:
-    """The first of several names, and how many others there are."""
+    """The first of several names, and the number of others."""
     more = [f"and {len(names) - SOME} more"] if len(names) > SOME else []
     return f": {'; '.join([*names[:SOME], *more])}" if names else ""
 
 
 def last(values: Sequence[float | None], count: int) -> str:
-    """The last figures of a course."""
+    """The last values of a series."""
     return ", ".join("unknown" if value is None else f"{value:.2f}" for value in values[-count:])

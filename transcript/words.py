@@ -1,7 +1,7 @@
-"""What is said of a debate, whichever graph's nodes wrote it: of a turn field by field, of a round, and why it stops.
+"""Words for a debate of any graph: for each field of a turn, for a round, and for the stop.
 
-`Words` knows the debate's settings and as much of it as was written so far; a whole document is the same, written at
-once. What was said already, and in which order things are said, is for `Live` and `lines`.
+`Words` knows the debate's settings and everything written so far; a whole document is one large update. `Live` and
+`lines` decide the order, and what was shown before.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ FIELDS = (
     "summary",
     "answer",
 )
-"""Fields of turns that something is said of, in this order, each by the method of its name."""
+"""Fields of turns that are shown, in this order, each by the method with its name."""
 OFTEN_EMPTY = {"thought", "query"}
-"""Fields that are worth a line only where they hold something."""
+"""Fields that are shown only if they are not empty."""
 ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
-"""What somebody does who gives an answer, by the turn's step."""
+"""The action of an agent who gives an answer, by the turn's step."""
 DECIDING = {"judge", "summarise"}
 """Steps that come after a debate has stopped."""
 STOPS = {
@@ -46,9 +46,9 @@ STOPS = {
     "judge_preference": "The debate stops: the moderator prefers an answer.",
 }
 AT_THE_VERDICT = "reasons: see the verdict"
-"""What stands in place of reasons that the verdict gives."""
+"""Replaces reasons that the verdict gives."""
 NAMED_VOTERS = 8
-"""Of more voters for one answer only the number is said."""
+"""If more agents vote for an answer, only their number is shown."""
 
 
 Place = tuple[str, int]
@@ -56,7 +56,7 @@ Place = tuple[str, int]
 
 
 class Words:
-    """What is said of debates with settings of a kind.
+    """Words for debates with a class of settings.
 
     Args:
         settings: the debate's.
@@ -64,7 +64,7 @@ class Words:
 
     fields: Sequence[str] = FIELDS
     at_once: Sequence[str] = ()
-    """Phases that go on at the same time."""
+    """Phases that run concurrently."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings: Any = settings
@@ -81,7 +81,7 @@ class Words:
         self.decided: dict[str, Turn] | None = None
 
     def learn(self, written: Mapping[str, Any]) -> None:
-        """Takes in what was written."""
+        """Reads a node's update."""
         self.turns = merge_turns(self.turns, written.get("turns") or [])
         self.rounds = merge_rounds(self.rounds, written.get("round_log") or [])
         if written.get("graph"):
@@ -91,10 +91,10 @@ class Words:
             self.pieces.setdefault(piece["id"], piece)
 
     def why(self, turn: Turn, reason: str | None) -> str:
-        """The reasons of an answer, or where they stand: each is said once.
+        """The reasons of an answer, or a reference to them: each is shown once.
 
-        ``reasons`` names the turn that gave them first, or none if the verdict gives them. ``decided`` is for a debate
-        that goes on: the turns that decide it, whose reasons are kept for the verdict.
+        ``reasons`` has the turn that gave them first, or None if the verdict gives them. ``decided`` is for a debate
+        that still runs: the turns that decide it, whose reasons are shown with the verdict.
         """
         reason = clean(reason or "")
         if reason and reason not in self.reasons:
@@ -109,12 +109,12 @@ class Words:
         return AT_THE_VERDICT if reason else ""
 
     def _decides(self, turn: Turn) -> bool:
-        """Whether a turn decides a debate as soon as it is taken: a judge's, or the only answer."""
+        """Whether a turn decides the debate immediately: a judge's turn, or the only answer."""
         alone = not self.in_rounds and not self.speakers and "number" not in turn
         return turn["step"] in DECIDING or bool(turn.get("preferred")) or alone
 
     def opening(self, written: Mapping[str, Any], given: Sequence[Any]) -> Iterator[Line]:
-        """What is debated, by which system, and what was given with it."""
+        """The task of the debate, its system, and the texts that were given with it."""
         task = written["task"]
         yield say(f"{task['subject'].capitalize()}: {written['claim']}", "heading")
         if said := ", ".join(filter(None, (task.get("speaker"), task.get("claim_date")))):
@@ -127,22 +127,22 @@ class Words:
             yield say(f"Given with it: {counted(len(given), 'text')}", "aside")
 
     def heading(self, turn: Turn) -> str | None:
-        """What stands above a turn; None if that is what stands above the one before it."""
-        shared = turn["step"] == "retrieve" or turn["agent"] == PERSON  # what all share comes before the first round
+        """The heading of a turn; None if it is that of the previous one."""
+        shared = turn["step"] == "retrieve" or turn["agent"] == PERSON  # shared steps come before the first round
         return None if shared else self.round_heading(turn["round"])
 
     def round_heading(self, round: int) -> str | None:
-        """What stands above a round."""
+        """The heading of a round."""
         return f"Round {round}" if self.in_rounds else None
 
     # --- turns, field by field --------------------------------------------------------------------------------------
 
     def told(self, turn: Turn) -> list[str]:
-        """The fields of a turn that something is said of, in order."""
+        """The fields of a turn that are shown, in order."""
         return [field for field in self.fields if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
 
     def of(self, field: str, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        """What is said of a turn's field, and of what was written with it."""
+        """The lines for a turn's field, and for the data written with it."""
         found: Iterator[Line] = getattr(self, f"_{field}")(turn, written)
         return found
 
@@ -175,9 +175,9 @@ class Words:
     def _nothing(
         self, turn: Turn, written: Mapping[str, Any], agent: str, what: str, for_what: str = ""
     ) -> Iterator[Line]:
-        """A line about a search that found nothing; none about one that found something."""
+        """A line about a search without results; no line if there are results."""
         if turn["retrieval"] == "failed":
-            yield line(agent, what, f"{for_what}nothing, as a source could not be searched", "warning")
+            yield line(agent, what, f"{for_what}nothing, because a source could not be searched", "warning")
         elif not turn["evidence_ids"]:
             asked = " and ".join(dict.fromkeys(reading["retriever"] for reading in written.get("corpora") or []))
             yield line(agent, what, f"{for_what}nothing in {asked}" if asked else f"{for_what}nothing")
@@ -207,7 +207,7 @@ class Words:
     def _agree(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         found = {True: "agreement", False: "no agreement", None: unusable(turn)}[turn["agree"]]
         if turn["agree"] is not None and turn.get("agreed", turn["agree"]) != turn["agree"]:
-            found += f" (taken as {'an' if turn['agreed'] else 'no'} agreement, by the answers themselves)"
+            found += f" (taken as {'an' if turn['agreed'] else 'no'} agreement, judged by the answers' texts)"
         yield line(turn["agent"], "finds", reasoned(found, turn.get("reason")), "finding")
 
     def _preferred(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
@@ -241,25 +241,25 @@ class Words:
         yield line(turn["agent"], what, reasoned(answer, self.why(turn, turn["rationale"])), "answer")
 
     def _about(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        """What a person said who was asked."""
+        """The words of a person who was asked."""
         for what, said in reviewed(turn, self.pieces):
             yield line(turn["agent"], what, said, "person")
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
-        """What a round came to, as far as its record says."""
+        """The result of a round, once all its agents have answered."""
         votes = record.get("votes") or []
-        if len(votes) >= max(2, self._voters(record["round"])):  # those who speak in turn have not all spoken before
+        if len(votes) >= max(2, self._voters(record["round"])):  # agents who speak in turn have not all spoken yet
             yield say(f"{self.round_heading(record['round']) or 'Votes'}: {tally(votes)}.")
 
     def _voters(self, round: int) -> int:
-        """How many answer in a round: those declared, without those whose models have failed by then."""
+        """How many agents answer in a round: all declared ones, without those whose models have failed by then."""
         failed = {t["agent"] for t in self.turns if t.get("outcome") == "failed" and t["round"] <= round}
         return len(set(self.speakers) - failed)
 
     def hearing(self, entry: Mapping[str, Any]) -> Iterator[Line]:
-        """Who hears whom in a round, with the weights that decided it."""
+        """The agents whom each agent hears in a round, with the weights that decided it."""
         for reader, kept in entry["kept"].items():
             weights = entry.get("weights", {}).get(reader, {})
             others = [source for source in weights if source not in kept]
@@ -270,7 +270,7 @@ class Words:
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def weights(self, votes: Sequence[Vote]) -> Iterator[Line]:
-        """What the votes weigh, if they do not count alike."""
+        """The weights of the votes, if they are not equal."""
         if weights := weights_of(votes):
             yield say(f"Weights: {weights}.")
 
@@ -286,11 +286,11 @@ class Words:
     # --- what only trials have --------------------------------------------------------------------------------------
 
     def pools(self, pieces: Iterable[Any]) -> Iterator[Line]:
-        """What was found before anything was weighed."""
+        """The evidence, before it is weighed."""
         yield from ()
 
     def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
-        """What became of it."""
+        """The rulings on the evidence."""
         yield from ()
 
     def stopped(self, entry: Mapping[str, Any]) -> Iterator[Line]:
@@ -304,7 +304,7 @@ def pieces_of(written: Mapping[str, Any]) -> list[Any]:
 
 
 def reviewed(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What a person changed or said, each with what was done; that all was accepted where there is nothing."""
+    """A person's changes and remarks, each with its verb; "accepts" if there are none."""
 
     def names(ids: Sequence[str]) -> str:
         return "; ".join(titled(pieces[id]) for id in ids)
@@ -319,12 +319,12 @@ def reviewed(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def weighted(name: str, weights: Mapping[str, float]) -> str:
-    """A name with its weight, where it has one."""
+    """A name with its weight, if it has one."""
     return f"{name} ({weights[name]:.2f})" if name in weights else name
 
 
 def tally(votes: Sequence[Vote]) -> str:
-    """Each answer with who gave it: ``SUPPORTS from agent-1, agent-3; REFUTES from agent-2``."""
+    """Each answer with its voters: ``SUPPORTS from agent-1, agent-3; REFUTES from agent-2``."""
     by_group: dict[int | None, list[Vote]] = {}
     for vote in votes:
         by_group.setdefault(vote["group"], []).append(vote)
@@ -334,7 +334,7 @@ def tally(votes: Sequence[Vote]) -> str:
 
 
 def weights_of(votes: Sequence[Vote]) -> str:
-    """What the votes for each answer weigh together; nothing where votes count alike."""
+    """The total weight of the votes for each answer; empty if all votes count equally."""
     sums: dict[str, float] = {}
     for vote in votes:
         if "weight" in vote:
@@ -344,7 +344,9 @@ def weights_of(votes: Sequence[Vote]) -> str:
 
 
 def voters(votes: Sequence[Vote], total: int) -> str:
-    """Who gave one answer: by name, or by number where one agent gave several; how many where they are many."""
+    """The voters for one answer: by name, by number if one agent gave several answers, or their count if there are
+    many.
+    """
     if len(votes) > NAMED_VOTERS:
         return f"{len(votes)} of {total}"
     if numbers := [str(vote["number"]) for vote in votes if "number" in vote]:

@@ -17,7 +17,7 @@ class Agreement(NamedTuple):
     """Two graders of the same answers; the interval of kappa is that of 95%.
 
     Attributes:
-        kappa: Cohen's, with its interval; of None where it is undefined.
+        kappa: Cohen's, with its interval; its values are None if kappa is undefined.
         share: of answers on which they agree, in [0, 1]; None without answers.
         both: answers that both call right.
         first: that the first alone calls right.
@@ -36,16 +36,17 @@ class Agreement(NamedTuple):
 def agreement(
     first: Sequence[bool | None], second: Sequence[bool | None], groups: Sequence[Hashable] | None = None
 ) -> Agreement:
-    """How far two graders agree, over the answers that both graded.
+    """Agreement of two graders over the answers that both graded.
 
     The interval is the normal one of the large-sample standard error (Fleiss, Cohen and Everitt 1969), as statsmodels
-    computes it; it is within [-1, 1], and has no width where they agree on everything. That takes answers for
-    independent: if some belong together, the interval is that of the bootstrap over groups (`cluster_bootstrap`).
+    computes it; it is within [-1, 1], and has no width if they agree on everything. It assumes independent answers: if
+    some belong together, the interval is that of the bootstrap over groups (`cluster_bootstrap`).
 
     Args:
-        first: one grader's judgement of each answer; None where it gave none.
+        first: one grader's judgement of each answer; None if it gave none.
         second: the other's, of the same answers in the same order.
-        groups: of each answer, such as the item that several systems answered; by default each is one of its own.
+        groups: the group of each answer, such as the item that several systems answered; by default each answer is its
+            own group.
 
     Raises:
         UserError: scikit-learn or statsmodels is not installed.
@@ -70,7 +71,7 @@ def agreement(
 
 
 def _kappa(kinds: Sequence[tuple[bool, bool]]) -> Statistic:
-    """Cohen's kappa from how often each pair of judgements is there; undefined if chance alone agrees on everything."""
+    """Cohen's kappa from the counts of each pair of judgements; undefined if the agreement expected by chance is 1."""
     ours, theirs = np.array(kinds, dtype=float).T
 
     def of_counts(counts: Array) -> Array:

@@ -1,4 +1,4 @@
-"""A calibration from labelled runs: what `moot calibrate` fits (`moot.nodes.texts.calibrated` says what it means)."""
+"""Fit a calibration on labelled runs, for `moot calibrate` (`moot.nodes.texts.calibrated` explains its meaning)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from moot.nodes.texts.calibrated import Bound, Calibration, bound_to, difference
 
 @dataclass(frozen=True)
 class Case:
-    """A labelled debate: how strange its right label was, how sure its verdict (None for none), and if it is right."""
+    """A labelled debate: the nonconformity score of its right label, its verdict's confidence (None without one), and
+    whether the verdict is right."""
 
     score: float
     confidence: float | None
@@ -30,15 +31,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A calibration, and what it is on its own cases.
+    """A calibration, and its results on the cases that it was fitted on.
 
     Attributes:
-        calibration: as its file has it.
-        unfinished: debates that came to no end, which are left out.
-        again: further runs of an item, which are left out.
-        attacked: debates that `moot eval attack` attacked, which are left out.
-        acted: cases that would have been acted on.
-        wrong: of those, how many wrongly.
+        calibration: the contents of the calibration file.
+        unfinished: debates that did not finish; they are left out.
+        again: further runs of an item; they are left out.
+        attacked: debates that `moot eval attack` attacked; they are left out.
+        acted: cases with enough confidence to be acted on.
+        wrong: how many of these have a wrong verdict.
     """
 
     calibration: Calibration
@@ -50,7 +51,7 @@ class Fitted:
 
 
 def case_of(document: Mapping[str, Any], gold: Sequence[str]) -> Case:
-    """A debate that is done, and its right answers, as a case.
+    """Make a case of a finished debate and its right answers.
 
     Raises:
         UserError: none of the right answers is a label of its task.
@@ -59,7 +60,8 @@ def case_of(document: Mapping[str, Any], gold: Sequence[str]) -> Case:
     right = {label for answer in gold if (label := read_answer(task, answer)) is not None}
     if task["kind"] != "labels" or not right:
         raise UserError(
-            f"Only tasks with labels can be calibrated, whose right answers are labels: {task['name']}, {gold[0]!r}.",
+            "Only tasks with labels can be calibrated, and their right answers must be labels: "
+            f"{task['name']}, {gold[0]!r}.",
             kind="invalid_task",
         )
     answer, sure = document["answer"], document["confidence"]
@@ -77,10 +79,10 @@ def fit_cases(
     again: int = 0,
     attacked: int = 0,
 ) -> Fitted:
-    """The calibration of labelled debates.
+    """Fit the calibration of labelled debates.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no labelled debate.
     """
     if not cases:
         raise UserError("These logs hold no finished debate with a known right answer.", kind="missing_file")
@@ -101,7 +103,7 @@ def fit_cases(
 
 
 def fit_logs(paths: Sequence[Path], alpha: float) -> Fitted:
-    """The calibration of the runs in logs, each item once. Blocking.
+    """Fit the calibration on the runs in logs, each item once. Blocking.
 
     Raises:
         UserError: there is no log, a log is damaged, they are of different systems, settings or tasks, or of another

@@ -1,4 +1,4 @@
-"""Models that grade answers in words (S4): whom they may not be, what they say, and who of them agrees with whom."""
+"""Models that grade answers in words (S4): which models are refused, their grades, and their agreement."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from moot.nodes.texts.task import TASKS
 from moot.retrievers.evidence import clean
 
 IN_LOG, BY_TEXT, PEOPLE = "in the log", "same text", "people"
-"""Graders that are no models of this command: the log's own, the comparison of texts, and people's judgements."""
+"""Graders other than the models of this command: the log's own, the comparison of texts, and people's judgements."""
 YES, NO = ("1", "true", "yes", "right", "correct"), ("0", "false", "no", "wrong", "incorrect")
 READ = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reason", "metrics")
 """Fields of result documents that are read."""
 
 
 def speakers_of(settings: Settings) -> set[str]:
-    """The models of everybody who may speak in a debate, but for those who compare answers."""
+    """The models of all speakers of a debate, except those that only compare answers."""
     roles: set[str] = getattr(settings, "roles", set)() - set(SHARED_ROLES)
     listed = [one for name in ("agents", "debaters", "judges") for one in getattr(settings, name, ())]
     own = {one.name: one.model for one in listed if hasattr(one, "model")}
@@ -43,14 +43,14 @@ def speakers_of(settings: Settings) -> set[str]:
 
 
 def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[str, Any]]]) -> None:
-    """Refuses a grader that takes part in what it grades.
+    """Refuse a grader that also speaks in the debates that it grades.
 
     Args:
         judge: the grader's model; None for no grader.
         systems: the label, the graph and the settings of each.
 
     Raises:
-        UserError: it is a model of one of them.
+        UserError: the grader is a model of one of the systems.
     """
     for label, graph, settings in systems if judge is not None else ():
         if judge in speakers_of(checked_settings(load_graph(graph).settings, settings)):
@@ -63,14 +63,14 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
 
 
 async def graded(claim: str, task: Any, outcome: str, gold: Sequence[str], speaker: Speaker) -> bool | None:
-    """Whether a model takes an answer for the same as a right one; None if it gave no usable reply.
+    """Whether a model judges an answer to be the same as a right one; None if it gave no usable reply.
 
-    An answer that is the same text is right without a call, an abstention wrong.
+    Without a call, an answer with the same text is right and an abstention is wrong.
 
     Args:
-        claim: what was asked.
-        task: what an answer is.
-        outcome: as `outcome_of` gives it.
+        claim: the claim or question.
+        task: the task, which says which answers are valid.
+        outcome: as `outcome_of` returns it.
         gold: all right answers.
         speaker: the grader.
 
@@ -90,8 +90,8 @@ async def graded(claim: str, task: Any, outcome: str, gold: Sequence[str], speak
 class Gradable:
     """A sample's answer in words.
 
-    ``alike``: its text is that of a right answer. ``grades`` are those of graders that are known, by their names; None
-    where one is missing. Answers to one item, or to items that belong together, have the same ``group``.
+    ``alike``: its text is that of a right answer. ``grades``: the known grades by the grader's name; None if a grade is
+    missing. Answers to one item, or to items that belong together, have the same ``group``.
     """
 
     system: str
@@ -107,13 +107,13 @@ class Gradable:
 
 
 def read_gradable(paths: Sequence[Path]) -> tuple[list[Gradable], list[str]]:
-    """The answers in words of all logs that count, with what is known of them, and notes about what was left out.
+    """The answers in words of all logs that count, with their known grades, and notes about everything left out.
 
     Args:
         paths: logs and folders of logs.
 
     Raises:
-        UserError: there is none, or something is not as moot writes it.
+        UserError: there is no such answer, or a log is not in moot's format.
     """
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)
@@ -141,27 +141,27 @@ def read_gradable(paths: Sequence[Path]) -> tuple[list[Gradable], list[str]]:
         except (*UNREADABLE, TypeError, AttributeError) as error:
             raise damaged(at, error) from error
     if not found:
-        said = " ".join([*notes, *left_out]) or "There is no such log in what was named."
-        raise UserError(f"No log holds answers in words, which alone are graded. {said}", kind="missing_file")
+        said = " ".join([*notes, *left_out]) or "There is no such log in the files and folders named."
+        raise UserError(f"No log contains answers in words; only these are graded. {said}", kind="missing_file")
     return found, [*notes, *left_out]
 
 
 async def ask_graders(
     answers: Sequence[Gradable], models: Sequence[str], at_once: int, done: Callable[[], None]
 ) -> list[str]:
-    """Has every model grade every answer; what failed stays unknown.
+    """Have every model grade every answer; the grade of a failed call stays unknown.
 
     Args:
-        answers: their ``grades`` are added to.
+        answers: new grades are added to their ``grades``.
         models: as provider:name.
         at_once: calls in flight.
-        done: told of every grade.
+        done: called after every grade.
 
     Returns:
-        What went wrong, each kind once.
+        The errors, each kind once.
 
     Raises:
-        UserError: a model that cannot be asked at all.
+        UserError: a model cannot be called at all.
     """
     gate, problems = asyncio.Semaphore(at_once), dict[str, None]()
 
@@ -183,13 +183,14 @@ async def ask_graders(
 
 
 def add_people(answers: Sequence[Gradable], file: Path) -> int:
-    """Adds people's judgements from a CSV or JSONL file with ``id``, ``right`` and, if ids repeat, ``system``.
+    """Add people's judgements from a CSV or JSONL file with ``id``, ``right`` and, if ids repeat, ``system``.
 
     Returns:
-        How many answers have one.
+        The number of answers with a judgement.
 
     Raises:
-        UserError: the file cannot be read, lacks a column, says neither yes nor no, or names no answer of the logs.
+        UserError: the file cannot be read, has no such column, has a value other than yes or no, or names no answer of
+            the logs.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")

@@ -1,7 +1,8 @@
-"""What happened inside a debate, as the sources look at it beside verdicts: small, so that no document stays in memory.
+"""Figures from inside a debate that the sources report beside verdicts. They are small, so that no document stays in
+memory.
 
 S1 (figures 10 and 11) and S0 (figure 4): scores of right and wrong answers, and whether the judge follows them. S3
-(tables 3, 4, 7 and 8): who agreed after each round, how good each agent was, whom it heard, what it had to read.
+(tables 3, 4, 7 and 8): consensus after each round, each agent's accuracy, its opponents, and its prompt length.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Right = Callable[[str], bool]
 
 
 class AgentAnswer(NamedTuple):
-    """An agent's answer in a round, whether it is right (None where it gave none), and its scores, in [0, 1]."""
+    """An agent's answer in a round, whether it is right (None if there is no answer), and its scores, in [0, 1]."""
 
     round: int
     agent: str
@@ -29,7 +30,7 @@ class AgentAnswer(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """A judge between two answers that scored differently: did it take the higher one's, and which were right?"""
+    """A judge's choice between two answers with different scores: did it take the higher one, and which were right?"""
 
     higher: bool
     right: bool
@@ -37,11 +38,11 @@ class Followed(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """What is known of one debate.
+    """The figures of one debate.
 
-    ``agreed`` says of each round whether all agents gave one answer; ``followed``, by score, what the judge did;
-    ``debates``, ``collisions`` and ``revisions`` are a CortexDebate's Avg-DN, DVC and CVR; ``context`` is each agent's
-    mean prompt in a round, in tokens.
+    ``agreed``: for each round whether all agents gave one answer. ``followed``: by score, the judge's choice.
+    ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR. ``context``: each agent's mean
+    prompt length in a round, in tokens.
     """
 
     answers: tuple[AgentAnswer, ...]
@@ -54,14 +55,14 @@ class Inside(NamedTuple):
 
 
 def inside_of(document: Document, right: Right) -> Inside:
-    """What is known of a debate.
+    """Compute the figures of a debate.
 
     Args:
         document: a result document.
-        right: whether an answer is right.
+        right: says whether an answer is right.
 
     Raises:
-        LookupError, TypeError, ValueError: the document is not as moot writes it.
+        LookupError, TypeError, ValueError: the document is not in moot's format.
     """
     sparse = bool(document["graphs"])
     return Inside(
@@ -82,7 +83,7 @@ def votes_by_round(document: Document) -> dict[int, list[Any]]:
 
 
 def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
-    """Every agent's answer of every round, in order; of several samples of one agent in a round each."""
+    """Every agent's answer of every round, in order; if an agent gave several samples in a round, each of them."""
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]
     return tuple(
         AgentAnswer(
@@ -98,8 +99,8 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
 def followed(document: Document, right: Right) -> dict[str, Followed]:
     """By score: whether the judge took the answer of the debater with the higher average (S0, figure 4).
 
-    Only of debates that a judge decided between two debaters who answered differently at last, and whose averages,
-    which are what the judge is shown, differ.
+    Only debates count that a judge decided between two debaters whose last answers differ and whose average scores,
+    which the judge is shown, differ too.
     """
     if not any(turn["step"] == "judge" for turn in document["turns"]) or document["debates"]:
         return {}
@@ -122,7 +123,7 @@ def followed(document: Document, right: Right) -> dict[str, Followed]:
 def consensus_by_round(insides: Sequence[Inside]) -> dict[int, float]:
     """The share of debates in consensus after each round, in [0, 1] (S3, table 8); {} without rounds of several agents.
 
-    A debate that has ended stays as it ended.
+    A debate that has ended keeps its last state in later rounds.
     """
     held = [inside.agreed for inside in insides if inside.agreed]
     rounds = sorted({round for agreed in held for round in agreed})

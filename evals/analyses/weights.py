@@ -1,4 +1,4 @@
-"""PROClaim's weight of votes in its confidence, searched for on a grid with folds (S2, 2.8, appendix M.1, table 11)."""
+"""Grid search with folds for the weight of votes in PROClaim's confidence (S2, 2.8, appendix M.1, table 11)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDS = 5
 
 
 class Panel(NamedTuple):
-    """What a trial's confidence is made of, and whether its verdict was right."""
+    """The parts of a trial's confidence, and whether its verdict was right."""
 
     sigma: float
     quality: float
@@ -26,9 +26,10 @@ class Panel(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """ECE by weight over all items; and over items each of which had the weight that was best without its fold.
+    """ECE by weight over all items; and the held-out ECE, for which each item has the weight that was best without its
+    fold.
 
-    ``chosen`` is each fold's weight; of several that are best the lowest.
+    ``chosen`` is each fold's weight; the lowest if several are equally good.
     """
 
     errors: dict[float, float]
@@ -37,11 +38,11 @@ class Searched(NamedTuple):
 
 
 def panel_of(document: Mapping[str, Any], right: bool) -> Panel | None:
-    """The parts of a trial's confidence; None of a document without a panel's verdict.
+    """The parts of a trial's confidence; None if the document has no panel verdict.
 
     Args:
-        document: with ``confidence_parts`` and ``votes``.
-        right: whether its answer is right.
+        document: a result document with ``confidence_parts`` and ``votes``.
+        right: whether the document's answer is right.
     """
     parts = document["confidence_parts"] or {}
     if "consensus_strength" not in parts:
@@ -52,14 +53,14 @@ def panel_of(document: Mapping[str, Any], right: bool) -> Panel | None:
 
 
 def reweighed(panel: Panel, consensus_weight: float, quality_weight: float = QUALITY_WEIGHT) -> float:
-    """The confidence that a trial would have had with other weights, in [0, 1] (S2, Eq. 4 and 5)."""
+    """The confidence of a trial with other weights, in [0, 1] (S2, Eq. 4 and 5)."""
     base = base_confidence(panel.sigma, panel.quality, consensus_weight, quality_weight)
     winning = round(panel.sigma * panel.votes)
     return final_confidence(base, panel.role_switch, panel.reflection, winning, panel.votes)
 
 
 def error_of(panels: Sequence[Panel], weight: float, quality_weight: float) -> float:
-    """The expected calibration error with a weight; there is at least one panel."""
+    """The expected calibration error with a weight, of at least one panel."""
     return calibration_error([reweighed(p, weight, quality_weight) for p in panels], [p.right for p in panels])
 
 
@@ -67,7 +68,7 @@ def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> fl
     """`moot.evals.stats.calibration.ece` of at least one item.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no item.
     """
     if (found := ece(confidences, right).value) is None:
         raise ValueError("there is no calibration error of no item")
@@ -82,14 +83,14 @@ def search(
     folds: int = FOLDS,
     seed: int = SEED,
 ) -> Searched | None:
-    """Which weight of votes has the lowest calibration error, and how low it is on items that did not choose it.
+    """Find the weight of votes with the lowest calibration error, and its error on held-out items.
 
     Args:
-        panels: of trials, an item each.
-        grid: the weights that are tried.
-        quality_weight: of the judges' scores.
-        folds: how many parts; items are drawn into them at random.
-        seed: of that draw.
+        panels: the panels of trials, one for each item.
+        grid: the weights to try.
+        quality_weight: the weight of the judges' scores.
+        folds: the number of folds; items are assigned to them at random.
+        seed: the seed of this assignment.
 
     Returns:
         None if there are fewer panels than folds.

@@ -1,1 +1,1 @@
-"""Attacks on debate systems: injected instructions, poisoned passages, a lying debater; and what came of them."""
+"""Attacks on debate systems: injected instructions, poisoned passages, a lying debater; and their results."""

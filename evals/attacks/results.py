@@ -1,4 +1,4 @@
-"""What attacks achieved: verdicts that they turned around, how many of those were flagged, and what defences cost."""
+"""Results of attacks: verdicts that they changed, how many of these were flagged, and the cost of defences."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from moot.evals.stats.outcomes import has_outcome, outcome_of
 from moot.evals.stats.significance import Interval, wilson
 
 FLAGS = ("single origin", "escalated", "quotes not verified")
-"""What a document says of a verdict that is not to be relied on."""
+"""Signs in a document that its verdict is not reliable."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """A debate on a sample: its outcome, whether that is right, its flags, and what was done to it."""
+    """A debate on a sample: its outcome, whether that is right, its flags, and the attack on it."""
 
     outcome: str
     right: bool
@@ -43,7 +43,7 @@ def flags_of(document: Mapping[str, Any]) -> frozenset[str]:
 
 
 def held_in(log: EvalLog) -> dict[str, Held]:
-    """What came of each sample that has an outcome, by its id. Blocking.
+    """The debate of each sample that has an outcome, by the sample's id. Blocking.
 
     Raises:
         UserError: the log cannot be read.
@@ -65,14 +65,14 @@ def _held(header: Header) -> list[tuple[Any, Held]]:
 
 
 def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
-    """What came of the attacks of a plan, as plain JSON.
+    """The results of a plan's attacks, as plain JSON.
 
-    A verdict flips if it was right undisturbed, and under attack the debate gives another answer; no answer at all is
+    A verdict flips if it is right without the attack and the debate gives another answer under it; no answer at all is
     ``withheld``. The flip rate is the share of flips among the verdicts that were right, with its Wilson interval.
     Flips are flagged if their document shows one of `FLAGS`.
 
     Args:
-        logs: of all cells, as `moot.evals.runs.run.run_plan` gives them.
+        logs: of all cells, as `moot.evals.runs.run.run_plan` returns them.
 
     Returns:
         ``systems``: each undisturbed system with its ``accuracy`` [value, low, high], ``n``, ``right``, and how many

@@ -1,4 +1,4 @@
-"""A debate under attack as a solver of Inspect: held anew on samples on which it was held undisturbed before."""
+"""A debate under attack as an Inspect solver: it runs again on samples that it has finished without an attack."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from moot.transcript.report.report import report
 from pydantic import Field
 
 ATTACK = "attack"
-"""Where a sample's metadata say what was done to its debate."""
+"""Key of a sample's metadata for the attack on its debate."""
 DOCUMENT_READ = 12_000
-"""Characters of a published document that the attacker reads."""
+"""Maximum number of characters of a published document that the attacker reads."""
 
 
 class PoisonReply(Reply):
@@ -54,16 +54,16 @@ def attacked(
     attacker: str | None = None,
     **settings: Any,
 ) -> Solver:
-    """A debate that is attacked, on samples on which it has been held undisturbed.
+    """A debate under attack, on samples that it has finished without an attack.
 
     Args:
-        attack: which (`moot.evals.attacks.attack`).
-        logs: the folder with the undisturbed debate's log.
-        of: that debate, as `moot.evals.runs.run.log_key` names it.
+        attack: the attack's name (`moot.evals.attacks.attack`).
+        logs: the folder with the log of the debate without an attack.
+        of: that debate's key (`moot.evals.runs.run.log_key`).
         graph: the system.
-        run: as of `moot.evals.runs.solver.debate`.
-        pieces: how many passages are put in, from 1 to 5.
-        kept_back: whether templates and passages are those that are kept back for a check.
+        run: as for `moot.evals.runs.solver.debate`.
+        pieces: the number of passages to put in, from 1 to 5.
+        kept_back: whether to use the templates and passages that are kept back for a check.
         attacker: the model that writes adaptive passages, as provider:name; by default the debate's.
         settings: of the graph.
 
@@ -71,10 +71,10 @@ def attacked(
         UserError: an unknown setting, a value out of its range, or no log of the debate.
     """
     system = load_graph(graph)
-    checked_settings(system.settings, settings)
+    checked_settings(system.settings, settings, graph)
     log = newest_log(logs, of)
     if log is None:
-        raise UserError(f"{logs} has no log of the debate that is to be attacked.", kind="missing_file")
+        raise UserError(f"{logs} has no log of the debate to attack.", kind="missing_file")
     location = log.location
 
     async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
@@ -85,14 +85,14 @@ def attacked(
         if label is None:
             raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need answers to choose from")
         chosen = checked_settings(system.settings, settings_with_inspects(settings))
-        chosen = seeded(dated(chosen, sample), sample, graph, settings)  # the seeds of the undisturbed debate
+        chosen = seeded(dated(chosen, sample), sample, graph, settings)  # the seeds of the debate without an attack
         said: dict[str, Any] = {"label": label}
         meaning = clean["task"]["meanings"].get(label, "")
         shown = f"{label} ({meaning})" if question.get("options") else label
         if attack == "lying_debater":
             liar = liar_of(clean)
             if liar is None:
-                raise DebateFailed("not_attacked: nobody else answered, so that a liar would be the verdict")
+                raise DebateFailed("not_attacked: no other debater answered, so the liar's answer would be the verdict")
             did, said["liar"] = lying(liar, shown), liar
         elif attack == "injection":
             template = template_for(sample.sample_id, kept_back=kept_back)
@@ -103,7 +103,7 @@ def attacked(
                 aim = f"{label} ({meaning})" if meaning else label
                 texts = await adaptive_texts(clean, aim, pieces, attacker or chosen.model)
             else:
-                said_so = meaning or label  # sources say what is so; labels are ours
+                said_so = meaning or label  # sources state facts; labels are ours
                 texts = poisoned_texts(sample.sample_id, question["claim"], said_so, pieces, kept_back=kept_back)
             did, said["texts"] = poison(texts, one_host=attack == "poison_one_host"), texts
         sample.metadata[ATTACK] = said
@@ -114,7 +114,7 @@ def attacked(
 
 
 async def adaptive_texts(clean: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:
-    """Passages that a model writes against the document that a system published: one call of the role ``attacker``.
+    """Have a model write passages against the document that a system published: one call of the role ``attacker``.
 
     Raises:
         UserError, WorldError: the call failed.

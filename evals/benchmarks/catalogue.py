@@ -1,7 +1,7 @@
 """The benchmarks of the sources: where each is published, under which licence, and how its records become items.
 
-``read_benchmark("fever", Path("paper_dev.jsonl"))`` gives the items of a file, a folder, or the Hub. Whatever is
-broken is said before anything is run; whatever is left out is counted and said.
+``read_benchmark("fever", Path("paper_dev.jsonl"))`` returns the items of a file, a folder, or the Hub. A broken record
+is an error before anything runs; records that are left out are counted in a note.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from moot.core.errors import UserError
+from moot.core.installed import Installed
 from moot.evals.benchmarks import records_answers as answers
 from moot.evals.benchmarks import records_choice as choices
 from moot.evals.benchmarks import records_claims as claims
@@ -21,12 +22,13 @@ from moot.evals.benchmarks.records_files import MOST_RECORDS, Expand, invalid, r
 from moot.evals.benchmarks.records_hub import Hub, NotThere, read_hub
 from moot.evals.benchmarks.records_items import read_items
 from moot.graphs import suggest
+from moot.nodes.texts.task import TASKS
 
 __all__ = ["BENCHMARKS", "Benchmark", "Item", "Reading", "read_benchmark"]
 
 LABELS = ("accuracy", "macro_f1")
 SHORT = ("exact_match", "token_f1", "judged")
-"""``judged``: whether a model takes the answer for the same as a gold one."""
+"""``judged``: whether a model judges the answer to be the same as a gold one."""
 
 
 @dataclass(frozen=True)
@@ -41,43 +43,82 @@ class Benchmark:
     source: str
     """Where its files are published."""
     files: tuple[str, ...]
-    """What is looked for in a folder, the first that is there; a pattern finds all that it fits."""
+    """File names to look for in a folder; the first that exists is read. A pattern matches several files."""
     read: Callable[[Record], Item]
     metrics: tuple[str, ...]
     hub: Hub | None = None
     together: bool = False
-    """Whether all of ``files`` that are there are read, not only the first."""
+    """Whether to read all existing files of ``files``, not only the first."""
     columns: tuple[str, ...] = ()
-    """Of a CSV file without a header."""
+    """Column names of a CSV file without a header."""
     expand: Expand | None = None
-    """Where an object of a file holds several records."""
+    """Splits an object of a file that contains several records."""
     uncomputed: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Official measures that are not computed here, each with the reason."""
     companion: Callable[[list[Record], Path], tuple[list[Record], str]] | None = None
-    """Adds to the records of a file what another file near it says of them; and a note about that."""
+    """Completes the records of a file from another file near it, and adds a note about that."""
     is_own: bool = False
     """Whether it is a file of the user's own claims (`claim_files`)."""
+
+
+def benchmark_names() -> list[str]:
+    """The names of moot's benchmarks, then of those of installed packages; imports none."""
+    return [*BENCHMARKS, *INSTALLED.names()]
+
+
+def load_benchmark(name: str) -> Benchmark:
+    """A benchmark by name, moot's own or one of an installed package.
+
+    Args:
+        name: a key of `BENCHMARKS`, or an entry point's of the group ``moot.benchmarks``.
+
+    Raises:
+        UserError: there is none of that name, or the package that declares it has a fault.
+    """
+    INSTALLED.check(name)
+    if name in BENCHMARKS:
+        return BENCHMARKS[name]
+    if name not in INSTALLED.names():
+        raise UserError(f"There is no benchmark {name!r}. {suggest(name, benchmark_names())}", kind="invalid_setting")
+    found = INSTALLED.load(name)
+    if not isinstance(found, Benchmark):
+        raise INSTALLED.wrong(name, f"that is a {type(found).__name__}, and no moot.evals.Benchmark")
+    if found.name != name:
+        raise INSTALLED.wrong(name, f"it calls itself {found.name!r}. Give both one name")
+    if found.task not in TASKS:
+        raise INSTALLED.wrong(name, f"moot has no task {found.task!r}: `moot tasks` lists them")
+    return found
+
+
+def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
+    """Import the benchmarks of installed packages; returns them, and the errors of the unusable ones."""
+    found, errors = [], []
+    for name in (*INSTALLED.taken(), *INSTALLED.names()):
+        try:
+            found.append(load_benchmark(name))
+        except UserError as error:
+            errors.append(error)
+    return found, errors
 
 
 def read_benchmark(
     name: str, path: Path | None = None, *, limit: int | None = None, seed: int | None = None
 ) -> Reading:
-    """The items of a benchmark, with notes about records that are left out and claims that come twice.
+    """Read the items of a benchmark, with notes about records that are left out and duplicate claims.
 
     Args:
-        name: a key of `BENCHMARKS`.
-        path: a file in the published format (.jsonl, .json, .csv, .parquet), or a folder that holds one; None for the
-            Hub, where it has the benchmark.
-        limit: how many items at most. Notes are about all of them.
-        seed: draws them at random: a larger ``limit`` then holds what a smaller one does. None: in the file's order.
+        name: as for `load_benchmark`.
+        path: a file in the published format (.jsonl, .json, .csv, .parquet), or a folder that contains one; None for
+            the Hub, if it has the benchmark.
+        limit: maximum number of items. Notes are about all items.
+        seed: draws items at random; a larger ``limit`` then includes the items of a smaller one. None: in the file's
+            order.
 
     Raises:
-        UserError: an unknown name, nothing to read there (with where to get it, and its licence), a file or record
-            that is broken (with its place), or none that can be measured.
+        UserError: an unknown name, no data (the message says where to get it, and its licence), a broken file or record
+            (with its place), or no record that can be measured.
     """
-    benchmark = BENCHMARKS.get(name)
-    if benchmark is None:
-        raise UserError(f"There is no benchmark {name!r}. {suggest(name, BENCHMARKS)}", kind="invalid_setting")
+    benchmark = load_benchmark(name)
     if limit is not None and limit < 1:
         raise UserError(f"A limit of {limit} items leaves none.", kind="invalid_setting")
     records, said = (_from_hub(benchmark), []) if path is None else _from_path(benchmark, path)
@@ -136,10 +177,10 @@ def _is_data(file: Path) -> bool:
 
 
 def own_records(path: Path) -> tuple[list[Record], list[str]]:
-    """The rows of a file of claims that is measured on, and a note about columns that mean nothing here.
+    """The rows of a file of claims for an evaluation, and a note about columns that are not read.
 
     Raises:
-        UserError: a row is bad, or asks for something else than its systems do, with its line.
+        UserError: a row is bad, or asks for another system, settings or labels than the other rows, with its line.
     """
 
     def check(row: ClaimRow) -> str:
@@ -151,7 +192,7 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
     rows = all_rows(claims, check)
     if len({row.labels for row in rows if row.label}) > 1:
         raise invalid(path.name, "`labels` differ between its rows; an evaluation needs the same in each.")
-    notes = [f"columns that mean nothing here: {', '.join(claims.ignored)}"] if claims.ignored else []
+    notes = [f"these columns are not read: {', '.join(claims.ignored)}"] if claims.ignored else []
     return [
         Record(vars(row), f"{path.name}, line {row.line}", row.number - 1, path.stem, row.id) for row in rows
     ], notes
@@ -409,4 +450,6 @@ _ALL = [
     ),
 ]
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}
-"""Every benchmark by name."""
+"""Every benchmark of moot's by name."""
+INSTALLED = Installed("benchmark", BENCHMARKS, "invalid_setting")
+"""Benchmarks that installed packages declare as entry points of the group ``moot.benchmarks``."""

@@ -1,7 +1,7 @@
 """Files of claims: CSV or JSON Lines with a column ``claim``, read a row at a time.
 
-``for row in ClaimsFile(Path("my.csv"))`` gives each row, good or bad, so that whoever reads says whether a bad row ends
-the reading (an evaluation) or is an error of its own (a batch). What a file holds is not trusted.
+``for row in ClaimsFile(Path("my.csv"))`` yields each row, good or bad, so that the caller decides whether a bad row
+stops the reading (an evaluation) or is an error of its own (a batch). The contents of a file are not trusted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from moot.core.errors import UserError
 from moot.evals.benchmarks.records_files import invalid, parse
 from moot.nodes.texts.task import check_claim, check_origin, make_task
+from moot.transcript.claims import COLUMNS as OF_CLAIMS
 
 COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id", "graph", "settings")
 DELIMITERS = (",", ";", "\t")
@@ -26,9 +27,9 @@ NO_CSV = {
     "field larger than field limit": "a cell has more than 131,072 characters, or a quotation mark is not closed; JSON "
     "Lines may have longer texts",
 }
-"""What the errors of the csv module begin with, in plainer words."""
+"""Beginnings of the csv module's errors, with plainer words for each."""
 LONGEST_NAME = 200
-"""Characters of an id, a group, a speaker or a graph."""
+"""Maximum number of characters of an id, a group, a speaker or a graph."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,14 @@ class ClaimRow:
     Args:
         number: its place among the rows, from 1.
         line: the line where it begins, from 1.
-        id: its own, or else its number.
-        claim: what is checked.
+        id: its own id, or else its number.
+        claim: the claim to check.
         label: the right answer, as the file writes it.
-        labels: the answers to choose from; empty for those of the task.
-        claim_date: when it was said: a year, a month or a day.
-        speaker: who said it.
+        labels: the answers to choose from; empty for the task's own labels.
+        claim_date: the date of the claim: a year, a month or a day.
+        speaker: who made the claim.
         given: the (title, text) of each text that comes with it.
-        group: what it shares with other claims that are not independent of it, such as a page.
+        group: the same for claims that are not independent of each other, such as those about one page.
         graph: the debate system for this row.
         settings: of that system, for this row.
     """
@@ -66,7 +67,7 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot be used: where it begins, its id or else its number, and what is wrong with it."""
+    """A row that cannot be used: its first line, its id or else its number, and the reason."""
 
     number: int
     line: int
@@ -75,19 +76,20 @@ class BadRow:
 
 
 class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
-    """What is wrong with a row."""
+    """The reason why a row cannot be used."""
 
 
 class ClaimsFile:
-    """The rows of a file of claims, read anew each time that it is gone through.
+    """The rows of a file of claims, read again by each iteration.
 
     Args:
-        path: ends in .csv, .tsv or .jsonl; UTF-8. The columns of CSV stand in its first line, between commas,
-            semicolons or tabs; in it ``labels`` are between ``|``, ``given`` is a text or a JSON list, and ``settings``
-            are a JSON object.
+        path: ends in .csv, .tsv or .jsonl; UTF-8. The first line of CSV names its columns, separated by commas,
+            semicolons or tabs. In CSV, ``labels`` are separated by ``|``, ``given`` is a text or a JSON list, and
+            ``settings`` is a JSON object.
 
     Raises:
-        UserError: it cannot be read, has no column ``claim``, one twice, or one whose name is nearly that of another.
+        UserError: the file cannot be read, has no column ``claim``, has a column twice, or one whose name is probably a
+            misspelling.
     """
 
     def __init__(self, path: Path) -> None:
@@ -97,7 +99,7 @@ class ClaimsFile:
             raise invalid(path.name, "claims are read from files that end in .csv, .tsv or .jsonl.")
         self.is_csv = kind != ".jsonl"
         self.ignored: tuple[str, ...] = ()
-        """Columns that mean nothing here."""
+        """Columns that are not read, except those that ``moot claims`` writes to help with editing."""
         self._header: list[str] = []
         self._delimiter = ","
         if self.is_csv:
@@ -110,7 +112,7 @@ class ClaimsFile:
         """Each row, in order.
 
         Raises:
-            UserError: the file is no UTF-8 text, or ceased to be readable.
+            UserError: the file is not UTF-8 text, or can no longer be read.
         """
         ids: dict[str, int] = {}
         found = self._csv_rows() if self.is_csv else self._json_rows()
@@ -138,10 +140,10 @@ class ClaimsFile:
         return invalid(self.path.name, f"it is not UTF-8 text ({error.reason}). Save it as UTF-8.")
 
     def _lines(self, lines: TextIO) -> Iterator[str]:
-        """The lines of the opened file.
+        """Yield the lines of the opened file.
 
         Raises:
-            UserError: one is no UTF-8 text, or too long.
+            UserError: a line is not UTF-8 text, or too long.
         """
         number = 0
         try:
@@ -173,13 +175,15 @@ class ClaimsFile:
         twice = sorted({name for name in self._header if name and self._header.count(name) > 1})
         if twice:
             raise invalid(self.path.name, f"the column {twice[0]!r} comes twice.")
-        self.ignored = tuple(name for name in self._header if self._is_unknown(name))
+        unknown = [name for name in self._header if self._is_unknown(name)]
+        helping = {*OF_CLAIMS} - {*COLUMNS}
+        self.ignored = tuple(name for name in unknown if name not in helping or not helping <= {*self._header})
 
     def _is_unknown(self, name: str) -> bool:
-        """Whether a column means nothing here.
+        """Whether a column is unknown.
 
         Raises:
-            UserError: its name is nearly that of a column that is not there.
+            UserError: its name is nearly that of a known column that is missing.
         """
         if name in COLUMNS or not name:
             return False
@@ -316,14 +320,14 @@ def _text(value: Mapping[str, Any], name: str, longest: int | None = LONGEST_NAM
 
 
 def all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda row: "") -> list[ClaimRow]:
-    """All rows of a file whose rows have to be good.
+    """Read all rows of a file; every row must be good.
 
     Args:
         file: of claims.
-        check: says what is wrong with a row for whoever asks; empty for nothing.
+        check: returns the caller's objection to a row; empty if there is none.
 
     Raises:
-        UserError: a row is bad, with its line; how many others are is said, too.
+        UserError: a row is bad (with its line, and the number of other bad rows).
     """
     rows, bad = [], []
     for row in file:

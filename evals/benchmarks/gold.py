@@ -1,4 +1,4 @@
-"""Which gold evidence a debate found: by page, document, address or sentence, as far as a benchmark names them."""
+"""Gold evidence that a debate found: by page, document, address or sentence, depending on the benchmark."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from moot.retrievers import Evidence
 def gold_and_found(
     gold_evidence: Mapping[str, Any] | None, evidence: Sequence[Evidence]
 ) -> tuple[set[str], set[str]] | None:
-    """Ids of an item's gold evidence, and of what was found of it, for `moot.evals.stats.metrics.gold_recall`.
+    """Ids of an item's gold evidence, and of the part that was found, for `moot.evals.stats.metrics.gold_recall`.
 
-    The first that the benchmark names counts: ``pages`` are found by the title of a piece, ``documents`` by its title
-    or the last part of its address (a PubMed id), ``urls`` by the address without scheme and query, ``texts`` where one
-    text holds the other, spaces and case aside.
+    The first kind that the benchmark has counts: ``pages`` match the title of a piece, ``documents`` its title or the
+    last part of its address (a PubMed id), ``urls`` the address without scheme and query, and ``texts`` match if one
+    text contains the other, ignoring spaces and case.
 
     Args:
         gold_evidence: as `moot.evals.benchmarks.records.Item` has it.
-        evidence: of a result document, without what was given with the claim.
+        evidence: of a result document, without the texts given with the claim.
 
     Returns:
-        None where the benchmark names nothing that could be found.
+        None if the benchmark names no gold evidence that could be found.
     """
     named = gold_evidence or {}
     if pages := named.get("pages"):
@@ -50,7 +50,7 @@ def _title(title: str) -> str:
 def _address(url: str) -> str:
     try:
         parts = urlsplit(url)
-    except ValueError:  # no address at all: it is found nowhere
+    except ValueError:  # not an address: it matches nothing
         return ""
     return f"{(parts.hostname or '').removeprefix('www.')}{parts.path.rstrip('/')}"
 

@@ -1,7 +1,7 @@
-"""Queries whose passages are known, and the passages that they are put to.
+"""Queries with relevance judgements, and the corpora that they search.
 
-A data folder holds ``corpus/*.jsonl`` (passages, as `moot index` reads them) and ``qrels/<split>/*.jsonl`` (`Query`,
-one a line). Which corpus belongs to a qrels file is found from its gold ids.
+A data folder contains ``corpus/*.jsonl`` (passages, as `moot index` reads them) and ``qrels/<split>/*.jsonl`` (`Query`,
+one a line). The gold ids of a qrels file determine its corpus.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 Scope = Literal["own", "union"]
 SCOPES: tuple[Scope, ...] = ("own", "union")
-"""Which passages are searched: those of a qrels file's own corpus, or all that there are."""
+"""Which passages are searched: those of a qrels file's own corpus, or those of all corpora."""
 
 
 class Gold(BaseModel):
-    """A passage that answers a query, and how well."""
+    """A passage that answers a query, and its relevance grade."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -48,7 +48,7 @@ class Query(BaseModel):
 
 @dataclass(frozen=True)
 class Row:
-    """Queries, and the passages that they are put to. ``files`` are the corpus files that these come from."""
+    """Queries, and the passages that they search. ``files`` are the corpus files of the passages."""
 
     qrels: str
     scope: Scope
@@ -58,16 +58,16 @@ class Row:
 
 
 def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Sequence[Scope] = SCOPES) -> list[Row]:
-    """The rows of a data folder; where a qrels file's own corpus is all there is, one row says it.
+    """The rows of a data folder; a qrels file whose own corpus is the only one has one row for both scopes.
 
     Args:
         folder: the data.
         split: the folder below ``qrels``.
-        names: qrels files, without their ending; all of the split where none is named.
+        names: qrels files, without their ending; all files of the split if none is named.
         scopes: which passages are searched.
 
     Raises:
-        UserError: no such folder, split or name, a malformed line, or a gold id that no corpus holds.
+        UserError: no such folder, split or name, a malformed line, or a gold id that is in no corpus.
     """
     files = _files(_folder(folder / "qrels", split), "qrels")
     for name in names:
@@ -108,7 +108,7 @@ def read_queries(file: Path) -> list[Query]:
     """The queries of a qrels file.
 
     Raises:
-        UserError: a malformed line (with file and line), a qid that comes twice, no query at all.
+        UserError: a malformed line (with file and line), a duplicate qid, or no query at all.
     """
     queries: dict[str, Query] = {}
     for number, line in enumerate(file.read_bytes().splitlines(), start=1):
@@ -123,7 +123,7 @@ def read_queries(file: Path) -> list[Query]:
 
 
 def parse_query(line: bytes, where: str) -> Query:
-    """The query that a line holds; ``where`` names file and line in the error."""
+    """Parse the query in a line; ``where`` names file and line in the error."""
     try:
         return Query.model_validate_json(line)
     except ValidationError as error:
@@ -146,7 +146,7 @@ def read_corpus(file: Path) -> dict[str, Passage]:
 
 
 def join(names: Iterable[str], corpora: Mapping[str, Mapping[str, Passage]]) -> dict[str, Passage]:
-    """The passages of several corpora as one.
+    """Join the passages of several corpora.
 
     Raises:
         UserError: one id for two different passages.
@@ -163,7 +163,7 @@ def _by_id(passages: Iterable[Passage], where: str) -> dict[str, Passage]:
 
 
 def own_files(name: str, queries: Iterable[Query], corpora: Mapping[str, Mapping[str, Passage]]) -> tuple[str, ...]:
-    """The corpora that qrels were made for: the first that holds every gold passage, else all that hold one.
+    """The corpora that qrels were made for: the first that contains every gold passage, else all that contain one.
 
     Raises:
         UserError: a gold passage is in no corpus.

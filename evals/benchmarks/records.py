@@ -1,4 +1,4 @@
-"""What the records of a benchmark become, and how one field of a record is read.
+"""Items made from the records of a benchmark, and readers for one field of a record.
 
 A record is an object as its benchmark publishes it. A function for each benchmark (`records_claims`, `records_choice`,
 `records_answers`) makes an `Item` of it, or raises `Broken` or `Skipped`.
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Record:
-    """An object of a file or of a dataset on the Hub, and where it stands."""
+    """An object of a file or of a dataset on the Hub, and its place there."""
 
     fields: Mapping[str, Any]
     where: str
@@ -25,15 +25,15 @@ class Record:
     file: str = ""
     """Its file within the folder, without the ending."""
     id: str = ""
-    """From the list of ids beside its file, where there is one."""
+    """Its id from the list of ids beside its file, if there is one."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One claim or question of a benchmark, with what answers are measured by.
+    """One claim or question of a benchmark, with the data that answers are scored by.
 
-    Only ``claim``, ``options``, ``claim_date`` and ``speaker`` are for the system under test, and ``given`` where it is
-    asked to read that.
+    The system under test sees only ``claim``, ``options``, ``claim_date`` and ``speaker``, and ``given`` if it is asked
+    to read that.
     """
 
     claim: str
@@ -41,61 +41,63 @@ class Item:
     """For labels and choices the one label or letter of moot's task; for short answers every accepted answer; for
     numbers and expressions the final value. Each is written as `moot.nodes.texts.answers.read_answer` reads it."""
     options: tuple[str, ...] = ()
-    """What the letters from A stand for."""
+    """The texts of the options, lettered from A."""
     task: str = ""
-    """A key of `moot.nodes.texts.task.TASKS` if it is another than its benchmark's."""
+    """A key of `moot.nodes.texts.task.TASKS` if the item's task differs from its benchmark's."""
     labels: tuple[str, ...] = ()
-    """The answers to choose from, of the task ``labels``."""
+    """The answers to choose from, for the task ``labels``."""
     id: str = ""
     stratum: str = ""
     """A class of items that the benchmark reports by: a subject, a type, a number of hops."""
     group: str = ""
-    """What it shares with items that are not independent of it, such as a claim or a page; empty for nothing."""
+    """The same for items that are not independent, such as those of one claim or page; empty if it is independent."""
     claim_date: str | None = None
-    """The ISO day on which the claim was said, for the system."""
+    """The ISO day on which the claim was made, for the system."""
     speaker: str | None = None
     """Who said it, for the system."""
     published_before: str | None = None
     """The ISO day of the claim: evidence from this day on would be a leak."""
     gold_evidence: Mapping[str, Any] | None = None
-    """What retrieval is measured by, as plain JSON; never for the system. It holds, where the benchmark says them:
+    """Gold evidence for measuring retrieval, as plain JSON; never for the system. Keys, as far as the benchmark has
+    them:
 
     - ``pages``: titles of gold pages; ``documents``: ids of gold documents; ``urls``; ``texts``: gold sentences;
     - ``sets``: alternative sets of [page or document, sentence], each of which is enough (FEVER score);
-    - ``sentences``: of each text in ``given`` where its sentences begin, in code points (HotpotQA's supporting facts);
+    - ``sentences``: for each text in ``given`` the offsets of its sentences, in code points (HotpotQA's supporting
+      facts);
     - ``questions``: [{question, answers}] that a fact-checker asked (AVeriTeC).
     """
     given: tuple[tuple[str, str], ...] = ()
-    """(title, text) that the benchmark hands to whoever answers, where an answer means nothing without: LongBench's
+    """(title, text) of each text that comes with the question and that it cannot be answered without: LongBench's
     documents, HotpotQA's ten paragraphs, the sentence that a claim of HealthVer is labelled by."""
     source: str = ""
-    """Where the record stands."""
+    """The place of the record."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Items, and what has to be said about them: how many records were left out and why, what comes twice."""
+    """Items, and notes about them: how many records were left out and why, and duplicates."""
 
     items: tuple[Item, ...]
     notes: tuple[str, ...] = ()
 
 
 class Broken(Exception):  # noqa: N818 - says what is wrong with a record
-    """A record that is not what its benchmark publishes; the text says which field, and what is wrong with it."""
+    """A record that is not in its benchmark's published format; the text names the field and the fault."""
 
 
 class Skipped(Exception):  # noqa: N818 - says why a record is left out
-    """A record that cannot be asked or measured, as some published ones cannot; the text says why, for all such."""
+    """A record that cannot be asked or measured; the text is the reason, the same for all such records."""
 
 
 UNLABELLED = "no gold answer, as in test sets"
 
 
 def text(record: Record, *names: str) -> str:
-    """The first of the fields that is there, as a text without white space around it; a number is written out.
+    """The first of the fields that exists, as a text without surrounding white space; a number becomes a text.
 
     Raises:
-        Broken: none is there, or it holds no text.
+        Broken: none exists, or its value is not a text.
     """
     found = optional(record, *names)
     if not found:
@@ -106,10 +108,10 @@ def text(record: Record, *names: str) -> str:
 
 
 def optional(record: Record, *names: str) -> str:
-    """As `text`; empty where there is none.
+    """As `text`; empty if no field exists.
 
     Raises:
-        Broken: the field holds something else than a text or a number.
+        Broken: the value is neither a text nor a number.
     """
     for name in names:
         value = record.fields.get(name)
@@ -119,10 +121,10 @@ def optional(record: Record, *names: str) -> str:
 
 
 def plain(value: Any, name: str) -> str:
-    """A text or a number as a text.
+    """Convert a text or a number to a text.
 
     Raises:
-        Broken: it is neither; ``name`` says where it was found.
+        Broken: it is neither; ``name`` is the field in the error.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise Broken(f"the field {name} holds another kind of value than a text")
@@ -130,11 +132,11 @@ def plain(value: Any, name: str) -> str:
 
 
 def answer(record: Record, *names: str) -> str:
-    """As `text`, of the field that holds the gold answer.
+    """As `text`, for the field with the gold answer.
 
     Raises:
-        Skipped: there is none.
-        Broken: it is no text.
+        Skipped: there is no gold answer.
+        Broken: it is not a text.
     """
     if not (found := optional(record, *names)):
         raise Skipped(UNLABELLED)
@@ -143,7 +145,7 @@ def answer(record: Record, *names: str) -> str:
 
 @contextmanager
 def published_shape(name: str) -> Iterator[None]:
-    """What goes wrong while a nested field is read says which field it was."""
+    """Errors while a nested field is read become `Broken` with the field's name."""
     try:
         yield
     except (TypeError, LookupError, AttributeError, ValueError) as error:
@@ -151,7 +153,7 @@ def published_shape(name: str) -> Iterator[None]:
 
 
 def evidence(**parts: Any) -> dict[str, Any] | None:
-    """Gold evidence of the parts that hold anything; None where none does."""
+    """Gold evidence of the parts that are not empty; None if all are."""
     return {name: part for name, part in parts.items() if part} or None
 
 
@@ -159,14 +161,14 @@ BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{"
 
 
 def page_title(name: str) -> str:
-    """The title of a Wikipedia page as it reads, from how FEVER or SQuAD write it (``Ram-Leela_-LRB-film-RRB-``)."""
+    """The readable title of a Wikipedia page, from the spelling of FEVER or SQuAD (``Ram-Leela_-LRB-film-RRB-``)."""
     for written, sign in BRACKETS.items():
         name = name.replace(written, sign)
     return name.replace("_", " ").strip()
 
 
 def group_of(shared: str) -> str:
-    """A short name for a text that several items share, such as a paragraph."""
+    """A short group name for items that share a text, such as a paragraph."""
     return hashlib.sha256(shared.encode()).hexdigest()[:12] if shared else ""
 
 

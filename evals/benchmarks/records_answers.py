@@ -1,7 +1,7 @@
 """Records of questions with short answers, with numbers, and with expressions.
 
 Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
-gives an item; what it raises is documented in `moot.evals.benchmarks.records`. Worked solutions stay behind.
+returns an item; its errors are documented in `moot.evals.benchmarks.records`. Worked solutions are dropped.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ BOXED = re.compile(r"\\f?box(?:ed)?\s*(\{|[^\s{$]+)")
 
 
 def accepted(found: Any, name: str) -> tuple[str, ...]:
-    """All accepted answers of a field that holds one or a list of them.
+    """All accepted answers of a field, which contains one answer or a list of them.
 
     Raises:
-        Skipped: there is none.
-        Broken: one is no text.
+        Skipped: there is no answer.
+        Broken: an answer is not a text.
     """
     answers = [plain(value, name) for value in (found if isinstance(found, list) else [found]) if value is not None]
     if not (answers := list(dict.fromkeys(filter(None, answers)))):
@@ -53,7 +53,7 @@ def accepted(found: Any, name: str) -> tuple[str, ...]:
 def triviaqa(record: Record) -> Item:
     """{QuestionId, Question, Answer: {Value, Aliases}}; on the Hub in small letters; or {id, question, golden_answers}.
 
-    Some copies kept the quotes of a CSV file around and within questions; they are undone.
+    Some copies kept the quotes of a CSV file around and within questions; these are removed.
     """
     found = record.fields.get("golden_answers")
     if found is None:
@@ -84,7 +84,7 @@ def hotpotqa(record: Record) -> Item:
     """{_id, question, answer, type, supporting_facts: [[title, sentence]], context: [[title, [sentence]]]}.
 
     The Hub has {title: [...], sent_id: [...]} and {title: [...], sentences: [...]} in their place; a copy (ReAct's) has
-    neither, and no ids. Paragraphs are not given here: the question is put to all of Wikipedia.
+    neither, and no ids. Paragraphs are not given to the system: it searches all of Wikipedia.
     """
     gold = accepted(record.fields.get("answer"), "answer")
     with published_shape("supporting_facts"):
@@ -99,7 +99,7 @@ def hotpotqa(record: Record) -> Item:
 
 
 def with_paragraphs(record: Record) -> Item:
-    """As `hotpotqa`, with the paragraphs of the record where it has any: two or more gold ones among distractors."""
+    """As `hotpotqa`, with the paragraphs of the record if it has any: two or more gold ones among distractors."""
     item = hotpotqa(record)
     with published_shape("context"):
         paragraphs = [(title, [*_spaced(found)]) for title, found in _pairs(record.fields.get("context"), "sentences")]
@@ -125,7 +125,7 @@ def _pairs(found: Any, second: str) -> Sequence[tuple[Any, Any]]:
 
 
 def _spaced(sentences: Sequence[str]) -> Iterator[str]:
-    """Sentences with a space between, where they do not begin with one themselves."""
+    """Sentences separated by a space, unless they begin with one themselves."""
     for i, sentence in enumerate(sentences):
         yield sentence if i == 0 or sentence[:1].isspace() else f" {sentence}"
 
@@ -159,7 +159,8 @@ def squad(record: Record) -> Item:
 
 
 def longbench(record: Record) -> Item:
-    """{_id, input, context, answers: [text], dataset}: the documents are given, as nothing can be answered without."""
+    """{_id, input, context, answers: [text], dataset}: the documents are given, as no question can be answered without
+    them."""
     subset = text(record, "dataset").removesuffix("_e")
     if subset not in LONGBENCH:
         raise Skipped("of a subset that is no question answering")
@@ -178,7 +179,7 @@ def longbench(record: Record) -> Item:
 
 
 def gsm8k(record: Record) -> Item:
-    """{question, answer: a solution, #### and a number}, without ids. Its stratum is how many steps are computed."""
+    """{question, answer: a solution, #### and a number}, without ids. The stratum is the number of computed steps."""
     solution = answer(record, "answer")
     before, mark, number = solution.rpartition("####")
     if not mark:
@@ -209,10 +210,10 @@ def math(record: Record) -> Item:
 
 
 def boxed(solution: str) -> str:
-    r"""What is in the last box of a solution: ``\boxed{\frac{1}{2}}``, ``\boxed 2``.
+    r"""The contents of the last box of a solution: ``\boxed{\frac{1}{2}}``, ``\boxed 2``.
 
     Raises:
-        Broken: it has none, or one that is not closed.
+        Broken: it has no box, or one that is not closed.
     """
     boxes = list(BOXED.finditer(solution))
     if not boxes:

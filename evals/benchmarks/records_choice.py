@@ -1,7 +1,7 @@
 """Records of multiple choice: MedQA, MedMCQA, MMLU and MMLU-Pro, GPQA, ARC.
 
 Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
-gives an item; what it raises is documented in `moot.evals.benchmarks.records`. Letters go from A in the order of the
+returns an item; its errors are documented in `moot.evals.benchmarks.records`. Letters run from A in the order of the
 options, whatever the record calls them.
 """
 
@@ -23,16 +23,16 @@ MMLU_COLUMNS = ("question", "A", "B", "C", "D", "answer")
 
 
 def choice(question: str, options: Sequence[Any], right: int, **more: Any) -> Item:
-    """An item whose right option is the one at that place.
+    """Make an item whose right option is the one at that place.
 
     Raises:
         Skipped: fewer than two options, as a few of MMLU-Pro's records have, or an empty one.
-        Broken: no option stands at that place, or one is no text.
+        Broken: there is no option at that place, or an option is not a text.
     """
     if len(options) < 2:
         raise Skipped("fewer than two options")
     if not 0 <= right < min(len(options), len(string.ascii_uppercase)):
-        raise Broken(f"the answer is none of the {len(options)} options")
+        raise Broken(f"the answer is not one of the {len(options)} options")
     texts = tuple("" if option is None else plain(option, "of an option") for option in options)
     if not all(texts):
         raise Skipped("an empty option")
@@ -40,7 +40,7 @@ def choice(question: str, options: Sequence[Any], right: int, **more: Any) -> It
 
 
 def _place(labels: Sequence[str], label: str) -> int:
-    """Where a label stands; -1 where it does not. A text is a row of letters."""
+    """The position of a label; -1 if it is absent. A text counts as a list of letters."""
     return list(labels).index(label) if label in list(labels) else -1
 
 
@@ -103,7 +103,7 @@ def mmlu(record: Record) -> Item:
 
 
 def mmlu_med(record: Record) -> Item:
-    """As `mmlu`, of the six medical subjects."""
+    """As `mmlu`, for the six medical subjects."""
     item = mmlu(record)
     if item.stratum and item.stratum not in MEDICAL:
         raise Skipped("of another subject than the six medical ones")
@@ -133,7 +133,7 @@ GPQA_OPTIONS = ("Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "I
 def gpqa(record: Record) -> Item:
     """{Question, Correct Answer, Incorrect Answer 1 to 3, Record ID, High-level domain}.
 
-    The right answer comes first in every record; options are put in an order that the question alone decides.
+    The right answer comes first in every record; options are shuffled in an order that depends only on the question.
     """
     answer(record, GPQA_OPTIONS[0])
     question = text(record, "Question")

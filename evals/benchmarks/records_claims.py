@@ -1,7 +1,7 @@
 """Records of the benchmarks of claims, each with one label: FEVER and its kin, AVeriTeC, HoVer, SciFact, and others.
 
 Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
-gives an item; what it raises is documented in `moot.evals.benchmarks.records`.
+returns an item; its errors are documented in `moot.evals.benchmarks.records`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ DAY = re.compile(r"(\d{1,2})-(\d{1,2})-(\d{4})")
 
 
 def label(record: Record, task: str, *names: str) -> tuple[str]:
-    """The gold label as the task spells it.
+    """The gold label in the task's spelling.
 
     Raises:
-        Skipped: there is none.
-        Broken: it is none of the task's.
+        Skipped: there is no label.
+        Broken: it is not one of the task's labels.
     """
     found = answer(record, *(names or ("label",)))
     if (known := _labels(task).get(fold(found))) is None:
@@ -59,7 +59,7 @@ def _labels(task: str) -> dict[str, str]:
 
 
 def two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Record], Item]:
-    """Records of three labels for the task of two: those of the third are left out."""
+    """Records with three labels, for the task with two: records with the third label are left out."""
 
     def read_two(record: Record) -> Item:
         item = read(record)
@@ -90,7 +90,7 @@ def fever(record: Record) -> Item:
 
 
 def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """FEVER as on the Hub, where each row holds one sentence of evidence, as records in the published shape."""
+    """Convert FEVER from the Hub, which has one sentence of evidence a row, to records in the published shape."""
     records: dict[Any, dict[str, Any]] = {}
     groups: dict[Any, dict[Any, list[Any]]] = {}
     for row in rows:
@@ -239,7 +239,8 @@ def _day(written: str) -> str | None:
 
 
 def scifact(record: Record) -> Item:
-    """{id, claim, evidence: {document: [{sentences, label}]}}; {} where there is not enough. Test sets have none."""
+    """{id, claim, evidence: {document: [{sentences, label}]}}; {} if there is not enough evidence. Test sets have no
+    evidence."""
     with published_shape("evidence"):
         found = record.fields.get("evidence")
         if found is None:
@@ -259,7 +260,7 @@ def scifact(record: Record) -> Item:
 
 
 def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """SciFact as on the Hub, where each row holds one piece of evidence, as records in the published shape."""
+    """Convert SciFact from the Hub, which has one piece of evidence a row, to records in the published shape."""
     records: dict[Any, dict[str, Any]] = {}
     for row in rows:
         record = records.setdefault(row["id"], {"id": row["id"], "claim": row["claim"], "evidence": {}})
@@ -272,9 +273,9 @@ def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def check_covid(record: Record) -> Item:
     """{id, claim, label, cord_id, evidence_set: [{sent_index}]}.
 
-    Most claims without enough information are also claims with another label, word for word: the label is of the claim
-    with the sentence in ``evidence_set``, which then is gold evidence of nothing. A system that searches cannot tell
-    (`moot.evals.benchmarks.records_items.ceiling`). `with_sentences` hands the sentence over.
+    Most claims without enough information also occur word for word with another label: the label belongs to the claim
+    together with the sentence in ``evidence_set``, which then is not gold evidence. A system that searches cannot know
+    it (`moot.evals.benchmarks.records_items.ceiling`). `with_sentences` adds the sentence to the record.
     """
     gold = label(record, "check_covid")
     sentences = record.fields.get("sentences")
@@ -293,12 +294,12 @@ def check_covid(record: Record) -> Item:
 
 
 def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str]:
-    """Records of Check-COVID with the sentences that their annotators judged by, from ``corpus.json`` near their file.
+    """Add to Check-COVID's records the sentences that annotators judged by, from ``corpus.json`` near their file.
 
-    It holds {cord_id, title, abstract: [sentence]}, and is looked for in the file's folder and in the one above.
+    It contains {cord_id, title, abstract: [sentence]}, and is looked for in the file's folder and in the one above.
 
     Raises:
-        UserError: it cannot be read, or lacks an abstract or a sentence of a record, with the record's place.
+        UserError: it cannot be read, or an abstract or a sentence of a record is missing, with the record's place.
     """
     near = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
     corpus = next((one for one in near if one.is_file()), None)

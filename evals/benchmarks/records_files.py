@@ -1,6 +1,6 @@
-"""Records from files: JSON Lines, JSON (a list, or an object by id), CSV, and Parquet where pyarrow is installed.
+"""Records from files: JSON Lines, JSON (a list, or an object by id), CSV, and Parquet if pyarrow is installed.
 
-What a file holds is not trusted: sizes are bounded, and what cannot be read is refused with file and line.
+The contents of a file are not trusted: sizes are limited, and unreadable data is an error with file and line.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from moot.core.lazy import imported
 from moot.evals.benchmarks.records import Broken, Record
 
 LARGEST_FILE = 512 * 2**20
-"""Bytes; of a Parquet file also what it unpacks to."""
+"""Maximum size in bytes; of a Parquet file also its unpacked size."""
 MOST_RECORDS = 1_000_000
 
 Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
-"""The records that an object of a file holds: a SQuAD article has several."""
+"""Splits an object of a file into its records: a SQuAD article has several."""
 Found = tuple[Any, str]
-"""A value of a file, and where it stands there: ``line 3``, or nothing where it is all there is."""
+"""A value of a file, and its place there: ``line 3``, or empty if it is the whole file."""
 
 
 def invalid(where: str, problem: str) -> UserError:
-    """An error about a file's contents."""
+    """Make an error about a file's contents."""
     return UserError(f"{where}: {problem}", kind="invalid_file")
 
 
 def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Expand | None = None) -> list[Record]:
-    """The records of one file, in order. Where ``<stem>.ids.json`` stands beside it, they have the ids of that list.
+    """Read the records of one file, in order. If ``<stem>.ids.json`` is beside it, they get the ids of that list.
 
     Args:
         file: ends in .jsonl, .json, .csv or .parquet.
-        name: what errors call it; its path within the folder that was given.
+        name: its name in errors: the path within the given folder.
         columns: names of the columns of a CSV file without a header.
-        expand: where an object of the file holds several records.
+        expand: splits an object of the file that contains several records.
 
     Raises:
-        UserError: it cannot be read, or holds something else than records (with file and line).
+        UserError: it cannot be read, or contains anything but records (with file and line).
     """
     reader = READERS.get(file.suffix.lower())
     if reader is None:
@@ -111,7 +111,7 @@ def _lines(lines: Iterable[bytes], name: str) -> Iterator[Found]:
 
 
 def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
-    """A list, an object by id, an object with one of these in ``data``, or after all one object a line."""
+    """Read a list, an object by id, an object with one of these in ``data``, or else one object a line."""
     content = _decoded(file.read_bytes(), name)
     try:
         whole = json.loads(content, object_pairs_hook=_once)
@@ -140,10 +140,10 @@ def _decoded(content: bytes, where: str) -> str:
 
 
 def parse(content: str, where: str) -> Any:
-    """The value of a JSON text in which no key comes twice.
+    """Parse a JSON text in which no key comes twice.
 
     Raises:
-        UserError: it is none; ``where`` says where it stands.
+        UserError: it is not such a text; ``where`` is its place for the error.
     """
     try:
         return json.loads(content, object_pairs_hook=_once)
@@ -209,7 +209,7 @@ def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
 
 
 def label_names(metadata: Any) -> dict[str, list[str]]:
-    """What the numbers of a column stand for, from what `datasets` writes into a Parquet file's metadata."""
+    """The label names of a column's numbers, from the metadata that `datasets` writes into a Parquet file."""
     info = metadata.get("info") if isinstance(metadata, dict) else None
     features = info.get("features") if isinstance(info, dict) else None
     columns = features.items() if isinstance(features, dict) else ()
@@ -217,7 +217,7 @@ def label_names(metadata: Any) -> dict[str, list[str]]:
 
 
 def named(row: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """A row with the names of its labels for their numbers; -1, as unlabelled records have, becomes None."""
+    """Replace the numbers of labels in a row by their names; -1 (unlabelled) becomes None."""
     return {
         key: (names[key][value] if 0 <= value < len(names[key]) else None)
         if key in names and isinstance(value, int)

@@ -1,4 +1,4 @@
-"""Records from the Hugging Face Hub, by the library `datasets`, which runs no code of a dataset's."""
+"""Records from the Hugging Face Hub, read by the library `datasets`, which runs no code of a dataset."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from moot.evals.benchmarks.records_files import MOST_RECORDS, named
 class Hub:
     """A dataset on the Hub.
 
-    ``converted``: it is a script, which `datasets` no longer runs; the Hub's own conversion to Parquet is read.
-    ``gather``: makes records of rows, where a record is spread over several.
+    ``converted``: the dataset is a script, which `datasets` no longer runs; the Hub's own conversion to Parquet is
+    read.
+    ``gather``: makes records from rows, if a record spans several rows.
     """
 
     dataset: str
@@ -34,10 +35,10 @@ class NotThere(Exception):  # noqa: N818 - says why the Hub gave nothing
 
 
 def read_hub(hub: Hub) -> list[Record]:
-    """The records of a dataset, in order; numbers of labels come as their names.
+    """Read the records of a dataset, in order; label numbers are replaced by label names.
 
     Raises:
-        NotThere: `datasets` is not installed, or whatever it could not do.
+        NotThere: `datasets` is not installed, or it failed.
     """
     try:
         load = imported("datasets").load_dataset
@@ -53,7 +54,7 @@ def read_hub(hub: Hub) -> list[Record]:
             raise NotThere(f"it has more than {MOST_RECORDS:,} rows")
         names = {key: feature.names for key, feature in rows.features.items() if hasattr(feature, "names")}
         found = [named(row, names) for row in rows]
-    except Exception as error:  # whatever it is, the records have to come from a file
+    except Exception as error:  # whatever the error, the records must come from a file
         reason = str(error).splitlines() or [type(error).__name__]
         raise NotThere(f"the Hub could not be read ({reason[0][:200]})") from error
     return [

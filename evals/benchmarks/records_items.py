@@ -1,4 +1,4 @@
-"""Items from records: what each must hold, and what has to be said about those that do not."""
+"""Items from records: checks of each item, and notes about records that fail them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from moot.nodes.texts.answers import LONGEST_ANSWER, read_answer
 from moot.nodes.texts.task import LONGEST_CLAIM, LONGEST_OPTION, TASKS, check_claim, make_task
 
 SHOWN = 3
-"""Places that a note names."""
+"""Maximum number of places that a note names."""
 
 
 def read_items(records: Sequence[Record], convert: Callable[[Record], Item], task: str, title: str) -> Reading:
-    """All records as items, with notes on those that are left out, and on what comes twice.
+    """Convert all records to items, with notes on records that are left out and on duplicates.
 
     Args:
         records: in order.
         convert: makes an item of a record.
         task: the name of moot's task.
-        title: what the records are of, for errors.
+        title: the benchmark's title, for errors.
 
     Raises:
         UserError: a broken record (with its place), or two different ones with one id.
@@ -63,14 +63,14 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
 
 
 def _place(record: Record, sizes: Mapping[str, int]) -> str:
-    """What stands in for an id: the place in the file, and the file where there are several."""
+    """A substitute for an id: the place in the file, with the file's name if there are several."""
     if len(sizes) == 1:
         return str(record.index)
     return record.file if sizes[record.file] == 1 else f"{record.file}:{record.index}"
 
 
 def checked(item: Item, name: str) -> Item:
-    """An item that moot takes, with its gold answers as moot reads them.
+    """Check that moot accepts an item; its gold answers become those that moot can read.
 
     Raises:
         Skipped: too long for moot, or no gold answer that can be read.
@@ -107,15 +107,15 @@ def _twice(items: Sequence[Item]) -> list[str]:
 
 
 def ceiling(items: Sequence[Item], task: str) -> float | None:
-    """The best accuracy that a system can have that answers items alike if they are asked alike.
+    """The best possible accuracy of a system that gives identical questions the same answer.
 
     Args:
-        items: that are measured.
-        task: the benchmark's; what is not answered by a label or a letter has no such ceiling.
+        items: the items of the evaluation.
+        task: the benchmark's; a task without labels or letters as answers has no such ceiling.
 
     Returns:
-        The mean over items of whether they have the answer that is right most often for what they ask; None if that is
-        1, as no two items ask the same and differ in their right answers.
+        The share of items whose right answer is the most frequent one for their question; None if it is 1, because no
+        two items ask the same with different right answers.
     """
     if TASKS[task].kind not in ("labels", "choice") or not items:
         return None

@@ -1,7 +1,7 @@
-"""Sources measured on queries whose passages are known: ``moot eval retrieval``.
+"""Sources measured on queries with relevance judgements: ``moot eval retrieval``.
 
-A row is one qrels file with the passages to search. These are indexed under a name that holds a hash of them, so that
-changed data is another corpus, and what is stored already is skipped.
+A row is one qrels file with the passages to search. These are indexed under a name that contains a hash of them, so
+that changed data is another corpus, and passages that are stored already are skipped.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ SOURCES = sorted(kind for kind in ABOUT if kind not in (*ONLINE, "langchain"))
 AT_ONCE = 16
 """Searches that run at the same time."""
 MAIN = "ndcg@10"
-"""What sources are compared by."""
+"""The measure that sources are compared by."""
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
+"""Called with the current step, how much of it is done, and how much there is."""
 
 
 class Estimate(NamedTuple):
@@ -49,12 +49,12 @@ class Measured:
     row: Row
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     nothing_found: dict[str, int] = field(default_factory=dict)
-    """Queries for which a source found nothing at all; they count with zeros."""
+    """Queries for which a source found nothing; they count as zeros."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much higher a source's nDCG@10 is than its rival's, over the queries of one row or as a mean over rows."""
+    """The difference of nDCG@10 between a source and its rival, over the queries of one row or as a mean over rows."""
 
     source: str
     against: str
@@ -64,17 +64,17 @@ class Difference:
 
 
 def check_sources(kinds: Iterable[str]) -> None:
-    """Refuses sources that search no corpus, before anything is indexed."""
+    """Refuse sources that search no corpus, before anything is indexed."""
     for kind in kinds:
         if kind not in SOURCES:
             raise UserError(f"No source {kind!r} searches a corpus. {suggest(kind, SOURCES)}", kind="unknown_retriever")
 
 
 async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, progress: Progress) -> list[Measured]:
-    """Indexes what each row searches (what is stored already is skipped), and puts its queries to each source.
+    """Index the passages of each row (stored ones are skipped), and run its queries on each source.
 
     Raises:
-        UserError: an unknown source, ranx is not installed, whatever indexing refuses.
+        UserError: an unknown source, ranx is not installed, or an error of indexing.
         WorldError: the encoder's endpoint failed.
     """
     check_sources(sources)
@@ -94,7 +94,7 @@ async def _index(name: str, passages: Mapping[str, Passage], encoder: str, progr
 
 
 def corpus_name(row: Row, encoder: str) -> str:
-    """The name that a row's passages are stored under: where they come from, and a hash of them and the encoder."""
+    """The corpus name of a row's passages: their origin, and a hash of them and the encoder."""
     content = hashlib.blake2b(encoder.encode(), digest_size=6)
     for passage in row.passages.values():
         content.update(passage.model_dump_json().encode())
@@ -118,7 +118,7 @@ async def _measure(row: Row, corpus: str, sources: Sequence[str], encoder: str, 
 
 
 def gold_texts(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
-    """What a query should find, as ids of evidence: passages with the same words are one, with the highest grade."""
+    """The gold evidence ids of a query: passages with the same words count as one, with the highest grade."""
     grades: dict[str, int] = {}
     for gold in query.gold:
         text = texts[gold.id]
@@ -142,7 +142,7 @@ async def _search(source: Retriever, row: Row, progress: Progress) -> list[list[
 
 
 def interval(*samples: Sequence[float]) -> Estimate:
-    """The mean of the samples' means with its 95% interval, for which every sample is resampled by itself.
+    """The mean of the samples' means with its 95% interval; every sample is resampled by itself.
 
     Raises:
         ValueError: no sample, or an empty one.
@@ -154,7 +154,7 @@ def interval(*samples: Sequence[float]) -> Estimate:
 
 
 def estimates(measured: Measured) -> dict[str, dict[str, Estimate]]:
-    """For each source each of `MEASURES` with its interval."""
+    """Each of `MEASURES` with its interval, by source."""
     return {
         source: {measure: interval(values[measure]) for measure in MEASURES}
         for source, values in measured.values.items()
@@ -162,12 +162,12 @@ def estimates(measured: Measured) -> dict[str, dict[str, Estimate]]:
 
 
 def compare(rows: Sequence[Measured], against: str | None = None) -> tuple[list[Difference], list[Difference]]:
-    """Paired differences of nDCG@10: row by row, and their means where several rows have the same scope.
+    """Paired differences of nDCG@10: row by row, and their means if several rows have the same scope.
 
     Args:
-        rows: what was measured.
-        against: the source that all others are compared with. None: ``hybrid`` is compared with the better of the
-            others in each row.
+        rows: the measured rows.
+        against: the baseline of all other sources. None: ``hybrid`` is compared with the better of the others in each
+            row.
     """
     paired: list[tuple[Measured, str, str, list[float]]] = []
     for one in rows:
@@ -185,7 +185,7 @@ def compare(rows: Sequence[Measured], against: str | None = None) -> tuple[list[
 
 
 def rivals(measured: Measured, against: str | None) -> list[tuple[str, str]]:
-    """Which sources of a row are compared, each with its rival."""
+    """The sources to compare in a row, each with its rival."""
     if against is not None:
         return [(source, against) for source in measured.values if source != against]
     means = {source: fmean(values[MAIN]) for source, values in measured.values.items()}

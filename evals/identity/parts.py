@@ -1,7 +1,8 @@
-"""What a run depends on beside its settings: items, corpora, sources, prompts, endpoints, the system's own version.
+"""Everything that a run depends on beside its settings: items, corpora, sources, prompts, endpoints, the system's
+version.
 
-A debate with the same settings is another one if any of them differs, so that its samples are never counted with
-those of an earlier run.
+If any of these differs, it is another run even with the same settings, and its samples are never counted with those of
+the earlier one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from moot.core.endpoint import PROVIDERS, find_endpoint
 from moot.evals.identity.behaviour import behaviours
 from moot.graphs import load_graph
+from moot.graphs.registry import INSTALLED
 from moot.nodes.runtime.node import choose_model
 from moot.nodes.runtime.opening import Needs
 from moot.nodes.runtime.settings import Settings, checked_settings
@@ -22,7 +24,7 @@ from moot.retrievers.search import contents
 __all__ = ["Parts", "differences", "digest", "endpoints", "parts_of", "version_of"]
 
 Parts = Mapping[str, Any]
-"""What a run depends on, as plain JSON; values of objects are digests and names."""
+"""The parts that a run depends on, as plain JSON; values of objects are digests and names."""
 CALLED = {
     "behaviour": "the system's version",
     "corpora": "the content of the corpus {}",
@@ -33,21 +35,21 @@ CALLED = {
     "prompts": "the prompt {}",
     "sources": "what is read as {}",
 }
-"""How parts are called."""
+"""Names of parts in messages."""
 
 
 def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """What a system with these settings depends on. Blocking.
+    """The parts that a system with these settings depends on. Blocking.
 
     Args:
         graph: the system.
-        chosen: what of its settings differs from the defaults.
+        chosen: the settings that differ from the defaults.
 
     Raises:
-        UserError: an unknown setting, a corpus or an endpoint that cannot be.
+        UserError: an unknown setting, or an invalid corpus or endpoint.
     """
     system = load_graph(graph)
-    settings = checked_settings(system.settings, chosen)
+    settings = checked_settings(system.settings, chosen, graph)
     needs: Needs = system.graph.builder.needs(settings)
     corpora, sources = contents(needs.sources, settings.corpus, settings.keyless_web)
     return {
@@ -60,13 +62,18 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_of(graph: str, settings: Settings) -> str:
-    """The version of a system, with that of the debate that it may hold."""
+    """The version of a system, with that of the debate that it may run."""
     held = getattr(settings, "debate", None) if settings.beneath() else None
-    return behaviours()[graph] + (f"+{behaviours()[held]}" if held else "")
+    return version_alone(graph) + (f"+{version_alone(held)}" if held else "")
+
+
+def version_alone(graph: str) -> str:
+    """The version of one of moot's systems, or of the package that declares the system."""
+    return INSTALLED.version(graph) if graph in INSTALLED.names() else behaviours()[graph]
 
 
 def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
-    """The address of each provider whose models are called, without a user's name; not of those within this process."""
+    """The address of each provider of the called models, without user names; models in this process have none."""
     roles = {**needs.roles, "equivalence": None}
     names = {choose_model(settings, role, own).model for role, own in roles.items()}
     names |= {settings.embedder} if needs.encoder or needs.sources else set()
@@ -74,7 +81,7 @@ def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
 
 
 def endpoints(*models: str) -> dict[str, str]:
-    """The address of each of these models' providers."""
+    """The address of the provider of each model."""
     providers = sorted({name.partition(":")[0] for name in models if ":" in name})
     own = {provider: find_endpoint(provider).shown for provider in providers if provider in PROVIDERS}
     return own | {provider: vendor_endpoint(provider).shown for provider in providers if provider in VENDORS}

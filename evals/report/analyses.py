@@ -1,4 +1,5 @@
-"""Tables of the sources' own analyses: scores and right answers, what agents and rounds did, weights of confidences."""
+"""Tables of the sources' own analyses: scores and right answers, figures of agents and rounds, weights of
+confidences."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ POOLED = "Of all runs together."
 
 
 def insides(system: System) -> list[Inside]:
-    """What is known of the debates of the items that are not missing."""
+    """The figures of the debates of all items that are not missing."""
     return [seen.inside for seen in system.answered if seen.inside is not None]
 
 
@@ -45,8 +46,8 @@ def score_gaps_table(study: Study) -> Table | None:
     return table(
         "score_gaps",
         "Scores of right and wrong answers",
-        f"Of debaters' answers whose score is known, right by {TITLES[study.headline]}; whatever the verdict was. The "
-        f"quartiles are what thresholds can be chosen by. Answers of one debate hang together. {POOLED}",
+        f"Over debaters' answers with a known score; right by {TITLES[study.headline]}, whatever the verdict. The "
+        f"quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
         heads,
         rows,
     )
@@ -99,7 +100,7 @@ def consensus_rounds_table(study: Study) -> Table | None:
     return table(
         "consensus_rounds",
         "Consensus by round",
-        "Rounds are numbered as in documents: where first answers are round 0, S3's first round is 1. In consensus: of "
+        "Rounds are numbered as in documents: if first answers are round 0, S3's first round is 1. In consensus: of "
         "all debates of several agents, those that had ended as they ended. The score by round is in the table of "
         f"rounds. {POOLED}",
         heads,
@@ -108,7 +109,8 @@ def consensus_rounds_table(study: Study) -> Table | None:
 
 
 def agents_table(study: Study) -> Table | None:
-    """How good each agent was at first and at last, whom others heard, and how much it had to read (S3, 3, 4, 7)."""
+    """Each agent's accuracy in its first and last answer, how often others heard it, and its prompt length (S3, 3, 4,
+    7)."""
     title = TITLES[study.headline]
     heads = [SYSTEM, Column("agent", "agent"), *columns("count", items="")]
     heads += columns("share", first=f"{title}, first answer", last=f"{title}, last answer")
@@ -127,7 +129,7 @@ def agents_table(study: Study) -> Table | None:
     return table(
         "agents",
         "Agents",
-        "An answer that could not be read is wrong. Avg-DN: how often an agent was kept as somebody's opponent, per "
+        "An answer that could not be read is wrong. Avg-DN: how often an agent was kept as another's opponent, per "
         "item. Context: the mean length of the prompts that an agent answered from. 95% intervals: Wilson's, of all "
         "runs together.",
         heads,
@@ -163,9 +165,9 @@ def viewpoints_table(study: Study) -> Table | None:
 
 
 def weights_table(study: Study) -> Table | None:
-    """The calibration error of trials by the weight of votes, and with a weight that other items chose (S2, table 11).
+    """The calibration error of trials by the weight of votes, and with a weight chosen on other items (S2, table 11).
 
-    Items without a verdict are left out: there is nothing to be sure of.
+    Items without a verdict are left out, as they have no confidence.
     """
     heads = [SYSTEM, Column("weight", "weight of votes"), *columns("count", items=""), *columns("share", ece="ECE")]
     heads += columns("text", folds="best without the fold")
@@ -182,16 +184,16 @@ def weights_table(study: Study) -> Table | None:
     return table(
         "weights",
         "Weight of votes in the confidence of trials",
-        "Expected calibration error of what the confidence would have been. In the last row of a system no item has a "
-        f"weight that it helped to choose: {FOLDS} folds, drawn at random; the best of the rows above it flatters. The "
-        f"setting is `consensus_weight`. {POOLED}",
+        "Expected calibration error of the confidence with each weight. In the last row of a system the weight of "
+        f"each item is chosen on other items ({FOLDS} random folds); the best of the rows above it is too optimistic. "
+        f"The setting is `consensus_weight`. {POOLED}",
         heads,
         rows,
     )
 
 
 def panels_of(system: System, study: Study) -> list[Panel]:
-    """Of each trial with a verdict the parts of its confidence, and whether it was right."""
+    """The parts of the confidence of each trial with a verdict, and whether the verdict was right."""
     seen = [one for one in system.answered if one.outcome and one.document is not None]
     judged = [(one.document, is_right) for one in seen if (is_right := right(one, study)) is not None]
     return [panel for document, is_right in judged if document and (panel := panel_of(document, is_right))]

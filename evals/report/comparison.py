@@ -1,7 +1,7 @@
-"""Systems that were measured on one benchmark with one model, and who is compared with whom.
+"""Systems that were measured on one benchmark with one model, and the pairs that are compared.
 
-Lines of a comparison are all of one kind (`System`): a debate system, a control that was measured beside it, or a
-control that is derived without any call. Each holds what its items came to, run by run.
+All lines of a comparison have one type (`System`): a debate system, a control that ran beside it, or a control that is
+derived without any call. Each contains the observations of its items, run by run.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from moot.graphs import suggest
 from moot.nodes.texts.task import TASKS
 
 SECOND = {"accuracy": "macro_f1", "exact_match": "token_f1"}
-"""What is compared beside a benchmark's first measure, where the benchmark has it."""
+"""Second measures, compared beside a benchmark's first measure if the benchmark has them."""
 FIRST_ROUND, PRIOR, NOTHING_SETTLED = "first-round majority", "label prior", "always"
 
 Items = Mapping[str, Observation]
 Cluster = tuple[str, str]
-"""What tells an item's group from others; see `Observation.cluster`."""
+"""The key of an item's group; see `Observation.cluster`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +36,10 @@ class System:
     """A line of the comparison.
 
     Attributes:
-        label: its name, of which there is one in a study.
-        items: for each run what every item came to, by the item's id.
-        runs: the logs, in the same order; none for a control that is derived.
-        control: what kind of control it is; None for a system of its own.
+        label: its name, which is unique in a study.
+        items: for each run the observations by the item's id.
+        runs: the logs, in the same order; none for a derived control.
+        control: the kind of control; None for a system that is not a control.
         of: the label of the system whose control it is.
     """
 
@@ -51,22 +51,22 @@ class System:
 
     @cached_property
     def observations(self) -> list[Observation]:
-        """Of all runs."""
+        """The observations of all runs."""
         return [seen for items in self.items for seen in items.values()]
 
     @cached_property
     def answered(self) -> list[Observation]:
-        """Those whose item is not missing."""
+        """The observations whose item is not missing."""
         return [seen for seen in self.observations if seen.outcome is not None]
 
     @property
     def errors(self) -> int:
-        """Items that failed."""
+        """The number of items that failed."""
         return len(self.observations) - len(self.answered)
 
     @property
     def not_run(self) -> int:
-        """Items that no sample is of, as a run was stopped."""
+        """The number of items without a sample, because a run was stopped."""
         return sum(run.planned - len(run.observations) for run in self.runs)
 
     @cached_property
@@ -76,15 +76,15 @@ class System:
 
     @cached_property
     def clusters(self) -> dict[str, Cluster]:
-        """Each item's group; one that any run names goes before none."""
+        """Each item's group, from any run that names one."""
         seen = sorted(self.observations, key=lambda one: bool(one.group))
         return {one.id: one.cluster for one in seen}
 
 
 def same_items(systems: Sequence[System]) -> frozenset[str]:
-    """The items of which every system has an outcome, by the same right answers.
+    """The items for which every system has an outcome, with the same right answers.
 
-    Systems that have no outcome at all do not count: there is nothing to compare.
+    Systems without any outcome are ignored, as they cannot be compared.
     """
     answered = [s for s in systems if s.answered]
     known = [{seen.id for seen in system.answered} for system in answered]
@@ -94,29 +94,29 @@ def same_items(systems: Sequence[System]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Study:
-    """A benchmark with a model, and the systems in the order in which they are shown: each before its controls."""
+    """A benchmark with a model, and the systems in display order: each before its controls."""
 
     benchmark: Benchmark
     model: str | None
     systems: tuple[System, ...]
     notes: tuple[str, ...] = ()
     data: str = ""
-    """What it was measured on, where other studies have the same benchmark and model."""
+    """The items and judge of the study, if other studies have the same benchmark and model."""
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The study's title."""
         named = f"{self.benchmark.title}, {self.model or 'several models'}"
         return f"{named}, {self.data}" if self.data else named
 
     @property
     def headline(self) -> str:
-        """The measure that systems are ranked and tested by; it is right or wrong of each item."""
+        """The measure for ranking and tests; each item is right or wrong by it."""
         return next(name for name in self.benchmark.metrics if name in COMPUTED)
 
     @property
     def second(self) -> str | None:
-        """What is compared beside it."""
+        """The second measure."""
         name = SECOND.get(self.headline)
         return name if name in self.benchmark.metrics else None
 
@@ -127,7 +127,7 @@ class Study:
 
     @cached_property
     def same_items(self) -> frozenset[str]:
-        """The items that scores side by side are of (`same_items`)."""
+        """The common items that scores are computed on (`same_items`)."""
         return same_items(self.systems)
 
 
@@ -140,8 +140,8 @@ Group = list[Run]
 def studies_of(runs: Sequence[Run]) -> list[Study]:
     """One study for each benchmark and model, in the order of their plans, and of time.
 
-    Where a system was run on several sets of items of a benchmark, or its answers judged by several models, there is a
-    study for each of these.
+    If a system was run on several sets of items of a benchmark, or its answers were judged by several models, there is
+    a study for each of these.
     """
     together: dict[tuple[str, str | None], list[Run]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.position is None, run.position or 0, run.created)):
@@ -160,7 +160,7 @@ def _studies(runs: Sequence[Run]) -> list[Study]:
 
 
 def _data(run: Run) -> tuple[str, str | None]:
-    """What a run's scores are of: its items, and who judges answers in words."""
+    """The data behind a run's scores: its items, and the judge of answers in words."""
     return run.items, run.judge if "judged" in run.benchmark.metrics else None
 
 
@@ -185,15 +185,15 @@ def _study(runs: Sequence[Run], data: str = "") -> Study:
     ceilings = [run.ceiling for run in runs if run.ceiling is not None]
     if ceilings:
         notes.append(
-            "Some items ask the same and have different right answers: who answers them alike has an accuracy of "
-            f"{min(ceilings):.3f} at best."
+            "Some items ask the same and have different right answers: a system that gives them the same answer has "
+            f"an accuracy of at most {min(ceilings):.3f}."
         )
     notes += [f"{name}: not computable, as {why}." for name, why in benchmark.uncomputed.items()]
     return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)
 
 
 def _grouped(runs: Sequence[Run]) -> tuple[list[Group], list[tuple[Group, Group]], list[str]]:
-    """Systems of their own, controls with the system of each, and notes about controls of which that is not known."""
+    """Systems, controls with the system of each, and notes about controls whose system is unknown."""
     roots: dict[str, Group] = defaultdict(list)
     for run in (run for run in runs if run.of is None):
         roots[_alike(run)].append(run)
@@ -212,14 +212,14 @@ def _grouped(runs: Sequence[Run]) -> tuple[list[Group], list[tuple[Group, Group]
             continue
         roots[_alike(run)].append(run)
         known = f"there are {len(named)} systems of that name" if named else "there is no log of it"
-        notes.append(f"{run.system} is a control of {run.of}, but {known}: it is shown as a system of its own.")
+        notes.append(f"{run.system} is a control of {run.of}, but {known}: it is shown as a separate system.")
     return list(roots.values()), list(controls.values()), notes
 
 
 def _alike(run: Run) -> str:
-    """What the runs of a system have in common; where a log names its graph, the label may differ.
+    """The data that the runs of a system share; if a log names its graph, the label may differ.
 
-    Runs of several seeds may have been made at several endpoints, but not with other corpora or prompts.
+    Runs with different seeds may have used different endpoints, but not different corpora or prompts.
     """
     parts = {key: run.parts.get(key) for key in ("behaviour", "corpora", "prompts", "sources")}
     settings = {key: value for key, value in run.settings.items() if key != "seed"}
@@ -228,13 +228,13 @@ def _alike(run: Run) -> str:
 
 
 def _system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
-    """A system under its newest label; labels that several share are numbered.
+    """Make a system with its newest label; equal labels of several systems are numbered.
 
-    Of logs that differ only in where the same items were read from, the newest counts, of those that succeeded if any.
+    Of logs that differ only in the source of the same items, the newest counts, preferably one that succeeded.
     """
     newest: dict[Any, Run] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
-        which = run.seed if run.key else run.file  # where nothing tells retries from runs, all are runs
+        which = run.seed if run.key else run.file  # if retries cannot be distinguished from runs, all are runs
         if other := newest.get(which):
             notes.append(f"{other.file} ({other.system}): left out, as {run.file} is of the same settings and items.")
         newest[which] = run
@@ -244,14 +244,14 @@ def _system(group: Group, names: Counter[str], notes: list[str], of: str | None 
     if names[label] > 1:
         numbered = f"{label} ({names[label]})"
         if of is None:
-            notes.append(f"{label} was run with other settings, corpora or prompts: {numbered} is a system of its own.")
+            notes.append(f"{label} was run with other settings, corpora or prompts: {numbered} is a separate system.")
         label = numbered
     items = tuple({seen.id: seen for seen in run.observations} for run in runs)
     return System(label, items, tuple(runs), runs[0].control, of)
 
 
 def _first_round(system: System, benchmark: Benchmark) -> list[System]:
-    """What a debate's first round would have said, where that is another thing than its end."""
+    """The control with the answers of a debate's first round, if they can differ from its final answers."""
     if not went_on(system.observations):
         return []
     items = tuple(
@@ -261,7 +261,8 @@ def _first_round(system: System, benchmark: Benchmark) -> list[System]:
 
 
 def _constant(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
-    """What always one label comes to: the one that is right most often, and the one for open cases if it is another."""
+    """The controls that always give one label: the one that is right most often, and the label for open claims if it
+    differs."""
     if TASKS[benchmark.task].kind not in ("labels", "choice"):
         return []
     first = {id: seen for system in reversed(systems) for one in system.items for id, seen in one.items()}
@@ -277,28 +278,28 @@ def _constant(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
 
 
 def answering(seen: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
-    """An item with another outcome, and nothing else of what it came to."""
+    """An item with another outcome, without the other figures."""
     scores = computed_scores(benchmark, outcome, seen.gold)
     error = "missing" if outcome is None else None
     return Observation(seen.id, seen.gold, seen.stratum, outcome, outcome, scores, error=error, group=seen.group)
 
 
-# --- who is compared with whom ----------------------------------------------------------------------------------------
+# --- pairs to compare ----------------------------------------------------------------------------------------
 
 
 def common_items(first: System, second: System) -> list[str]:
-    """The items that both were measured on, with the same right answers."""
+    """The items on which both systems were measured, with the same right answers."""
     return [id for id, gold in first.gold.items() if second.gold.get(id) == gold]
 
 
 def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
-    """Which systems are compared, each with its baseline; none where the study has no such baseline.
+    """The systems to compare, each with its baseline; empty if the study has no such baseline.
 
     Args:
         study: with all systems.
-        against: a system's label, or a kind of control: each system is compared with its own of that kind, or all with
-            the one that is nobody's own. By default each system is compared with all its controls, and with the first
-            system.
+        against: a system's label, or a kind of control: each system is compared with its own control of that kind, or
+            all with a control that belongs to no system. By default each system is compared with all its controls, and
+            with the first system.
     """
     systems = study.systems
     named = [s for s in systems if s.label == against]
@@ -312,10 +313,10 @@ def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
 
 
 def check_against(studies: Sequence[Study], against: str | None) -> None:
-    """Refuses a baseline that no study has.
+    """Refuse a baseline that no study has.
 
     Raises:
-        UserError: there is none of that name.
+        UserError: there is no baseline of that name.
     """
     known = dict.fromkeys(name for study in studies for s in study.systems for name in (s.label, s.control) if name)
     if against is not None and against not in known:

@@ -1,4 +1,4 @@
-"""Tables of how far the confidences of systems, and the scores of their answers, can be trusted."""
+"""Tables of the calibration of systems' confidences, and of thresholds for scores of answers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from moot.evals.stats.item_scores import item_score
 from moot.evals.stats.observations import GATED, Observation
 
 THRESHOLDS = (0.0, *(step / 20 for step in range(10, 20)))
-"""That scores of answers are compared with; 0 lets all of them pass."""
+"""Thresholds for scores of answers; all answers pass 0."""
 
 
 OWN = "confidence"
 PARTS = {"vote_share": "last votes", "answer_share": "answers of all rounds", "stated": "as stated by the winners"}
-"""Parts of a confidence that are one by themselves."""
+"""Parts of a confidence that can be used as a confidence alone."""
 
 
 def confident(system: System, study: Study, part: str = OWN) -> tuple[list[float | None], list[bool | None]]:
-    """How confident a system was of each answer, and whether that was right; an abstention has no confidence.
+    """A system's confidence in each answer, and whether the answer was right; an abstention has no confidence.
 
     Args:
-        system: which.
-        study: that it is in.
+        system: the system.
+        study: its study.
         part: the confidence of the documents, or one of `PARTS`.
     """
     seen = system.observations
@@ -34,13 +34,13 @@ def confident(system: System, study: Study, part: str = OWN) -> tuple[list[float
 
 
 def sure_of(seen: Observation, part: str) -> float | None:
-    """The confidence in an item's verdict, or a part of it; None if there is none."""
+    """The confidence in an item's verdict, or a part of the confidence; None if there is none."""
     parts = (seen.document or {}).get("confidence_parts") or {}
     return seen.figure(part) if part == OWN else parts.get(part)
 
 
 def taken_from(system: System) -> str:
-    """What a system's confidence is, in most of its documents; why there is none if it has none at all."""
+    """The kind of a system's confidence, in most of its documents; if it has none, the reason."""
     held = [seen.document for seen in system.answered if seen.document is not None]
     parts = Counter(next(iter(d["confidence_parts"] or {}), "") for d in held if d["confidence"] is not None)
     if not parts:
@@ -51,7 +51,7 @@ def taken_from(system: System) -> str:
 
 
 def calibration_table(study: Study) -> Table | None:
-    """How far confidences, and the parts of them that are one, can be trusted; which systems have none, and why."""
+    """Calibration of confidences and of their parts; systems without confidences, and the reason."""
     heads = [SYSTEM, Column("of", "confidence"), *columns("count", items="", without="without confidence", errors="")]
     heads += columns(
         "share", ece="ECE", ece_mass="ECE, equal mass", brier="Brier score", aurc="AURC", risk="share wrong"
@@ -73,10 +73,10 @@ def calibration_table(study: Study) -> Table | None:
         "calibration",
         "Calibration",
         f"Expected calibration error over {BINS} bins, of equal width and of equal mass; Brier score; area under the "
-        "risk-coverage curve, to be read against the share that is wrong, which is what an order by chance has. Lower "
+        "risk-coverage curve, to compare with the share that is wrong, which a random order has. Lower "
         "is better. Of all runs together; an abstention has no confidence. Confidences are raw: nothing was fitted to "
         "right answers. The first row of a system is what its documents call confidence; those below it are other "
-        "shares that they hold.",
+        "shares in the documents.",
         heads,
         rows,
     )
@@ -96,7 +96,7 @@ def reliability_table(study: Study) -> Table | None:
 
 
 def thresholds_table(study: Study) -> Table | None:
-    """How often each threshold of a score would have let an answer pass, and how often these were right."""
+    """The share of answers that reach each threshold of a score, and the share of these that is right."""
     heads = [SYSTEM, Column("score", "score"), *columns("count", answers="scored answers", unknown="score unknown")]
     heads += [*columns("ratio", threshold=""), *columns("count", passed="")]
     heads += columns("share", share="share that passes", right="right among them")
@@ -120,7 +120,7 @@ def thresholds_table(study: Study) -> Table | None:
         "left out. An answer that need not follow from evidence has no faithfulness, and counts under answer relevance "
         "alone: its writer has no source, or it takes nothing from the evidence in multiple choice or a task of "
         "numbers or expressions. A threshold of answer relevance belongs to the encoder that it was chosen with. "
-        "Answers of one debate hang together: differences of a few answers say nothing. Of all runs together.",
+        "Answers of one debate are not independent: small differences mean nothing. Of all runs together.",
         heads,
         rows,
     )

@@ -1,4 +1,4 @@
-"""Tables of what debates are like: why they stop, what rounds change, what judges and trials do, what is cited."""
+"""Tables about debates: stop reasons, changes by round, judges and trials, and citations."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from moot.evals.stats.panel_measures import (
 from moot.nodes.steps.score import average
 
 VERDICT = "verdict"
-"""What stands for a round where the system's own verdict is meant."""
+"""The value of the column of rounds for the system's own verdict."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 POOLED = "Of all runs together."
 INTERVALS = "95% intervals: Wilson's; of several runs, in which an item counts once, those of the bootstrap."
 
 
 def documents(system: System) -> list[Document]:
-    """The result documents of the debates that came to their end."""
+    """The result documents of the debates that finished."""
     return [seen.document for seen in system.answered if seen.document is not None and not seen.unusable]
 
 
@@ -61,7 +61,7 @@ def stops_table(study: Study) -> Table | None:
             score = over_items(of, [seen.scores.get(study.headline) for seen in of])
             rounds = average([seen.figure("rounds") for seen in of])
             rows.append([system.label, reason, len(of), system.errors, len(of) / len(system.answered), score, rounds])
-    caption = f"{INTERVALS} Which debates stop how is no chance: hard items go on for longer."
+    caption = f"{INTERVALS} Stop reasons are not random: debates on hard items take longer."
     return table("stops", "By stop reason", caption, heads, rows)
 
 
@@ -86,22 +86,22 @@ def rounds_table(study: Study) -> Table | None:
     return table(
         "rounds",
         "By round",
-        "What most speakers said in a round (a tie: the earliest speaker's answer). Stopped here: of all debates, "
+        "The majority answer of a round (in a tie: the earliest speaker's answer). Stopped here: of all debates, "
         "those that had ended before with their last round's answer, so that rounds can be compared. The verdict is "
-        f"the system's own, by whoever decides. {INTERVALS}",
+        f"the system's own. {INTERVALS}",
         heads,
         rows,
     )
 
 
 def _right_after(seen: Observation, number: int, study: Study) -> float | None:
-    """How right the majority was when a round had been held, or the last one before it."""
+    """The majority's score after a round, or after the debate's last round if it ended before."""
     said = [answer.answer for answer in seen.answers if answer.round <= number] or [seen.answers[0].answer]
     return item_score(study.headline, study.benchmark.task, said[-1], seen.gold)
 
 
 def consistency_table(study: Study) -> Table | None:
-    """Shares of debates that end in consensus, and in the right one, where several speakers vote."""
+    """Shares of debates that end in consensus, and in a right consensus, for systems in which several speakers vote."""
     heads = [SYSTEM, *columns("count", items="", errors=""), *columns("share", cons="Cons", co2="Co2")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -122,7 +122,7 @@ def _tried(study: Study) -> list[System]:
 
 
 def trials_table(study: Study) -> Table | None:
-    """How judges agree, and how counsel behave, for systems with a panel."""
+    """Agreement of judges, and behaviour of counsel, for systems with a panel."""
     heads = [SYSTEM, *columns("count", trials="", errors="", panels=""), *columns("share", unanimous="", split="")]
     heads += columns(
         "share", cohen="mean Cohen's kappa", fleiss="Fleiss' kappa", reflection="mean change of reflection"
@@ -156,7 +156,7 @@ def judges_table(study: Study) -> Table | None:
         for system in _tried(study)
         for (first, second), kappa in cohen_kappas(documents(system)).items()
     ]
-    caption = "Over the trials in which both judged; undefined where both always gave the same single verdict."
+    caption = "Over the trials in which both judged; undefined if both always gave the same single verdict."
     return table("judges", "Agreement between judges", caption, heads, rows)
 
 
@@ -176,9 +176,9 @@ def trial_rounds_table(study: Study) -> Table | None:
     return table(
         "trial_rounds",
         "Novelty and reflection by round",
-        "Means over the debates that held the round. Novelty is 1 - the highest similarity of what was found to what "
-        "was there; reflection the sum of both sides' scores of their own case (0 to 2). KS: how far the distribution "
-        f"of reflections is from that of the same debates' last rounds, 0 where nothing moves any more. {POOLED}",
+        "Means over the debates with the round. Novelty is 1 - the highest similarity of new evidence to the pool; "
+        "reflection is the sum of both sides' scores of their own case (0 to 2). KS: how far the distribution "
+        f"of reflections is from that of the same debates' last rounds, 0 if they no longer change. {POOLED}",
         heads,
         rows,
     )
@@ -188,7 +188,7 @@ def trial_rounds_table(study: Study) -> Table | None:
 
 
 def found_table(study: Study) -> Table | None:
-    """How much evidence each system had, where any had some."""
+    """The amount of each system's evidence, if any system had evidence."""
     heads = [SYSTEM, *columns("number", pieces="mean pieces", searches="mean searches")]
     heads += columns("count", failed="items with a failed source", stood_in="items with a stand-in", none="without any")
     rows: list[list[Cell]] = []
@@ -210,7 +210,7 @@ def found_table(study: Study) -> Table | None:
 
 
 def evidence_table(study: Study) -> Table | None:
-    """What is cited, and what was found of the gold evidence."""
+    """Citations, and the share of gold evidence that was found."""
     heads = [SYSTEM, *columns("count", items="", errors="", citations="", verified="", fabricated="")]
     heads += [
         *columns("share", citation_precision=TITLES["citation_precision"]),
@@ -240,7 +240,7 @@ def evidence_table(study: Study) -> Table | None:
 
 
 def scored_by(system: System, measure: str) -> Score:
-    """The mean of a measure that logs hold, over the items for which it is defined."""
+    """The mean of a measure from logs, over the items for which it is defined."""
     known = [seen.scores.get(measure) for seen in system.answered]
     defined = [value for value in known if value is not None]
     return Score(average(defined), len(defined), system.errors, len(known) - len(defined))

@@ -1,8 +1,8 @@
-"""What the pictures of a report are drawn with: a sheet, looks of lines and markers, and panels.
+"""Tools to draw a report's pictures: a sheet, styles of lines and markers, and panels.
 
-Pictures read on paper and on a dark screen: the ground is transparent, lines and letters have a grey that stands out
-from white and black alike (4.5 : 1), colours are safe for the colour-blind and none tells anything that a marker, a
-line or a label does not.
+Pictures are readable on paper and on a dark screen: the background is transparent, lines and letters are a grey with a
+contrast of 4.5 : 1 to white and to black, and colours are safe for the colour-blind. A marker, a line or a label always
+carries the same information as a colour.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from moot.evals.stats.significance import Interval
 
 INK = "#767676"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
-"""Of Okabe and Ito's, those that stand out from white and black by 3 : 1."""
+"""Okabe and Ito's colours with a contrast of at least 3 : 1 to white and black."""
 MARKERS = "os^DvPX*p<>hd"
 LONGEST_NAME, LONGEST_TITLE = 44, 26
-"""Characters of a name beside an axis, and above a panel."""
+"""Maximum number of characters of a name beside an axis, and above a panel."""
 TICKS = (0, 0.25, 0.5, 0.75, 1)
 WIDTH = 7.2
 """Inches."""
@@ -47,7 +47,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, what it shows in words, and the key of the table that holds its numbers."""
+    """A picture, its description in words, and the key of the table with its numbers."""
 
     key: str
     of: str
@@ -63,7 +63,7 @@ class Picture:
 
 @contextmanager
 def sheet(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
-    """A figure to draw on, and what becomes of it afterwards: an SVG, a PNG, and a PDF in black for papers."""
+    """A figure to draw on; afterwards it is saved as an SVG, a PNG, and a PDF in black for papers."""
     matplotlib = package("matplotlib")
     figure_module = package("matplotlib.figure")
     files: list[bytes] = []
@@ -82,7 +82,7 @@ def sheet(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, 
 
 
 def _in_black(figure: Any) -> None:
-    """Draws in black what is grey, so as to be seen on dark screens too."""
+    """Draw in black the parts that are grey for dark screens."""
     same = package("matplotlib.colors").same_color
     for artist in figure.findobj():
         for name in ("color", "edgecolor", "markeredgecolor", "markerfacecolor"):
@@ -92,7 +92,7 @@ def _in_black(figure: Any) -> None:
 
 
 def picture(key: str, title: str, alt: str, files: Sequence[bytes], of: Table) -> Picture:
-    """What was drawn on a sheet."""
+    """Make the picture drawn on a sheet."""
     svg, png, pdf = files
     return Picture(key, of.key, title, f"{alt} The table “{of.title}” holds the numbers.", svg.decode(), png, pdf)
 
@@ -107,7 +107,7 @@ def adaptive(svg: str) -> str:
 
 
 def short(name: object, most: int = LONGEST_NAME) -> str:
-    """A name that fits beside an axis, in so many characters."""
+    """Shorten a name to fit beside an axis, in this many characters."""
     text = name.text if isinstance(name, Nested) else str(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -127,7 +127,7 @@ def name_rows(axes: Any, names: Sequence[str]) -> None:
 
 
 def dots(axes: Any, values: Sequence[Interval | float | None], looks: Sequence[Mapping[str, Any]]) -> None:
-    """A dot with its interval in every row; none where the value is unknown."""
+    """A dot with its interval in every row; no dot if the value is unknown."""
     for y, (cell, style) in enumerate(zip(values, looks, strict=True)):
         one = cell if isinstance(cell, Interval) else Interval(cell, cell, cell, 0)
         if one.value is not None:
@@ -135,18 +135,18 @@ def dots(axes: Any, values: Sequence[Interval | float | None], looks: Sequence[M
 
 
 def arms(intervals: Sequence[Interval]) -> list[list[float]]:
-    """How far intervals reach below and above their values; nowhere where that is unknown."""
+    """The lengths of intervals below and above their values; 0 if unknown."""
     known = [(i.value or 0.0, i.low, i.high) for i in intervals]
     below = [0.0 if low is None else max(0.0, value - low) for value, low, _ in known]
     return [below, [0.0 if high is None else max(0.0, high - value) for value, _, high in known]]
 
 
 def looks_of(of: Table) -> list[dict[str, Any]]:
-    """How each system of a table is drawn: a control in the colour of its system, hollow, with the marker of its kind.
+    """The style of each system of a table: a control has the colour of its system and the marker of its kind, hollow.
 
-    Where colours come again, the kinds have other markers.
+    If colours are repeated, the kinds have other markers.
     """
-    own: list[tuple[int, str | None]] = []  # of each row the number of its system, and the kind of control
+    own: list[tuple[int, str | None]] = []  # for each row the number of its system, and the kind of control
     system, at = "", -1
     for name in of.column("system"):
         if isinstance(name, Nested) and at >= 0:
@@ -162,7 +162,7 @@ def looks_of(of: Table) -> list[dict[str, Any]]:
 
 
 def scale(axes: Any, values: Sequence[float]) -> None:
-    """An axis of plain numbers, logarithmic where the values are of several sizes."""
+    """An axis of plain numbers, logarithmic if the values differ in magnitude."""
     axes.xaxis.set_major_formatter("{x:,g}")
     if min(values) > 0 and max(values) > 20 * min(values):
         ticker = package("matplotlib.ticker")

@@ -1,5 +1,5 @@
-"""What a report says first: what was found, in sentences that are never stronger than its tests, and what was not
-measured."""
+"""The beginning of a report: findings, in sentences that are never stronger than its tests, and a list of everything
+that was not measured."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from moot.evals.stats.significance import Family
 Compared = Sequence[tuple[Study, Sequence[Comparison]]]
 """The tests of each study."""
 MOST = 6
-"""Findings that are told one by one."""
+"""Maximum number of findings that are listed singly."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """The headline, sentences below it, and what was not measured: what, and why that matters."""
+    """The headline, the sentences below it, and the things not measured, each with the reason why it matters."""
 
     headline: str
     sentences: tuple[str, ...]
@@ -36,11 +36,11 @@ NOTHING = Findings("", (), ())
 
 
 def findings_of(compared: Compared, family: Family) -> Findings:
-    """What the tests of a report say.
+    """The findings from the tests of a report.
 
     Args:
         compared: studies, each with its tests.
-        family: which tests were corrected together.
+        family: the tests that were corrected together.
     """
     tested = [(study, one) for study, tests in compared for one in tests if one.p_holm is not None]
     found = [(study, one) for study, one in tested if one.p_holm is not None and one.p_holm <= ALPHA]
@@ -127,7 +127,7 @@ def _of_others(tested: Sequence[tuple[Study, Comparison]], found: Sequence[tuple
 
 
 def in_100(share: float | None) -> str:
-    """A difference of shares as people say it."""
+    """A difference of shares in words."""
     return f"{abs(share or 0) * 100:.1f} items in 100"
 
 
@@ -136,7 +136,7 @@ def p_text(p: float | None) -> str:
     return "unknown" if p is None else "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
-# --- what was not measured --------------------------------------------------------------------------------------------
+# --- not measured --------------------------------------------------------------------------------------------
 
 
 def _not_measured(compared: Compared) -> Iterator[tuple[str, str]]:
@@ -176,7 +176,7 @@ def _not_measured(compared: Compared) -> Iterator[tuple[str, str]]:
 
 
 def _missing(compared: Compared) -> Iterator[tuple[str, str]]:
-    """How many answers are missing, and whether that could turn a difference round."""
+    """The number of missing answers, and whether they could reverse a difference."""
     systems = [system for study, _ in compared for system in study.measured]
     lost = sum(system.errors + system.not_run for system in systems)
     if not lost:
@@ -192,7 +192,7 @@ def _missing(compared: Compared) -> Iterator[tuple[str, str]]:
 
 
 def _turns(study: Study, one: Comparison) -> bool:
-    """Whether a difference has the other sign, or none, if every missing answer is wrong."""
+    """Whether a difference changes its sign, or becomes 0, if every missing answer is wrong."""
     ids = common_items(one.first, one.second)
     ours, theirs = (sum(x or 0 for x in item_means(s, study.headline, ids)) for s in (one.first, one.second))
     return (ours - theirs) * (one.apart.value or 0) <= 0

@@ -1,6 +1,6 @@
-"""A report as one HTML page that opens offline: styles and pictures are in it, and nothing is loaded.
+"""A report as one HTML page that works offline: styles and pictures are embedded, and nothing is loaded.
 
-Everything that comes from logs is escaped by the template engine.
+The template engine escapes everything that comes from logs.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 LEFT, RIGHT, TOP, HEIGHT = 44, 540, 24, 286
 """Edges of the chart of costs, in its own units."""
 NEXT, LETTER = 15, 6.2
-"""How far labels are from points, and how wide a letter is at most, on average."""
+"""Distance of labels from points, and the maximum average width of a letter."""
 ASIDE = ("tokens", "seconds")
-"""Columns of the overview that are not on the page: it has what an item costs, and its calls."""
+"""Columns of the overview that are not on the page; it shows the cost and calls of an item."""
 LONGEST = 30
-"""Characters of a point's label."""
+"""Maximum number of characters of a point's label."""
 
 
 def html_page(report: Report) -> str:
@@ -70,12 +70,12 @@ def _text(package_name: str, name: str) -> str:
 
 
 def data_address(picture: Picture) -> str:
-    """A picture as an address that holds it."""
+    """A picture as a data address."""
     return f"data:image/svg+xml;base64,{b64encode(adaptive(picture.svg).encode()).decode()}"
 
 
 def kick_of(report: Report) -> str:
-    """What the report is of, in one line."""
+    """The subject of the report, in one line."""
     models = list(dict.fromkeys(section.model or "several models" for section in report.sections))
     benchmarks = len({section.benchmark for section in report.sections})
     said = f"{benchmarks} benchmark{'s' * (benchmarks > 1)}"
@@ -87,20 +87,21 @@ def kick_of(report: Report) -> str:
 
 @dataclass(frozen=True)
 class Span:
-    """The scale of lines: its ends, in steps of 0.1 (None without an interval), and where a value is, from 4 to 116."""
+    """The scale of lines: its ends, in steps of 0.1 (None without an interval), and positions of values, from 4 to
+    116."""
 
     low: float | None
     high: float | None
 
     def place(self, value: float) -> float:
-        """Where a value is."""
+        """The position of a value."""
         assert self.low is not None
         assert self.high is not None
         return round(4 + 112 * (value - self.low) / (self.high - self.low), 1)
 
 
 def span_of(cells: Iterable[Any], *, zero: bool = False) -> Span:
-    """A scale on which all intervals are, and zero if it is asked for."""
+    """A scale that includes all intervals, and zero if requested."""
     ends = [end for cell in cells if isinstance(cell, Interval) for end in (cell.low, cell.high) if end is not None]
     if not ends:
         return Span(None, None)
@@ -141,7 +142,7 @@ def forest_of(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
 
 
 def chart_of(of: Table | None) -> dict[str, Any] | None:
-    """Average score against what an item costs, or its tokens if no price is known; None without two systems."""
+    """Average score against the cost of an item, or its tokens if no price is known; None without two systems."""
     if of is None:
         return None
     scores = [column for column in of.columns if column.key.startswith("score_")]
@@ -184,7 +185,7 @@ def _all_known(of: Table, key: str) -> bool:
 
 
 def _log_scale(low: float, high: float, unit: str) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-    """Where a value is across, and the ticks: 1, 2 and 5 of each power of ten."""
+    """The horizontal position of a value, and the ticks: 1, 2 and 5 of each power of ten."""
     start, end = log10(low) - 0.12, log10(high) + 0.12
 
     def across(x: float) -> float:
@@ -197,7 +198,7 @@ def _log_scale(low: float, high: float, unit: str) -> tuple[Callable[[float], fl
 
 
 def _scale(low: float, high: float) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-    """Where a score is upwards, and the lines of the grid."""
+    """The vertical position of a score, and the lines of the grid."""
     room = max((high - low) * 0.12, 0.01)
     start, end = low - room, high + room
 
@@ -210,9 +211,9 @@ def _scale(low: float, high: float) -> tuple[Callable[[float], float], list[tupl
 
 
 def labelled(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Points with places for their labels: over no point and no other label, if there is such a place near by.
+    """Points with places for their labels, which overlap no point and no other label if there is such a place nearby.
 
-    The line of the front goes to the right of its points and up, so that their labels are to the left above, or below.
+    The line of the front goes to the right of its points and up, so their labels are above on the left, or below.
     """
     placed: list[dict[str, Any]] = []
     taken = [(p["x"] - 7, p["x"] + 7, p["y"] - 7, p["y"] + 7) for p in points]
@@ -235,14 +236,14 @@ def labelled(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
-    """Whether a box (left, right, top, bottom) is within the chart and over none of these."""
+    """Whether a box (left, right, top, bottom) is within the chart and overlaps none of these."""
     left, right, top, bottom = box
     apart = all(right <= a or b <= left or bottom <= c or d <= top for a, b, c, d in taken)
     return apart and left >= LEFT and right <= RIGHT + 16 and top >= 0 and bottom <= HEIGHT + 4
 
 
 def _steps(best: Sequence[tuple[float, float]]) -> str:
-    """The line of the front: along at each score until a dearer system is better."""
+    """The line of the front: horizontal at each score until a more expensive system is better."""
     (x, y), *more = best
     return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in more) + f"H{RIGHT}"
 
@@ -251,7 +252,7 @@ def _steps(best: Sequence[tuple[float, float]]) -> str:
 
 
 def ratios_table(report: Report) -> Table | None:
-    """What controls took of what their systems took; None if there is no such control."""
+    """The cost of controls relative to that of their systems; None if there is no such control."""
     rows = []
     heads = [*columns("text", system="control", benchmark="")]
     keys = {"relative": "tokens", "relative_cost": "USD", "relative_seconds": "seconds"}
@@ -265,7 +266,7 @@ def ratios_table(report: Report) -> Table | None:
                 rows.append([name.text, section.title, *ratios])
     return table(
         "ratios",
-        "What controls took of what their systems took",
+        "Cost of controls relative to their systems",
         "Of the means over items with an outcome: 1 is the same, and a control that took less is no fair one. A dash "
         "is not known.",
         [*heads, *columns("ratio", **keys)],

@@ -1,4 +1,4 @@
-"""Systems beside each other over all benchmarks of a report: the table that a paper begins with."""
+"""Systems side by side over all benchmarks of a report: the main table of a paper."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from moot.evals.stats.significance import Interval
 from moot.nodes.steps.score import average
 
 CONSTANT = {NOTHING_SETTLED: "always the label for open claims"}
-"""What a constant answer is called whose label differs from benchmark to benchmark."""
+"""The name of a constant answer whose label differs between benchmarks."""
 
 
 @dataclass
 class Line:
-    """A system on every benchmark on which it was measured, by the number of the column."""
+    """A system on each benchmark on which it was measured, by the number of the column."""
 
     name: str
     nested: bool
@@ -29,12 +29,12 @@ class Line:
 
 
 def score_of(system: System, study: Study, ids: frozenset[str]) -> Interval:
-    """The first measure on these items: of one run with Wilson's interval, of several with the bootstrap's."""
+    """The first measure on these items: with Wilson's interval for one run, the bootstrap's for several."""
     return share_right(system, study, ids) if len(system.items) == 1 else estimate(system, study.headline, ids)
 
 
 def lines_of(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]], list[Line]]:
-    """The benchmarks, each with how many items are compared by model, and a line for each system and model."""
+    """The benchmarks, each with the number of compared items by model, and a line for each system and model."""
     places: dict[tuple[str, str], int] = {}
     counts: dict[int, list[int]] = {}
     lines: dict[tuple[str, str | None, str], Line] = {}
@@ -95,7 +95,7 @@ def _row(line: Line, benchmarks: int, several: bool) -> list[Cell]:
 
 
 def taken(system: System, figure: str) -> float | None:
-    """What an item with an outcome takes on average: tokens, calls, seconds, or USD as ``cost``."""
+    """The average cost of an item with an outcome: tokens, calls, seconds, or USD as ``cost``."""
     seen = system.answered
     if figure == "tokens":
         return average([one.tokens for one in seen])

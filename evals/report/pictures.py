@@ -31,7 +31,7 @@ from moot.evals.stats.significance import Interval
 
 
 def pictures(tables: Mapping[str, Table]) -> list[Picture]:
-    """The pictures that these tables, by their keys, can be drawn as.
+    """Draw the pictures of these tables, which are given by their keys.
 
     Raises:
         UserError: matplotlib is not installed.
@@ -67,7 +67,7 @@ def _known(names: Sequence[str], cells: Sequence[Any]) -> list[tuple[str, Interv
 
 
 def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
-    """Every system less its baseline."""
+    """The difference between every system and its baseline."""
     of = tables["differences"]
     shown = [column for column in of.columns if column.kind == "signed"]
     if not shown:
@@ -86,7 +86,7 @@ def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_front(tables: Mapping[str, Table]) -> Picture | None:
-    """Score against what an item costs or, where no cost is known of some system, against its tokens."""
+    """Score against the cost of an item or, if the cost of a system is unknown, against its tokens."""
     of = tables["costs"]
     priced = of.has("cost") and None not in of.column("cost")
     by, unit = ("cost", "USD an item") if priced else ("tokens", "tokens an item")
@@ -100,7 +100,7 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
         axes.step(*zip(*best, strict=True), where="post", color=INK, linewidth=1, linestyle="--", label="front")
         there = Counter[tuple[float, float]]()
         for (name, x, y), style, drawn in zip(places, looks_of(of), known, strict=True):
-            if drawn:  # around what is in the same place
+            if drawn:  # around points in the same place
                 axes.plot([x], [y], markersize=8 + 5 * there[x, y], label=name, **style)
                 there[x, y] += 1
         scale(axes, [x for (_, x, _), drawn in zip(places, known, strict=True) if drawn])
@@ -139,7 +139,7 @@ def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
-    """What the majority of each round would have scored, and the verdict."""
+    """The score of each round's majority, and of the verdict."""
     of = tables["rounds"]
 
     def draw(axes: Any, rows: Rows) -> None:
@@ -236,4 +236,4 @@ DRAWN: dict[str, Callable[[Mapping[str, Table]], Picture | None]] = {
     "trial_rounds": draw_trials,
     "judges": draw_judges,
 }
-"""What each picture is drawn from, by the key of its table."""
+"""The function that draws each picture, by the key of its table."""

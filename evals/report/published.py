@@ -1,8 +1,8 @@
-"""What the sources printed for the same systems on the same benchmarks, beside what was measured here.
+"""Figures that the sources published for the same systems on the same benchmarks, beside ours.
 
-The figures are those of the papers' tables, as they are printed; ``published.jsonl`` says which. Left out are figures
-of another measure or of other items than the benchmark has here: S3's on GPQA, LongBench and SQuAD, MedQA, of which
-the sources do not say how many options it has, and PROClaim's FEVEROUS, which has two labels.
+The figures are printed in the papers' tables; ``published.jsonl`` names each table. Figures with another measure or
+other items than the benchmark has here are left out: S3's on GPQA, LongBench and SQuAD, those on MedQA, whose number of
+options the sources do not state, and PROClaim's on FEVEROUS, which has two labels there.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Published(NamedTuple):
         source: the paper.
         where: the table.
         benchmark: a key of the catalogue.
-        graph: the system, as it is called here.
-        model: as the paper names it.
+        graph: our name of the system.
+        model: the paper's name of the model.
         measure: "first" for the benchmark's first measure, else its key.
         value: in [0, 1].
-        n: items that it is of.
+        n: the number of items.
         low: the lower end of its interval; None if none is printed.
         high: the upper end.
     """
@@ -56,7 +56,8 @@ def published() -> tuple[Published, ...]:
 
 
 def interval_of(one: Published) -> tuple[Interval, str]:
-    """The interval of a paper's figure, and whose it is: the paper's, or Wilson's from its value and its items."""
+    """The interval of a paper's figure, and its origin: the paper, or Wilson's from the value and the number of
+    items."""
     if one.low is not None and one.high is not None:
         return Interval(one.value, one.low, one.high, one.n), "theirs, as printed"
     if one.measure == "token_f1" or one.measure == "macro_f1":
@@ -67,7 +68,7 @@ def interval_of(one: Published) -> tuple[Interval, str]:
 
 
 def published_table(studies: Sequence[Study]) -> Table | None:
-    """Systems that were measured here beside the same systems in the papers; None if there is none of them."""
+    """Our systems beside the same systems in the papers; None if there is none."""
     heads = [SYSTEM, *columns("text", benchmark="", measure=""), *columns("share", ours="ours")]
     heads += [
         *columns("text", model="our model"),

@@ -1,4 +1,4 @@
-"""Tables of what was run: logs, settings, what failed and what went wrong; and what a reader has to be told."""
+"""Tables about runs: logs, settings, errors and warnings; and notes for the reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moot.nodes.steps.score import average
 from moot.retrievers.evidence import clean
 
 LONGEST = 2000
-"""Characters of settings that are shown."""
+"""Maximum number of characters shown of settings."""
 
 
 def runs_table(study: Study) -> Table | None:
@@ -34,7 +34,7 @@ def runs_table(study: Study) -> Table | None:
 
 
 def settings_table(study: Study) -> Table | None:
-    """What each system was set to, and the names under which its models answered."""
+    """The settings of each system, and the names that endpoints reported for its models."""
     heads = [SYSTEM, *columns("text", settings="", models="models (as endpoints name them)")]
     rows = []
     for system in study.measured:
@@ -44,7 +44,7 @@ def settings_table(study: Study) -> Table | None:
         called = sorted({pair for seen in system.observations for pair in seen.models})
         models = [f"{model} ({reported})" if reported else model for model, reported in called]
         rows.append([system.label, cut, ", ".join(models)])
-    return table("settings", "Settings", "As the logs hold them; all others are defaults.", heads, rows)
+    return table("settings", "Settings", "As in the logs; all others are defaults.", heads, rows)
 
 
 def errors_table(study: Study) -> Table | None:
@@ -61,7 +61,7 @@ def errors_table(study: Study) -> Table | None:
 
 
 def warnings_table(study: Study) -> Table | None:
-    """What went wrong without ending debates."""
+    """Warnings: problems that did not end debates."""
     heads = [SYSTEM, *columns("text", warning=""), *columns("count", items="", times="")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -77,7 +77,7 @@ def warnings_table(study: Study) -> Table | None:
 
 
 def notes_of(study: Study) -> list[str]:
-    """What has to be said of a study beside its tables."""
+    """Notes on a study, shown beside its tables."""
     notes = [*study.notes, *_of_items(study), *_of_runs(study)]
     if study.model is None:
         notes.append("These systems have models of their own, or several: see the settings.")
@@ -85,7 +85,7 @@ def notes_of(study: Study) -> list[str]:
 
 
 def _of_items(study: Study) -> Iterator[str]:
-    """Items that are not the same everywhere."""
+    """Notes on items that differ between systems or logs."""
     sets = {system.label: set(system.gold) for system in study.measured}
     everywhere, anywhere = set.intersection(*sets.values()), set.union(*sets.values())
     if len(everywhere) < len(anywhere):
@@ -101,7 +101,7 @@ def _of_items(study: Study) -> Iterator[str]:
     if differing := sorted(id for id, several in golds.items() if len(several) > 1):
         yield (
             f"The right answers of {len(differing)} items differ between logs (such as {differing[0]}); paired tests "
-            "leave them out where they do."
+            "leave these items out."
         )
     if len(versions := {run.items for run in _runs(study)}) > 1:
         yield f"The logs are of {len(versions)} different sets of items, by their tasks' versions."
@@ -110,7 +110,7 @@ def _of_items(study: Study) -> Iterator[str]:
 
 
 def _of_runs(study: Study) -> Iterator[str]:
-    """Runs that are not whole, what their logs say, and costs that are not known."""
+    """Notes on incomplete runs, notes from logs, and unknown costs."""
     runs = _runs(study)
     said: dict[str, list[str]] = {}
     for run in runs:
@@ -140,7 +140,7 @@ def _of_runs(study: Study) -> Iterator[str]:
 
 
 def unpriced_models(study: Study) -> list[str]:
-    """The models of items whose cost is unknown though their tokens are not, without those that have a known cost."""
+    """Models of items with known tokens but unknown cost, except models that have a known cost."""
     seen = [one for system in study.measured for one in system.answered if one.tokens is not None]
     priced = {model for one in seen if one.cost is not None for model, _ in one.models}
     return sorted({model for one in seen if one.cost is None for model, _ in one.models} - priced)

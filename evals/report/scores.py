@@ -1,4 +1,4 @@
-"""Tables of how good systems are, and what they cost."""
+"""Tables of systems' scores and costs."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ TITLES = {
     "citation_precision": "citation precision",
     "gold_recall": "gold recall",
 }
-"""How measures are called."""
+"""Names of measures."""
 FIGURES = ("calls", "depth", "rounds", "seconds")
 """Figures of a result document that are averaged."""
 
 
 LOST = ("retrieval_failed", "stand_in", "empty_retrieval", "no_evidence", "nothing_admitted", "premises_not_searched")
-"""Warnings of result documents that say that a debate had less evidence, or other, than its sources promise."""
+"""Kinds of warnings for a debate with less or other evidence than its sources should return."""
 
 BEST = (
-    " Best possible: some items ask the same and have different right answers; who answers them alike is right on no "
-    "larger share."
+    " Best possible: some items ask the same and have different right answers; a system that gives "
+    "them the same answer cannot have a larger share right."
 )
 
 
 def lost_evidence(system: System) -> int:
-    """How many items had less evidence than they should have, or other; of several runs together."""
+    """The number of items with less or other evidence than they should have, over all runs."""
     return sum(not seen.warnings.keys().isdisjoint(LOST) for seen in system.observations)
 
 
 def name_of(system: System) -> Cell:
-    """The cell that names a row; controls stand below their system."""
+    """The cell that names a row; controls are below their system."""
     return Nested(system.label) if system.of else system.label
 
 
 def right(seen: Observation, study: Study) -> bool | None:
-    """Whether one item is right by the study's first measure; None where it is missing."""
+    """Whether one item is right by the study's first measure; None if it is missing."""
     value = seen.scores.get(study.headline)
     return None if value is None else value == 1
 
@@ -73,7 +73,7 @@ def right(seen: Observation, study: Study) -> bool | None:
 
 
 def systems_table(study: Study) -> Table | None:
-    """Every system with its scores, and beside them how many items they are not of."""
+    """Every system with its scores, and the numbers of items that they do not cover."""
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
     heads += columns("count", abstained="", unusable="no usable reply", lost="with less evidence")
@@ -118,11 +118,11 @@ def ceiling_of(systems: Sequence[System]) -> float | None:
 
 
 def share_right(system: System, study: Study, ids: Collection[str] | None = None) -> Interval:
-    """The share of a single run's items that are right with Wilson's interval over groups.
+    """The share of right items in a single run, with Wilson's interval over groups.
 
     Args:
         system: with one run.
-        study: that it is of.
+        study: its study.
         ids: the items; by default all.
     """
     seen = [one for one in system.observations if ids is None or one.id in ids]
@@ -134,7 +134,7 @@ def share_right(system: System, study: Study, ids: Collection[str] | None = None
 
 
 def _labels_of(study: Study) -> list[str]:
-    """The labels of a study's items and of its task, in the task's order; none if answers are no labels."""
+    """The labels of a study's items and of its task, in the task's order; empty if answers are not labels."""
     task = TASKS[study.benchmark.task]
     if task.kind not in ("labels", "choice"):
         return []
@@ -144,7 +144,7 @@ def _labels_of(study: Study) -> list[str]:
 
 
 def confusion_table(study: Study) -> Table | None:
-    """For each right label how often each answer was given, those that are missing in a column of their own."""
+    """The counts of each answer for each right label, with missing answers in a separate column."""
     labels = _labels_of(study)
     heads = [SYSTEM, Column("right", "right label"), *columns("count", items="items")]
     heads += [Column(f"given_{n}", f"answered {label}", "count") for n, label in enumerate(labels, 1)]
@@ -212,7 +212,7 @@ def strata_table(study: Study) -> Table | None:
 
 
 class Spent(NamedTuple):
-    """A system's score, and what an item takes on average, as far as that is known."""
+    """A system's score, and the average cost of an item, if known."""
 
     score: float | None
     tokens: float | None
@@ -220,11 +220,11 @@ class Spent(NamedTuple):
 
 
 RATIOS = {"": "tokens", "_cost": "USD", "_seconds": "seconds"}
-"""What a control takes of what its system takes, by the end of the column's key."""
+"""Measures of a control's cost relative to its system's, by the end of the column's key."""
 
 
 def costs_table(study: Study) -> Table | None:
-    """What an item takes, and which systems no other beats in both cost and score."""
+    """The cost of an item, and the systems that no other beats in both cost and score."""
     spent = {system.label: _spent(system, study) for system in study.measured}
     fronts = {
         "front_cost": front([(one.cost, one.score) for one in spent.values()]),
@@ -246,15 +246,15 @@ def costs_table(study: Study) -> Table | None:
         rows.append([name_of(system), score, system.errors, *taken, priced, *means, *relative, total_cost(system), *on])
     return table(
         "costs",
-        "What an item takes",
-        "Means over items with an outcome, as far as the figure is known of them; scores are of the same items, as in "
-        "the systems' table. Costs are by the table of prices, "
-        "unknown where a model has no price or an endpoint did not count. All calls: of failed samples too, but not of "
-        "their earlier tries; unknown where a sample left no result document, as one that Inspect's time limit ended. "
-        "Depth is the longest chain of calls that wait for each other. A control's multiples of "
-        "what its system took are over the items of which both are known. What is equal stays below 1 by less than one "
-        "sample with its longest reply, which is much of a small debate; it is above 1 only if replies are longer than "
-        "was asked for. On the front: no other system is as good for less, or better for as much.",
+        "Cost of an item",
+        "Means over items with an outcome and a known figure; scores are of the same items, as in the systems' table. "
+        "Costs are by the table of prices, unknown if a model has no price or an endpoint did not count tokens. All "
+        "calls include failed samples, but not their earlier tries; unknown if a sample has no result document, for "
+        "example because Inspect's time limit ended it. Depth is the longest chain of calls that wait for each other. "
+        "A control's ratios to its system are over the items for which both are known. With an equal budget the ratio "
+        "is below 1 by less than one sample with its longest reply, which is a large part of a small debate; it is "
+        "above 1 only if replies are longer than requested. "
+        "On the front: no other system is as good for less, or better for as much.",
         heads,
         rows,
     )
@@ -266,7 +266,7 @@ def _spent(system: System, study: Study) -> Spent:
 
 
 def relative_to(system: System, its: System | None) -> list[Cell]:
-    """What a control took in tokens, USD and seconds by what its system took, over the items of which both are known.
+    """A control's tokens, USD and seconds divided by its system's, over the items for which both are known.
 
     Runs are paired by their seeds.
     """
@@ -287,7 +287,7 @@ def relative_to(system: System, its: System | None) -> list[Cell]:
 
 
 def ratio_of(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
-    """The sum of the first by that of the second, over the pairs of which both are known; None if that is nothing.
+    """The sum of the first divided by that of the second, over the pairs with both known; None if the divisor is 0.
 
     ratio_of([(1, 2), (3, 2), (None, 9)]) == 1.0
     """
@@ -297,16 +297,17 @@ def ratio_of(pairs: Sequence[tuple[float | None, float | None]]) -> float | None
 
 
 def total_cost(system: System) -> float | None:
-    """What all samples took together; None where it is not known of each, as of one that ended without a document."""
+    """The total cost of all samples; None if it is unknown for a sample, for example one that ended without a
+    document."""
     costs = [seen.cost for seen in system.observations]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if known and len(known) == len(costs) else None
 
 
 def front(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
-    """Which (cost, score) points no other one dominates: as cheap and better, or as good and cheaper.
+    """Whether each (cost, score) point is on the front: no other is as cheap and better, or as good and cheaper.
 
-    A point of which one is unknown is not on the front, and dominates none.
+    A point with an unknown cost or score is not on the front, and dominates no other.
     """
     known = [(cost, score) for cost, score in points if cost is not None and score is not None]
 
@@ -320,7 +321,7 @@ def front(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
 
 
 def seeds_table(study: Study) -> Table | None:
-    """What several runs of a system say together."""
+    """The combined results of several runs of a system."""
     heads = [SYSTEM, *columns("count", runs="", errors=""), *columns("share", mean="", sd="s.d.")]
     heads += [*columns("variance", variance=""), *columns("share", lowest="", highest="")]
     heads += columns("share", majority="majority of runs", oracle="oracle best of runs")
@@ -332,7 +333,7 @@ def seeds_table(study: Study) -> Table | None:
         "Several runs",
         f"{TITLES[study.headline].capitalize()} of each run; standard deviation and variance over runs (n - 1). The "
         "majority takes each item's most frequent answer (a tie: the earliest run's), the oracle the run that was "
-        "right, if any: no system can pick that. Items that missing runs could turn do not count in either.",
+        "right, if any: no system can pick it. Items that missing runs could change do not count in either.",
         heads,
         rows,
     )
@@ -347,7 +348,7 @@ def _over_runs(system: System, study: Study) -> list[Cell]:
 
 
 def together(system: System, study: Study) -> tuple[Score, Score]:
-    """The score of the majority of runs, and of an oracle who picks the run."""
+    """The score of the majority of runs, and of an oracle that picks the run."""
     task = study.benchmark.task
     kind = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)
 

@@ -1,4 +1,4 @@
-"""Tables of a report: typed cells, and how they read on a screen, in Markdown and in CSV files."""
+"""Tables of a report: typed cells, and their formats on a screen, in Markdown and in CSV files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from moot.evals.stats.significance import Interval
 
 Kind = Literal["text", "count", "share", "signed", "p", "number", "ratio", "money", "variance"]
-"""``share``: in [0, 1]; ``signed``: a difference of shares; ``number``: any other with a decimal."""
+"""``share``: in [0, 1]; ``signed``: a difference of shares; ``number``: any other number with a decimal."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class Nested:
 
 
 Cell = str | int | float | Interval | Nested | None
-"""None is unknown or undefined; an empty text says that a column is not about this row."""
+"""None is unknown or undefined; an empty text means that a column does not apply to this row."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name in files, its heading, and what its cells are."""
+    """A column: its name in files, its heading, and the kind of its cells."""
 
     key: str
     title: str
@@ -36,7 +36,7 @@ class Column:
 
 
 def columns(kind: Kind, **titles: str) -> list[Column]:
-    """Columns of one kind, by their keys; without a title the key is one."""
+    """Columns of one kind, by their keys; without a title the key is the title."""
     return [Column(key, title or key.replace("_", " "), kind) for key, title in titles.items()]
 
 
@@ -71,7 +71,7 @@ class Table:
 
 
 def table(key: str, title: str, caption: str, heads: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Table | None:
-    """A table without the columns in which nothing is known of any row, but for costs; None where there is no row."""
+    """Make a table without the columns that are empty in all rows, except costs; None if there is no row."""
     if not rows:
         return None
     made = Table(key, title, caption, tuple(heads), tuple(map(tuple, rows)))
@@ -86,7 +86,7 @@ def _is_blank(cell: Cell) -> bool:
 
 
 def shown(cell: Cell, kind: Kind) -> str:
-    """A cell as people read it."""
+    """A cell in readable form."""
     if isinstance(cell, Nested):
         return cell.text
     if isinstance(cell, Interval):
@@ -118,13 +118,13 @@ def is_number(column: Column) -> bool:
 # --- in files ---------------------------------------------------------------------------------------------------------
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a text begins with that spreadsheets take for a formula."""
+"""First characters of texts that spreadsheets treat as formulas."""
 
 
 def as_csv(of: Table) -> str:
     """A table as a CSV file: numbers in full, an interval as three columns, an unknown one empty.
 
-    A text that a spreadsheet would compute begins with an apostrophe.
+    A text that a spreadsheet would treat as a formula gets an apostrophe in front.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -193,9 +193,9 @@ LATEX = str.maketrans(
         "]": "{]}",
     }
 )
-"""What means something to LaTeX, and how it is written; a bracket at the start of a row would be an argument."""
+"""LaTeX's special characters with their escapes; a bracket at the start of a row would be read as an argument."""
 WIDE = 7
-"""Columns from which a table of a paper is made as narrow as its page."""
+"""Number of columns from which a LaTeX table is scaled to the width of the page."""
 
 
 def as_latex(of: Table, label: str) -> str:
@@ -225,6 +225,6 @@ def _latex_cell(cell: Cell, kind: Kind) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text that means nothing to Markdown or HTML, on one line."""
+    """Escape a text for Markdown and HTML, on one line."""
     plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", plain)

@@ -1,4 +1,4 @@
-"""Tables of how sure differences are, and of what scores owe to the way in which abstentions count."""
+"""Tables of the significance of differences, and of scores under each policy for abstentions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class Comparison:
     Attributes:
         first: the system.
         second: its baseline.
-        test: by the study's first measure.
-        detectable: the least difference that these items show; "none", or None if that is not computable.
+        test: the test by the study's first measure.
+        detectable: the smallest difference that these items show; "none" if there is no such difference; None if it is
+            not computable.
         p_holm: the p-value, adjusted within its family; None if there is none.
-        family: how many tests the family has.
+        family: the number of tests in the family.
         apart: the difference by the study's first measure.
     """
 
@@ -52,11 +53,11 @@ def comparisons_of(
 ) -> list[list[Comparison]]:
     """Every test of each study, with Holm's correction for the tests of its family.
 
-    A difference is detectable if its p-value can be at most `ALPHA` / the family's tests, which Holm asks of the
-    smallest one.
+    A difference is detectable if its p-value can be at most `ALPHA` / the number of tests in the family, as Holm
+    requires of the smallest p-value.
 
     Args:
-        studies: of a report.
+        studies: the studies of a report.
         against: the baseline, as for `pairs_of`.
         family: whether the tests of all studies are one family, or each study's are.
     """
@@ -79,13 +80,13 @@ def comparisons_of(
 def differences_table(
     study: Study, against: str | None = None, compared: Sequence[Comparison] | None = None, family: str = ""
 ) -> Table | None:
-    """Every system less its baseline, over the items that both have.
+    """The difference of every system to its baseline, over the items that both have.
 
     Args:
         study: with the systems.
         against: the baseline, as for `pairs_of`.
-        compared: the tests, as `comparisons_of` gives them; by default the study's own are their family.
-        family: which tests belong together, and who says so, in words.
+        compared: the tests, as `comparisons_of` returns them; by default the study's own tests are the family.
+        family: a description of the tests in the family, and its origin.
     """
     names = [study.headline, *([study.second] if study.second else [])]
     seconds = names[1:]
@@ -121,7 +122,7 @@ def _test_cells(one: Comparison) -> list[Cell]:
 
 
 def _pair(one: Comparison, seconds: Sequence[str]) -> list[Cell]:
-    """Who is compared with whom, on how many items, and how far apart they are, also by second measures."""
+    """The cells of a pair: names, number of items, and differences, also by second measures."""
     first, second = one.first, one.second
     ids = common_items(first, second)
     differences = [one.apart, *(difference(first, second, name, ids) for name in seconds)]
@@ -140,12 +141,12 @@ def paired_test(study: Study, first: System, second: System) -> PairedTest:
 
 
 def _of_single_items(first: System, second: System, ids: Sequence[str]) -> bool:
-    """Whether two systems were run once, on items of which none belong together."""
+    """Whether both systems were run once, on items without groups."""
     return len(first.items) == len(second.items) == 1 and len(set(clusters_of(first, second, ids))) == len(ids)
 
 
 def least(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
-    """The least difference that a test of two systems detects."""
+    """The smallest difference that a test of two systems detects."""
     ids = common_items(first, second)
     if _of_single_items(first, second, ids):
         return detectable(test, alpha)
@@ -155,21 +156,22 @@ def least(study: Study, first: System, second: System, test: PairedTest, alpha: 
 
 
 def detectable(test: PairedTest, alpha: float = ALPHA) -> Cell:
-    """The least difference that the items of a McNemar test show, where as many are discordant as were.
+    """The smallest difference that the items of a McNemar test show, with the observed number of discordant items.
 
     Returns:
-        "none" where these items show no difference; None where there is no item.
+        "none" if these items show no difference; None if there is no item.
     """
     if not test.n:
         return None
     share = (test.better + test.worse) / test.n
-    # The accuracy only bounds the effect: this one allows the most discordant items.
+    # The accuracy only limits the effect: this one allows the most discordant items.
     least = minimum_detectable_effect(share / 2, test.n, share, alpha=alpha) if share else None
     return "none" if least is None else least
 
 
 def detectable_mean(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> Cell:
-    """The least mean difference that so many groups of items show, if their differences spread as these do.
+    """The smallest mean difference that this number of groups shows, if their differences have the same spread as
+    these.
 
     Args:
         groups: the differences of each group's items.
@@ -190,7 +192,7 @@ def detectable_mean(groups: Sequence[Sequence[float]], alpha: float = ALPHA) -> 
 
 
 def policies_table(study: Study) -> Table | None:
-    """The first measure, and macro-F1, under every policy of what an abstention counts as."""
+    """The first measure, and macro-F1, under every policy for abstentions."""
     measures: dict[str, LabelScore] = {study.headline: accuracy}
     measures |= {"macro_f1": macro_f1} if "macro_f1" in study.benchmark.metrics else {}
     open_label, supported = policy_labels(study.benchmark.task)
@@ -227,19 +229,19 @@ def policies_table(study: Study) -> Table | None:
 
 
 def bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run: int = 0) -> tuple[float, float]:
-    """The lowest and the highest accuracy that missing items leave open, in [0, 1]; abstentions are not right.
+    """The lowest and the highest accuracy possible given the missing items, in [0, 1]; abstentions are not right.
 
     Args:
-        gold: the right label of each item; there is at least one.
+        gold: the right label of each item; at least one item.
         outcomes: each item's, in the same order; None is missing.
-        not_run: items that are missing beside these.
+        not_run: the number of further missing items.
     """
     right, every = sum(map(eq, gold, outcomes)), len(gold) + not_run
     return right / every, (right + outcomes.count(None) + not_run) / every
 
 
 def _as_labels(seen: Sequence[Observation], study: Study) -> tuple[list[str], list[str | None]]:
-    """The right labels and the outcomes; answers that are no labels as one of two: right or wrong."""
+    """The right labels and the outcomes; answers that are not labels are mapped to right or wrong."""
     if TASKS[study.benchmark.task].kind in ("labels", "choice"):
         return [one.gold[0] for one in seen], [one.unmapped for one in seen]
     said = ["right" if right(one, study) else "wrong" for one in seen]

@@ -1,4 +1,4 @@
-"""A report of a comparison: its studies with their tables, notes and pictures, and the files that it is written to."""
+"""A report of a comparison: its studies with their tables, notes and pictures, and its files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from moot.nodes.models.prices import cost_of, read_prices
 
 @dataclass(frozen=True)
 class Section:
-    """A study as a report shows it: ``name`` is of its files."""
+    """A study in a report; ``name`` is the base name of its files."""
 
     name: str
     title: str
@@ -68,15 +68,15 @@ class Report:
 
 
 def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path | None = None) -> Report:
-    """What logs say of the systems in them.
+    """Compare the systems in logs.
 
     Args:
         paths: logs and folders of logs.
-        against: what systems are compared with, as `moot.evals.report.comparison.pairs_of` takes it.
-        prices: a file of prices, over those that come with moot.
+        against: the baseline of systems, as for `moot.evals.report.comparison.pairs_of`.
+        prices: a file of prices that overrides moot's own.
 
     Raises:
-        UserError: what `moot.evals.runs.logs.read_runs`, `read_prices` and `check_against` refuse.
+        UserError: as `moot.evals.runs.logs.read_runs`, `read_prices` and `check_against`.
     """
     table_of_prices = read_prices(prices)
     runs, notes = read_runs(paths, lambda calls: cost_of(calls, table_of_prices))
@@ -93,7 +93,7 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
 
 
 def family_of(runs: Sequence[Run]) -> tuple[Family, str, list[str]]:
-    """Which tests are corrected together, the same in words, and a note if plans do not agree."""
+    """The tests that are corrected together, their description in words, and a note if plans do not agree."""
     stated = {run.family for run in runs}
     own = "those of its benchmark with its model"
     if stated == {"benchmark"}:
@@ -122,7 +122,7 @@ def _section(number: int, study: Study, tests: Sequence[Comparison], family: str
 
 
 def with_pictures(section: Section) -> Section:
-    """The section with what can be drawn of it.
+    """Add to a section the pictures that can be drawn of it.
 
     Raises:
         UserError: matplotlib is not installed.
@@ -164,7 +164,7 @@ def as_document(report: Report) -> dict[str, Any]:
 
 
 def check_folder(folder: Path) -> None:
-    """Makes the folder that a report is to be written to.
+    """Create the folder for a report.
 
     Raises:
         UserError: it cannot be made.
@@ -177,10 +177,10 @@ def check_folder(folder: Path) -> None:
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
-    """Writes ``report.md``, ``report.html``, tables as CSV and LaTeX files, and pictures as SVG, PNG and PDF files.
+    """Write ``report.md``, ``report.html``, tables as CSV and LaTeX files, and pictures as SVG, PNG and PDF files.
 
     Returns:
-        The two reports.
+        The paths of the two reports.
 
     Raises:
         UserError: a package is missing, or a file cannot be written.
@@ -208,7 +208,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 
 
 def markdown_page(report: Report) -> str:
-    """A report in Markdown, its pictures beside it."""
+    """A report in Markdown, with links to its pictures."""
     lines = [f"# {escaped(report.findings.headline)}", f"moot {report.moot_version}, {report.made}."]
     lines += [*_bullets(report.findings.sentences), *map(as_markdown, of_all(report))]
     lines += ["### What was not measured", *_bullets([f"{a}: {b}" for a, b in report.findings.not_measured])]

@@ -1,16 +1,16 @@
-"""Controls: what a debate is to be compared with before it may be called worth its cost.
+"""Controls: the baselines that a debate must beat to be worth its cost.
 
-They are measured beside each debate, sample by sample, from its own log (`moot.evals.runs.reference`):
+They run beside each debate, sample by sample, with figures from its log (`moot.evals.runs.reference`):
 
-- `self_consistency`: chains of thought and a vote, for as many tokens, USD or calls as the debate took on that very
+- `self_consistency`: chains of thought and a vote, for as many tokens, USD or calls as the debate took on the same
   sample;
-- `self_correction`: one agent alone that answers anew for as many rounds as the debate had;
+- `self_correction`: one agent alone that revises its answer for as many rounds as the debate had;
 - `single_call`: one call that reads the evidence that the debate ended with;
-- `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two, which read that evidence too, so
-  that a debate is not called better for what it found.
+- `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two with that evidence, so that a
+  debate is not called better only because of its evidence.
 
-A debate that failed, or whose tokens or cost are not known, leaves them without a budget: missing data. Retrieval
-variants are the same system with another setting, and what can be read off a debate or the labels costs no call
+If a debate failed, or its tokens or cost are unknown, its controls have no budget: missing data. Retrieval variants are
+the same system with another setting. Controls derived from a debate or the labels need no call
 (`moot.evals.stats.derived`).
 """
 
@@ -42,7 +42,7 @@ Control = Literal[
 class Matched:
     """A control: its graph, its settings for one sample, and whether it reads the debate's evidence.
 
-    ``at_cost`` is whether it takes as much as the debate does.
+    ``at_cost``: whether it takes as much as the debate does.
     """
 
     graph: str
@@ -69,12 +69,12 @@ CONTROLS: dict[Control, Matched] = {
 
 
 def is_debate(system: type[Settings]) -> bool:
-    """Whether a system has rounds: what answers once is a control itself."""
+    """Whether a system has rounds; a system that answers once is a control itself."""
     return not {"max_rounds", "rounds"}.isdisjoint(system.model_fields)
 
 
 def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Control]:
-    """The controls that a system has: none but debates do, and those that look for no evidence have none to give on."""
+    """The controls of a system: only debates have any, and debates without retrieval have none with evidence."""
     if not is_debate(system):
         return []
     looks = settings.get("retrieval") != "none" and settings.get("sources", True)
@@ -83,9 +83,10 @@ def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Con
 
 
 def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """These settings with other ways to retrieve, by name: none, once, every round, as far as the system has them.
+    """Variants of the settings with other ways to retrieve, by name: none, once, every round, as far as the system has
+    them.
 
-    That evidence is given first (``later``) is no other way to find it.
+    A setting that gives evidence first (``later``) is not another way to retrieve.
     """
     if "retrieval" in system.model_fields:
         field: Any = system.model_fields["retrieval"]
@@ -101,22 +102,22 @@ def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> d
 
 @solver(name="control")
 def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "tokens", **settings: Any) -> Solver:
-    """A control of a debate that has been measured on the same samples.
+    """The solver of a control, for a debate that has already run on the same samples.
 
     Args:
-        name: which.
+        name: the control's name.
         logs: the folder with the debate's log.
-        of: the debate, as `moot.evals.runs.run.Cell.key` names it.
-        run: as of `moot.evals.runs.solver.debate`.
-        equal: in what it is the debate's equal, if it takes as much as that does.
-        settings: of the control's graph.
+        of: the debate's key (`moot.evals.runs.run.Cell.key`).
+        run: as for `moot.evals.runs.solver.debate`.
+        equal: the budget that it shares with the debate (tokens, usd or calls), if it takes as much.
+        settings: settings of the control's graph.
 
     Raises:
         UserError: an unknown setting, a value out of its range, no log of the debate, or prices that cannot be read.
     """
     matched = CONTROLS[name]
     system = load_graph(matched.graph)
-    checked_settings(system.settings, settings)
+    checked_settings(system.settings, settings, matched.graph)
     debates = References(logs, of)
 
     async def hold(question: Question, sample: TaskState) -> dict[str, Any]:

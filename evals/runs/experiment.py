@@ -1,7 +1,7 @@
 """An evaluation's log as an experiment of LangSmith, beside others on the same items.
 
-LangSmith takes experiments that were held elsewhere whole, with their items; those whose dataset has one name it sets
-side by side. Nothing of a log is sent that is a key; see `moot.core.redaction`.
+LangSmith accepts whole experiments that ran elsewhere, with their items, and shows those with the same dataset name
+side by side. Keys in a log are never sent; see `moot.core.redaction`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ OUTPUTS = ("answer", "raw_verdict", "confidence", "stop_reason", "rounds", "dept
 
 
 def experiment_of(path: Path) -> dict[str, Any]:
-    """A log as LangSmith takes experiments: a row for each sample, with its scores; null scores are left out. Blocking.
+    """Convert a log to LangSmith's format of experiments: a row for each sample, with its scores; null scores are left
+    out. Blocking.
 
     Raises:
-        UserError: the file is no log, or holds no sample.
+        UserError: the file is not a log, or has no sample.
     """
     try:
         log = read_eval_log(str(path), header_only=True)
@@ -76,7 +77,7 @@ def row_of(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
 
 
 def scores(sample: EvalSample) -> Iterator[tuple[str, float, str | None]]:
-    """What scorers made of a sample, and the debate's own scores: key, score, of what."""
+    """The scorers' results for a sample, and the debate's own scores: key, score, comment."""
     for key, score in (sample.scores or {}).items():
         if isinstance(score.value, int | float) and isfinite(score.value):
             yield key, score.value, None
@@ -85,7 +86,7 @@ def scores(sample: EvalSample) -> Iterator[tuple[str, float, str | None]]:
 
 
 def send(experiment: Mapping[str, Any]) -> dict[str, Any]:
-    """Sends an experiment; what LangSmith made of it. Blocking.
+    """Send an experiment and return LangSmith's reply. Blocking.
 
     Raises:
         UserError: LangSmith refuses the key.

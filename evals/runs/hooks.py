@@ -1,4 +1,4 @@
-"""What moot does while Inspect runs: tells of every sample that ends, and closes connections when a run does."""
+"""Inspect hooks: report every sample that ends, and close connections at the end of a run."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from inspect_ai.log import EvalSample
 from moot.core.endpoint import close_clients
 
 Watch = Callable[[EvalSample], None]
-"""Is told of a sample that has ended."""
+"""Called when a sample has ended."""
 
 _watches: list[Watch] = []
 
 
 @hooks(name="debates", description="Closes the connections that debates opened, when a run ends.")
 class Debates(Hooks):
-    """Connections belong to an event loop, and a run of Inspect has one of its own."""
+    """Connections belong to an event loop, and each run of Inspect has its own."""
 
     async def on_sample_end(self, data: SampleEnd) -> None:
-        """Passes it on."""
+        """Call the watcher."""
         for watch in _watches:
             watch(data.sample)
 
     async def on_run_end(self, data: RunEnd) -> None:
-        """Closes them."""
+        """Close the run's connections."""
         await close_clients()
 
 
 @contextmanager
 def watching(watch: Watch) -> Iterator[None]:
-    """Has ``watch`` told of every sample meanwhile."""
+    """Within this context, ``watch`` is called for every sample that ends."""
     _watches.append(watch)
     try:
         yield

@@ -1,8 +1,8 @@
-"""A debate as Inspect knows it: Inspect's model is the debate's, turns are messages, calls are model events.
+"""A debate in Inspect's terms: Inspect's model is the debate's, turns are messages, calls are model events.
 
 Inspect's own clients are not used: calls go through moot's nodes, with their retries, limits and ledger. A model of
-Inspect that moot has no provider for is refused, so that no log names a model that was never asked. Each model of
-moot's is one of Inspect's, too: ``--model moot/openai:gpt-4o-mini``, ``--model-role grader=moot/vllm:NAME``.
+Inspect that moot has no provider for is refused, so that no log names a model that was never called. Each of moot's
+models is also a model of Inspect: ``--model moot/openai:gpt-4o-mini``, ``--model-role grader=moot/vllm:NAME``.
 """
 
 from __future__ import annotations
@@ -46,26 +46,27 @@ from moot.transcript.line import Line
 GRADER = "grader"
 """Inspect's role of the model that judges answers."""
 SHARED = ("temperature", "max_tokens", "seed")
-"""What Inspect's options and a debate's settings both say."""
+"""Values that both Inspect's options and a debate's settings can set."""
 MODELS_BOOKS = (sample_model_usage_context_var, model_usage_context_var)
 ROLES_BOOKS = (sample_role_usage_context_var, role_usage_context_var)
 NO_OPTIONS = GenerateConfig()
-"""Of a call that Inspect did not make; one for all events, as making it takes longer than the event itself."""
+"""The config of calls that Inspect did not make; shared by all events, as creating it takes longer than the event
+itself."""
 
 
 class MootModel(ModelAPI):
-    """A model of moot's for whoever asks Inspect's models, as graders of others' tasks do."""
+    """One of moot's models as an Inspect model, for example for the graders of other tasks."""
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """One call; with no tools.
+        """Make one call, without tools.
 
         Raises:
             UserError, WorldError: the call failed.
         """
         if tools:
-            raise UserError("Models of moot's take no tools of Inspect's.", kind="invalid_setting")
+            raise UserError("Moot's models do not accept Inspect's tools.", kind="invalid_setting")
         options: dict[str, Any] = {key: v for key in SHARED if (v := getattr(config, key)) is not None}
         ledger = Ledger("inspect")
         speaker = Speaker("inspect", await open_chat_model(self.model_name, **options), ledger)
@@ -77,7 +78,7 @@ class MootModel(ModelAPI):
 
 @modelapi(name="moot")
 def moot_models() -> type[ModelAPI]:
-    """Inspect's provider ``moot``: models by moot's names."""
+    """The Inspect provider ``moot``: models by moot's names."""
     return MootModel
 
 
@@ -85,10 +86,10 @@ def moot_models() -> type[ModelAPI]:
 
 
 def settings_with_inspects(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's settings, with Inspect's model and options for what they do not say; ``--model none`` says nothing.
+    """A debate's settings, completed by Inspect's model and options; ``--model none`` adds nothing.
 
     Args:
-        settings: what differs from the defaults.
+        settings: the settings that differ from the defaults.
 
     Raises:
         UserError: Inspect and the settings name different models or options, or moot cannot call Inspect's model.
@@ -108,10 +109,10 @@ def settings_with_inspects(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def grader_of(model: str | None) -> str | None:
-    """The model that judges answers: the one that is named, or Inspect's of the role ``grader``.
+    """The model that judges answers: the named one, or Inspect's for the role ``grader``.
 
     Raises:
-        UserError: they differ, or moot cannot call Inspect's.
+        UserError: the two differ, or moot cannot call Inspect's model.
     """
     given = name_of(one) if (one := model_roles().get(GRADER)) else None
     if model and given:
@@ -120,20 +121,20 @@ def grader_of(model: str | None) -> str | None:
 
 
 def check_same(theirs: str, value: Any, ours: str, other: Any) -> None:
-    """Refuses two different values for one thing.
+    """Refuse two different values for one setting.
 
     Raises:
-        UserError: as said.
+        UserError: the values differ.
     """
     if value != other:
         raise UserError(f"Inspect's {theirs} says {value}, and {ours} says {other}: say one.", kind="invalid_setting")
 
 
 def name_of(model: Model | list[Model]) -> str | None:
-    """Inspect's model as moot names it, provider:name; None for ``none``.
+    """Moot's name of Inspect's model, provider:name; None for ``none``.
 
     Raises:
-        UserError: several models, one that moot cannot call, or one at another address than moot would call.
+        UserError: several models, a model that moot cannot call, or a model at another address than moot would call.
     """
     if isinstance(model, list):
         raise UserError("Name one model for each of Inspect's roles.", kind="invalid_setting")
@@ -164,7 +165,7 @@ def name_of(model: Model | list[Model]) -> str | None:
 
 
 def messages_of(document: Document) -> list[ChatMessage]:
-    """A debate's turns as messages, in its order, each with who speaks in which round as metadata; then its end."""
+    """A debate's turns as messages, in order, each with speaker and round as metadata; then its end."""
     said = [(section.heading, line) for section in lines(document) for line in section.lines if line.turn is not None]
     messages: list[ChatMessage] = []
     for place, several in groupby(said, lambda told: told[1].turn):
@@ -179,15 +180,15 @@ def messages_of(document: Document) -> list[ChatMessage]:
 
 
 def in_words(said: Sequence[Line]) -> str:
-    """Lines as one text."""
+    """Join lines to one text."""
     return "\n\n".join(": ".join(filter(None, (f"{one.who} {one.what}".strip(), one.text))) for one in said)
 
 
 def tell_calls(calls: Sequence[Mapping[str, Any]]) -> None:
-    """Tells Inspect of a debate's calls, when it is over: a model event each, and what models and roles used.
+    """Report a debate's calls to Inspect when it is over: a model event each, and the usage of models and roles.
 
-    What they were asked is in the ledger and in LangSmith; the turns that came of it are the sample's messages. What an
-    earlier run paid for is no usage of this one.
+    Their prompts are in the ledger and in LangSmith, and the resulting turns are the sample's messages. Calls that an
+    earlier run paid for do not count as usage of this one.
     """
     used: dict[tuple[str, bool], list[ModelUsage]] = {}
     for call in calls:
@@ -220,7 +221,7 @@ def tell_calls(calls: Sequence[Mapping[str, Any]]) -> None:
 
 
 def summed(usages: Sequence[ModelUsage]) -> ModelUsage:
-    """The tokens of several calls together."""
+    """The sum of the tokens of several calls."""
     asked, said = sum(one.input_tokens for one in usages), sum(one.output_tokens for one in usages)
     return ModelUsage(input_tokens=asked, output_tokens=said, total_tokens=asked + said)
 

@@ -1,4 +1,4 @@
-"""Which of Inspect's logs count: those of debate systems on moot's benchmarks, and of several tries the right one."""
+"""Selection of Inspect's logs that count: debate systems on moot's benchmarks, one log of several tries."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.evals.benchmarks.catalogue import BENCHMARKS
+from moot.evals.benchmarks.catalogue import benchmark_names
 from moot.evals.stats.measures import package
 from moot.retrievers.evidence import clean
 
 IDENTITY = ("system", "graph", "benchmark", "model", "seed", "control", "of", "settings")
-"""What moot's metadata say of the system that was run, in logs that have no key."""
+"""Metadata that identify the system, for logs that have no key."""
 NAMES = ("*.eval", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*.json")
 """Names of logs: Inspect's JSON logs begin with the time, and its other JSON files do not."""
 UNREADABLE = (OSError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile)
-"""What Inspect raises for a file that is no log, or a damaged one."""
+"""Inspect's exceptions for a file that is not a log, or a damaged log."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,10 @@ class Header:
 
     @property
     def identity(self) -> str:
-        """What a log and its retry have in common: the system with its settings, the items, and who judges answers.
+        """The identity that a log and its retry share: the system with its settings, the items, and the judge of
+        answers.
 
-        The key says all of it, whatever the system was called.
+        The key contains all of these, whatever the system's label.
         """
         if "key" in self.facts:
             return str(self.facts["key"])
@@ -45,41 +46,41 @@ class Header:
 
     @property
     def label(self) -> str:
-        """What the system was called."""
+        """The system's label."""
         return clean(str(self.facts.get("system") or ""))
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """What the task was made with: ``data``, ``limit``, ``judge``."""
+        """The task's arguments: ``data``, ``limit``, ``judge``."""
         return self.log.eval.task_args or {}
 
     @property
     def items(self) -> str:
-        """A digest of the benchmark's items; empty where the task has none."""
+        """A digest of the benchmark's items; empty if the task has none."""
         return clean(str(self.log.eval.task_version or ""))
 
     @property
     def of_key(self) -> str | None:
-        """The key of the debate whose budget a control was given, as its solver was told."""
+        """The key of the debate whose budget a control has, from its solver's arguments."""
         told = (step.params.get("of") for step in self.log.plan.steps)
         return next((str(key) for key in told if key), None)
 
     @property
     def planned(self) -> int:
-        """How many items there were to be run."""
+        """The number of items that were planned."""
         return len({str(id) for id in self.log.eval.dataset.sample_ids or ()})
 
     @property
     def created(self) -> str:
-        """The ISO moment."""
+        """The ISO date and time."""
         return str(self.log.eval.created)
 
 
 def find_logs(paths: Sequence[Path]) -> list[Path]:
-    """Every log file, each once: those named, then those in the folders, by name (which begins with the time).
+    """Every log file, each once: the named files, then those in the folders, by name (which begins with the time).
 
     Raises:
-        UserError: a path that does not exist.
+        UserError: a path does not exist.
     """
     found: dict[Path, Path] = {}
     for path in paths:
@@ -105,19 +106,19 @@ def read_headers(files: Sequence[Path]) -> tuple[list[Header], list[str]]:
             notes.append(f"{file.name}: it cannot be read as a log ({clean(str(error))[:120]}); left out.")
             continue
         facts = log.metadata.get("moot") or {}
-        if facts.get("benchmark") in BENCHMARKS:
+        if facts.get("benchmark") in benchmark_names():
             headers.append(Header(file, log, facts))
         else:
             named = facts.get("benchmark")
-            why = f"its benchmark {clean(str(named))!r} is unknown" if named else "it is no log of moot's benchmarks"
+            why = f"its benchmark {clean(str(named))!r} is unknown" if named else "it is not a log of moot's benchmarks"
             notes.append(f"{file.name}: {why}; left out.")
     return headers, notes
 
 
 def without_superseded(headers: Sequence[Header]) -> tuple[list[Header], list[str]]:
-    """One log of each identity, and notes about the others.
+    """Keep one log of each identity, and make notes about the others.
 
-    Of logs that succeeded it is the newest; where none did, the one that holds most samples.
+    This is the newest log that succeeded; if none did, the one with the most samples.
     """
     groups: dict[str, list[Header]] = {}
     for header in headers:
@@ -138,6 +139,6 @@ def _superseded(header: Header, best: Header) -> str:
 
 
 def _held(header: Header) -> tuple[int, str]:
-    """How many samples a log holds, then when it was made."""
+    """The number of samples in a log, then its date."""
     read = package("inspect_ai.log").read_eval_log_sample_summaries
     return len(read(str(header.path))) if header.planned else 0, header.created

@@ -1,4 +1,4 @@
-"""Inspect's logs of debates: what every item in them came to.
+"""Inspect's logs of debates, read as the result of every item.
 
 A log is read sample by sample, and each result document is reduced at once (`moot.evals.stats.observations`).
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.evals.benchmarks.catalogue import BENCHMARKS, Benchmark
+from moot.evals.benchmarks.catalogue import Benchmark, load_benchmark
 from moot.evals.runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
 from moot.evals.stats.measures import package
 from moot.evals.stats.observations import CostOf, Observation, observe
@@ -31,7 +31,7 @@ READ = (
 )
 """Fields of result documents that are read; others may be those of another version."""
 AT_ONCE = 50
-"""Samples that are read together: opening a log takes longer than reading one."""
+"""Number of samples read together: opening a log takes longer than reading a sample."""
 UNREAD = {"events", "messages", "attachments"}
 """Parts of samples that are not read."""
 
@@ -42,30 +42,30 @@ class Run:
 
     Attributes:
         file: its name.
-        benchmark: that it is of.
+        benchmark: the benchmark of its items.
         system: the system's label.
-        graph: its graph; empty where the log does not say.
-        model: that the system ran on; None where it had several.
-        seed: None where none was set.
-        control: the name of the control that the system is; None where it is none.
+        graph: its graph; empty if the log does not name it.
+        model: the system's model; None if it had several.
+        seed: None if none was set.
+        control: the name of the control, if the system is one; else None.
         of: the label of the system whose control it is.
-        key: what tells the log from those of other systems, settings and data; None where it has none.
+        key: identifies the log among those of other systems, settings and data; None if it has none.
         of_key: the key of the log whose control it is.
         position: the place of the system, or of the one whose control it is, in its plan.
-        settings: of the system.
-        equal: in what the control was to be its system's equal; None if it was not, or the log does not say.
+        settings: the system's settings.
+        equal: the budget that the control shares with its system; None if there is none, or the log does not name it.
         status: Inspect's: success, error, cancelled or started.
-        created: the ISO moment.
-        items: a digest of the benchmark's items, where the task has one.
-        data: the name of the file that they are from, where the log says it.
+        created: the ISO date and time.
+        items: a digest of the benchmark's items, if the task has one.
+        data: the name of the items' file, if the log names it.
         judge: the model that judged answers in words.
-        planned: how many items there were to be run.
-        observations: of the items that were run, each once.
-        notes: what has to be said of it.
+        planned: the number of items that were planned.
+        observations: the items that ran, each once.
+        notes: notes about the run, for the reader of a report.
         versions: of moot and of Inspect.
-        parts: what the system depended on beside its settings (`moot.evals.identity.parts`).
-        ceiling: the best accuracy that its items allow, if some of them ask the same and have different right answers.
-        family: which tests its plan has corrected together; empty if the log does not say.
+        parts: everything that the system depended on beside its settings (`moot.evals.identity.parts`).
+        ceiling: the best accuracy that its items allow, if some ask the same but have different right answers.
+        family: the tests that its plan corrects together; empty if the log does not say.
     """
 
     file: str
@@ -99,12 +99,12 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[s
     """The runs of all logs that count, in the order of their files, and notes about the logs that do not.
 
     Args:
-        paths: logs, and folders that hold some at any depth.
-        cost_of: what calls cost.
+        paths: logs, and folders that contain some at any depth.
+        cost_of: computes the cost of calls.
 
     Raises:
-        UserError: a path that does not exist, Inspect is not installed, no log that counts, or a log whose samples are
-            not as moot writes them.
+        UserError: a path does not exist, Inspect is not installed, no log counts, or a log's samples are not in moot's
+            format.
     """
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)
@@ -117,15 +117,15 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[s
         else:
             notes.append(f"{header.path.name}: it holds no sample; left out.")
     if not runs:
-        said = " ".join(notes) or "There is none in what was named."
+        said = " ".join(notes) or "There is none in the files and folders named."
         raise UserError(f"No log of a debate system can be compared. {said}", kind="missing_file")
     return runs, notes
 
 
 def _read_run(header: Header, cost_of: CostOf) -> Run:
-    """A log with all its samples; what it does not say of its system is read from its first document."""
+    """Read a log with all its samples; missing facts about its system are read from its first document."""
     spec, facts = header.log.eval, header.facts
-    benchmark = BENCHMARKS[facts["benchmark"]]
+    benchmark = load_benchmark(facts["benchmark"])
     found, again, first = _observations(header, benchmark, cost_of)
     observations, uncomputed = computable(list(found.values()), benchmark.metrics)
     settings = facts.get("settings", first.get("settings")) or {}
@@ -134,7 +134,7 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
     notes = [f"the benchmark's reader: {note}" for note in facts.get("notes") or ()]
     judge, spoke = _text(header.arguments.get("judge")), {m for seen in observations for m, _ in seen.models}
     notes += [f"{judge} judged answers of debates in which it also spoke"] if judge in spoke else []
-    notes += [f"{again} samples of an item that was there already (further epochs?) are left out"] if again else []
+    notes += [f"{again} further samples of the same item (epochs?) are left out"] if again else []
     notes += uncomputed
     return Run(
         file=clean(header.path.name),
@@ -168,7 +168,7 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
 def _observations(
     header: Header, benchmark: Benchmark, cost_of: CostOf
 ) -> tuple[dict[str, Observation], int, Document]:
-    """Each item once, how many samples are of an item that was there already, and the first result document."""
+    """Each item once, the number of further samples of the same items, and the first result document."""
     observations: dict[str, Observation] = {}
     first: Document = {}
     again, at = 0, ""
@@ -186,9 +186,9 @@ def _observations(
 
 
 def samples_in(header: Header) -> Iterator[tuple[Any, Any]]:
-    """The samples that a log holds, in the order of its items, with their result documents; some at a time.
+    """Yield the samples of a log, in the order of its items, with their result documents, in batches.
 
-    Those without a document are read once more, with their events: recovered ones have it there.
+    Samples without a document are read once more, with their events: recovered samples have it there.
     """
     from moot.evals.runs.solver import document_in  # which needs Inspect
 
@@ -207,24 +207,24 @@ def samples_in(header: Header) -> Iterator[tuple[Any, Any]]:
 
 
 def damaged(place: str, error: Exception) -> UserError:
-    """The error for a log or a document that is not as moot writes them."""
+    """The error for a log or a document that is not in moot's format."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     else:
         said = " ".join(repr(error).split())
     return UserError(
-        f"{place}: its samples are not as moot writes them ({clean(said)[:200]}). Run this evaluation anew with this "
+        f"{place}: its samples are not as moot writes them ({clean(said)[:200]}). Run this evaluation again with this "
         "version of moot, or leave the log out.",
         kind="invalid_file",
     )
 
 
 def checked_document(found: Any, names: Sequence[str]) -> Document:
-    """These fields of a result document, each of the type that documents have.
+    """Check these fields of a result document, and their types.
 
     Raises:
-        LookupError, TypeError, ValueError: a field is missing, or something else.
+        LookupError, TypeError, ValueError: a field is missing, or has another type.
     """
     return {name: _shape(name).validate_python(found[name]) for name in names}
 
@@ -240,12 +240,12 @@ def _types() -> dict[str, Any]:
 
 
 def _share(value: object) -> float | None:
-    """A number from a log's metadata; None if there is none."""
+    """A number from a log's metadata; None if it is missing."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def _text(value: object) -> str | None:
-    """A text from a log's metadata; None where there is none."""
+    """A text from a log's metadata; None if it is missing."""
     return clean(str(value)) or None if value is not None else None
 
 

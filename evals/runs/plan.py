@@ -1,4 +1,4 @@
-"""What an evaluation runs: graphs x tasks x models x seeds, from a small YAML file or from flags."""
+"""The plan of an evaluation: graphs x tasks x models x seeds, from a small YAML file or from flags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from moot.core.errors import UserError
 from moot.evals.attacks.attack import MOST_PIECES, POISONED, Attack, files_digest
-from moot.evals.benchmarks.catalogue import BENCHMARKS
+from moot.evals.benchmarks.catalogue import benchmark_names
 from moot.evals.runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants
 from moot.evals.stats.measures import package
 from moot.evals.stats.significance import Family
@@ -25,16 +25,16 @@ from moot.nodes.runtime.state import Equal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 SPEAKERS = {"models", "agents", "debaters", "judges"}
-"""Settings that may give single roles models of their own."""
+"""Settings that may give a role its own model."""
 
 
 class System(BaseModel):
-    """A debate system with settings of its own."""
+    """A debate system with its own settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     graph: str = Field(description="See `moot graphs`.")
-    label: str = Field("", max_length=80, description="What reports call it; by default its graph.")
+    label: str = Field("", max_length=80, description="Its label in reports; by default its graph.")
     settings: dict[str, Any] = Field({}, description="See `moot settings GRAPH`.")
 
 
@@ -45,19 +45,20 @@ class Benchmarked(BaseModel):
 
     name: str = Field(description="A benchmark; see `moot eval tasks`.")
     data: Path | None = Field(None, description="A file or folder in the published format; without it the Hub.")
-    limit: int | None = Field(None, ge=1, description="How many items at most.")
+    limit: int | None = Field(None, ge=1, description="Maximum number of items.")
 
     @field_validator("name")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name not in BENCHMARKS:
-            raise ValueError(f"there is no benchmark {name!r}. {suggest(name, BENCHMARKS)}")
+        if name not in (known := benchmark_names()):
+            raise ValueError(f"there is no benchmark {name!r}. {suggest(name, known)}")
         return name
 
     @field_validator("data")
     @classmethod
     def _whole(cls, data: Path | None, info: ValidationInfo) -> Path | None:
-        """The context is the folder that paths are relative to, where that is not the current one."""
+        """Read a path; the validation context is the folder that paths are relative to, if it is not the current
+        one."""
         return (info.context or Path()).absolute() / data.expanduser() if data else None
 
 
@@ -71,19 +72,19 @@ class Plan(BaseModel):
     models: tuple[ModelName | None, ...] = Field((None,), min_length=1, description="Models of all roles.")
     seeds: tuple[int | None, ...] = Field((None,), min_length=1, description="Sampling seeds, one run each.")
     settings: dict[str, Any] = Field({}, description="Settings of every system that knows them.")
-    limit: int | None = Field(None, ge=1, description="How many items of each benchmark at most.")
+    limit: int | None = Field(None, ge=1, description="Maximum number of items of each benchmark.")
     sample_seed: int | None = Field(None, description="Draws the items at random; by default the first are taken.")
     judge: ModelName | None = Field(None, description="A model that says whether answers in words are right.")
-    judge_may_debate: bool = Field(False, description="Whether that model may also speak in what it judges.")
+    judge_may_debate: bool = Field(False, description="Whether that model may also speak in debates that it judges.")
     controls: bool | tuple[Control | Literal["retrieval"], ...] = Field(
-        False, description="Whether each debate's controls are measured beside it: all, or those that are named."
+        False, description="Whether each debate's controls run beside it: all, or only the named ones."
     )
     equal: Equal = Field(
-        "tokens", description="In what self-consistency is its debate's equal: tokens, usd (list prices) or calls."
+        "tokens", description="Budget that self-consistency shares with its debate: tokens, usd (list prices) or calls."
     )
 
-    attacks: tuple[Attack, ...] = Field((), description="Attacks under which each debate is held anew.")
-    pieces: int = Field(3, ge=1, le=MOST_PIECES, description="How many poisoned passages an attacker puts in.")
+    attacks: tuple[Attack, ...] = Field((), description="Attacks under which each debate runs again.")
+    pieces: int = Field(3, ge=1, le=MOST_PIECES, description="Number of poisoned passages that an attacker puts in.")
     kept_back: bool = Field(
         False, description="Whether attackers use the templates and passages that are kept back for a check."
     )
@@ -111,9 +112,9 @@ class Plan(BaseModel):
 class Cell:
     """One system on one benchmark with one model and seed: a log of its own.
 
-    ``of`` is the cell whose control this one is, and ``control`` its kind; a retrieval variant has no such kind.
-    ``position`` is the place of its debate among the plan's systems. ``equal`` is in what a control is to take as much
-    as its debate, if it is. ``attack`` says under which attack the debate ``of`` is held anew, if it is: arguments of
+    ``of`` is the cell whose control this one is, and ``control`` its kind (None for a retrieval variant).
+    ``position`` is the place of its debate among the plan's systems. ``equal`` is the budget that a control shares with
+    its debate, if any. ``attack`` is the attack under which the debate ``of`` runs again, if any: arguments of
     `moot.evals.attacks.solver.attacked`.
     """
 
@@ -131,7 +132,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What tells this cell from every other, whatever it is called."""
+        """A key that identifies this cell, whatever its label."""
         said: list[Any] = [self.graph, self.settings, self.control, self.of.key if self.of and self.control else None]
         said += [self.task.name, str(self.task.data), self.task.limit]
         said += [self.equal] if self.equal not in (None, "tokens") else []
@@ -139,7 +140,7 @@ class Cell:
         return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     def facts(self) -> dict[str, Any]:
-        """What the log says of the cell."""
+        """The cell's metadata in its log."""
         return {
             "key": self.key,
             "system": self.system,
@@ -157,37 +158,37 @@ class Cell:
 
 
 def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
-    """A plan from a YAML file, whose paths are relative to its folder; what is given beside it goes before.
+    """Read a plan from a YAML file; paths are relative to its folder, and fields in ``given`` take precedence.
 
     Args:
         path: the file.
-        given: fields of `Plan` that go before the file's.
+        given: fields of `Plan` that override the file's.
 
     Raises:
-        UserError: no such file, no YAML, or not a plan, with the field and what is wrong with it.
+        UserError: no such file, not YAML, or not a plan, with the field and its fault.
     """
     try:
         said = package("yaml").safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
     except (UnicodeDecodeError, package("yaml").YAMLError) as error:
-        raise UserError(f"{path} is no YAML file: {' '.join(str(error).split())}.", kind="invalid_file") from error
+        raise UserError(f"{path} is not a YAML file: {' '.join(str(error).split())}.", kind="invalid_file") from error
     if not isinstance(said, Mapping):
-        raise UserError(f"{path} holds no plan: graphs and tasks, at least.", kind="invalid_file")
+        raise UserError(f"{path} does not contain a plan: graphs and tasks, at least.", kind="invalid_file")
     settings = {**(said.get("settings") or {}), **(given.get("settings") or {})}
     return make_plan({**said, **given, "settings": settings}, f"{path}: ", Path() if "tasks" in given else path.parent)
 
 
 def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = None) -> Plan:
-    """A plan from plain values.
+    """Make a plan from plain values.
 
     Args:
         given: its fields.
-        where: what goes before a complaint.
-        folder: what paths are relative to; None for the current one.
+        where: a prefix of error messages.
+        folder: the folder that paths are relative to; None for the current one.
 
     Raises:
-        UserError: a field that is missing, unknown, or not what it has to be.
+        UserError: a field is missing, unknown, or invalid.
     """
     try:
         return Plan.model_validate(given, context=folder)
@@ -201,11 +202,11 @@ def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = N
 
 
 def cells_of(plan: Plan) -> list[Cell]:
-    """Everything that a plan runs: the systems first, then their controls.
+    """All cells of a plan: the systems first, then their controls.
 
     Raises:
-        UserError: an unknown graph or setting, a value out of its range, two systems that are the same, or a model
-            without a price whose controls are to be equal in USD.
+        UserError: an unknown graph or setting, a value out of its range, two identical systems, or a model without a
+            price if its controls must cost the same in USD.
     """
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):
@@ -232,7 +233,7 @@ def cells_of(plan: Plan) -> list[Cell]:
 
 
 def _check_told_apart(cells: Sequence[Cell]) -> None:
-    """What reports call alike has to be alike.
+    """Refuse two systems or files that reports would show under one name.
 
     Raises:
         UserError: two systems with one label, or two files of one benchmark.
@@ -254,11 +255,12 @@ def _check_told_apart(cells: Sequence[Cell]) -> None:
 
 
 def cell_of(plan: Plan, task: Benchmarked, system: System, model: str | None, seed: int | None) -> Cell:
-    """A system on a benchmark; its own settings go before the model and seed, and these before the plan's settings.
+    """Make the cell of a system on a benchmark; its own settings override the model and seed, and these the plan's
+    settings.
 
     Raises:
         UserError: an unknown graph or setting, a value out of its range, or `sources` of a plan for a system whose
-            speakers have sources of their own.
+            speakers have their own sources.
     """
     kind = load_graph(system.graph).settings
     own = "sources" in plan.settings and speakers_with_sources(kind)
@@ -270,14 +272,14 @@ def cell_of(plan: Plan, task: Benchmarked, system: System, model: str | None, se
         )
     named = {key: value for key, value in (("model", model), ("seed", seed)) if value is not None}
     settings = {**{k: v for k, v in plan.settings.items() if k in kind.model_fields}, **named, **system.settings}
-    checked_settings(kind, settings)
+    checked_settings(kind, settings, system.graph)
     task = task.model_copy(update={"limit": min(filter(None, (task.limit, plan.limit)), default=None)})
     label = system.label.strip() or system.graph
     return Cell(label, system.graph, task, settings, settings.get("model"), settings.get("seed"))
 
 
 def speakers_with_sources(kind: type[Settings]) -> str | None:
-    """The setting that names speakers who each have a source of their own; None if a system has no such speakers."""
+    """The setting that lists speakers with their own sources; None if a system has no such speakers."""
     plain = {} if "sources" in kind.model_fields else kind().model_dump(mode="json")
     return next((key for key in SPEAKERS & plain.keys() if any("retriever" in one for one in plain[key] or ())), None)
 
@@ -289,7 +291,7 @@ def _variants(cell: Cell) -> Iterable[Cell]:
 
 
 def _attacked(cell: Cell, plan: Plan) -> Iterable[Cell]:
-    """A cell held anew under each attack that can be made on its system."""
+    """Copies of a cell under each attack that its system can be tested with."""
     kind = load_graph(cell.graph).settings
     for attack in plan.attacks:
         hits = is_debate(kind) if attack == "lying_debater" else issubclass(kind, EvidenceSettings)

@@ -1,4 +1,4 @@
-"""RAGAS's own faithfulness and answer relevancy (ragas 0.4, the extra ``moot[ragas]``), for whoever wants its figures.
+"""RAGAS's own faithfulness and answer relevancy (ragas 0.4, the extra ``moot[ragas]``), to compare with other work.
 
 Debates are scored by `moot.nodes.steps.score`, which computes the same shares and means. This is the reference, as two
 functions and, for `moot eval ragas`, over the verdicts in logs:
@@ -6,11 +6,11 @@ functions and, for `moot eval ragas`, over the verdicts in logs:
     llm = ragas.llms.llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI())
     await ragas_faithfulness(claim, rationale, [piece["text"] for piece in evidence], llm)
 
-What RAGAS gives is passed on by the two functions as it is, also where ours differs on purpose: without statements NaN,
-without evidence or answer a `ValueError` (ours: null); for an answer that its model calls noncommittal in every
-question 0 (ours: the mean, as S1 has no such term); 0 where its model writes no question. Over logs these are missing
-data, but for the noncommittal answer, whose 0 is RAGAS's own.
-RAGAS reports its use to its makers unless the environment says RAGAS_DO_NOT_TRACK=true before it is first used.
+The two functions return RAGAS's results unchanged, even if ours differ on purpose: NaN without statements, a
+`ValueError` without evidence or answer (ours: null); 0 for an answer that its model calls noncommittal in every
+question (ours: the mean, as S1 has no such term); 0 if its model writes no question. Over logs these are missing data,
+except the noncommittal answer, whose 0 is RAGAS's own. RAGAS reports its use to its makers unless the environment says
+RAGAS_DO_NOT_TRACK=true before it is first used.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
     from ragas.llms.base import InstructorBaseRagasLLM
 
 METRICS = {"faithfulness": "faithfulness", "answer_relevancy": "answer relevancy"}
-"""What is measured of every verdict, and how it is called."""
+"""The metrics of every verdict, with their names."""
 READ = (
     *("status", "error", "graph", "claim", "task", "answer", "raw_verdict", "stop_reason", "rounds", "turns", "votes"),
     "evidence",
 )
 """Fields of result documents that are read."""
 LONGEST_REPLY = 4096
-"""Tokens of a reply at most: RAGAS's own 1,024 cut off the judgements of a long answer."""
+"""Maximum tokens of a reply: RAGAS's own 1,024 cut off the judgements of a long answer."""
 TIMEOUT = 120.0
 """Seconds that a request may take."""
 LOST = 10
-"""Failed calls in a row with which the endpoint is given up."""
+"""Number of failed calls in a row after which the endpoint is given up."""
 
 
 async def ragas_faithfulness(
@@ -66,13 +66,13 @@ async def ragas_faithfulness(
     """F = supported statements / statements, as RAGAS computes it (S1 III takes the score from there): two calls.
 
     Args:
-        claim: what the rationale is about.
+        claim: the claim that the rationale is about.
         rationale: the reasons of an answer.
-        evidence_texts: what the answer was written from, one text a piece.
+        evidence_texts: the evidence that the answer was written from, one text for each piece.
         llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
 
     Returns:
-        A share in [0, 1]; NaN where the model lists no statement or gives no verdict.
+        A share in [0, 1]; NaN if the model lists no statement or gives no verdict.
 
     Raises:
         UserError: ragas is not installed.
@@ -96,15 +96,15 @@ async def ragas_answer_relevance(
         claim: what was asked.
         answer: the answer with its reasons.
         llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
-        encoder: e(), which makes the vectors; any of ours.
-        n: how many questions.
+        encoder: e(), any of our encoders.
+        n: the number of questions.
 
     Returns:
-        A mean of cosines in [-1, 1]; 0 where the model calls the answer noncommittal in every call, or writes no
-        question at all. An empty question is left out of the mean.
+        A mean of cosines in [-1, 1]; 0 if the model calls the answer noncommittal in every call, or writes no question
+        at all. An empty question is left out of the mean.
 
     Raises:
-        UserError: ragas is not installed; or the encoder needs something of the caller.
+        UserError: ragas is not installed; or the encoder needs a setting from the caller.
         WorldError: the encoder's endpoint failed.
         ValueError: claim or answer is empty; or the model is none of RAGAS's.
         Exception: whatever else ragas or the model's client raises, unchanged.
@@ -118,7 +118,7 @@ async def ragas_answer_relevance(
 
 
 def _embedding(encoder: Encoder) -> BaseRagasEmbedding:
-    """An encoder of ours as RAGAS takes it."""
+    """Wrap one of our encoders for RAGAS."""
     from ragas.embeddings.base import BaseRagasEmbedding
 
     class EncoderEmbedding(BaseRagasEmbedding):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
@@ -139,19 +139,19 @@ def _embedding(encoder: Encoder) -> BaseRagasEmbedding:
 
 @dataclass(frozen=True)
 class Answered:
-    """A sample's verdict as RAGAS takes it.
+    """A sample's verdict as input for RAGAS.
 
     Attributes:
         system: the system's label; of a document its graph.
-        benchmark: empty where the sample is of none.
-        model: that the system ran on; None where it had several, or none is known.
-        seed: None where none was set.
-        file: what it was read from.
+        benchmark: empty if the sample has none.
+        model: the system's model; None if it had several, or it is unknown.
+        seed: None if none was set.
+        file: the file that it was read from.
         id: the item's.
-        claim: what was asked.
+        claim: the claim or question.
         response: the verdict's answer with its reasons.
-        contexts: the texts that whoever decided was shown.
-        fault: why there is no verdict; empty where there is one.
+        contexts: the texts shown to the deciding model.
+        fault: why there is no verdict; empty if there is one.
     """
 
     system: str
@@ -168,7 +168,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Figure:
-    """A metric of a sample: its value, or why it has none, and whether that is because asking for it failed."""
+    """A metric of a sample: its value, or why it has none, and whether that is because a call failed."""
 
     value: float | None
     why: str = ""
@@ -176,14 +176,14 @@ class Figure:
 
 
 def read_answers(path: Path, limit: int | None = None) -> tuple[list[Answered], list[str]]:
-    """The verdicts in a log, in a folder of logs, or in a result document, and notes about what was left out.
+    """Read the verdicts in a log, a folder of logs, or a result document, and notes about everything left out.
 
     Args:
-        path: of several tries of the same run in a folder the last one counts that succeeded.
-        limit: how many samples of each log at most; None for all.
+        path: a file or folder; of several tries of one run in a folder, the last that succeeded counts.
+        limit: maximum number of samples of each log; None for all.
 
     Raises:
-        UserError: there is nothing there, Inspect is not installed, or something is not as moot writes it.
+        UserError: there is no verdict, Inspect is not installed, or a file is not in moot's format.
     """
     if (document := _document_at(path)) is not None:
         known = _checked(document, str(path))
@@ -215,7 +215,7 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[Answered], 
 
 
 def _document_at(path: Path) -> Any:
-    """The result document in a file; None where it is something else."""
+    """The result document in a file; None if the file is not one."""
     if path.suffix != ".json" or not path.is_file():
         return None
     try:
@@ -233,7 +233,7 @@ def _checked(document: Any, place: str) -> Document:
 
 
 def _answered(document: Document | None, fault: str = "", **about: Any) -> Answered:
-    """A sample, from its result document."""
+    """Make a sample from its result document."""
     unknown: dict[str, Any] = {"benchmark": "", "model": None, "seed": None}
     if document is None:
         return Answered(**{**unknown, **about}, claim="", response="", contexts=(), fault=fault or "it has no document")
@@ -266,18 +266,18 @@ async def measure(
     at_once: int,
     done: Callable[[int, dict[str, Figure]], None],
 ) -> None:
-    """Measures every sample; the metrics of one that fail on it alone are missing.
+    """Measure every sample. A metric that fails on a single sample is missing there.
 
     Args:
-        samples: what is measured.
+        samples: the samples to measure.
         model: RAGAS's model, as ``provider:name``.
         embedder: makes the vectors of answer relevancy.
         at_once: calls of the model in flight.
-        done: is told the place of each sample that has been measured, and its `METRICS`.
+        done: called with the place of each sample that has been measured, and its `METRICS`.
 
     Raises:
         UserError: ragas, a package or a key is missing; a model or an encoder is unknown.
-        WorldError: the endpoint cannot be reached, or fails call after call.
+        WorldError: the endpoint cannot be reached, or fails repeatedly.
     """
     limits, gate, lost = Limits(timeout=TIMEOUT, max_concurrency=at_once), asyncio.Semaphore(at_once), 0
 
@@ -318,7 +318,7 @@ async def measure(
 
 
 async def _relevancy(sample: Answered, llm: InstructorBaseRagasLLM, encoder: Encoder) -> float:
-    """RAGAS's answer relevancy; NaN where its model wrote no question, which RAGAS calls 0."""
+    """RAGAS's answer relevancy; NaN if its model wrote no question, for which RAGAS returns 0."""
     asked = _Asked(encoder)
     value = await ragas_answer_relevance(sample.claim, sample.response, llm, asked)
     return value if asked.texts else math.nan
@@ -357,7 +357,7 @@ async def _opened(name: str, limits: Limits) -> AsyncIterator[InstructorBaseRaga
         max_retries=0,  # the one retry loop is ours
         http_client=await http_client(limits.timeout, chosen.endpoint.base_url, name),
     )
-    # A reply that cannot be read is asked for again once, with the reason said.
+    # An unreadable reply is requested again once, with the reason.
     plain = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
 
     class Asking(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
@@ -377,21 +377,21 @@ async def _opened(name: str, limits: Limits) -> AsyncIterator[InstructorBaseRaga
 
 
 def _explained(error: Exception, endpoint: Endpoint, model: str) -> MootError:
-    """What RAGAS's client raises, as an error of ours."""
+    """Convert an exception of RAGAS's client to one of our errors."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, imported("openai").APIError):
             return explain(cause, endpoint, model)
         cause = cause.__cause__
     cut = type(error).__name__ == "IncompleteOutputException"
-    why = "it was cut off at the limit of its length" if cut else "it is not as RAGAS asks for it"
+    why = "it was cut off at the limit of its length" if cut else "it is not in the form that RAGAS asks for"
     unread = ReplyError(f"{model} gave no reply that RAGAS can read: {why}.", "cut" if cut else "unparsed")
-    unread.retryable = False  # it was asked for again already
+    unread.retryable = False  # it was requested again already
     return unread
 
 
 def check_installed() -> None:
-    """Makes sure that RAGAS can be imported.
+    """Check that RAGAS can be imported.
 
     Raises:
         UserError: it cannot.

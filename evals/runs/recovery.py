@@ -1,8 +1,8 @@
-"""What Inspect keeps of samples that are not in a log yet, so that a killed run goes on, written once a sample.
+"""Inspect's recovery database, from which a killed run resumes, with one write for each sample.
 
-Inspect commits each of a sample's some twenty events to its recovery database by itself. A debate's calls are no events
-of Inspect's: those of a sample that is running say only that it began, and a sample that was running is run again. So
-they are written together, with what completes the sample.
+Inspect commits each of a sample's roughly twenty events to its recovery database separately. These do not include a
+debate's calls while it runs: they say only that the sample began, and a sample that was running is run again. So all
+events are written together, when the sample is complete.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlite3 import Connection
 from typing import Any
 from unittest.mock import patch
 
-# Inspect has no option between each event (`log_realtime`) and no recovery at all; its class is the only place to be in
+# Inspect's only options are a write for each event (`log_realtime`) and no recovery, so its class has to be extended
 from inspect_ai._eval.task import log as task_log
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalSampleSummary
@@ -22,19 +22,19 @@ from inspect_ai.log._recorders.buffer.history import SampleHistory
 from inspect_ai.log._recorders.types import SampleEvent
 
 TOGETHER = 100
-"""Events of a sample that are written together at most: as many as Inspect holds in memory if it bounds them."""
+"""Maximum number of a sample's events written together: as many as Inspect keeps in memory if it has a limit."""
 
 
 class SampleWise(SampleBufferDatabase):
     """Inspect's recovery database, with a sample's events committed when it ends."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """As Inspect's."""
+        """As in Inspect's class."""
         self._waiting: dict[tuple[str, int], list[SampleEvent]] = {}
         super().__init__(*args, **options)
 
     def log_events(self, events: list[SampleEvent]) -> None:
-        """Keeps them until their sample ends, or until they are many."""
+        """Keep events until their sample ends, or until the limit is reached."""
         for event in events:
             key = (str(event.id), event.epoch)
             waiting = self._waiting.setdefault(key, [])
@@ -43,12 +43,12 @@ class SampleWise(SampleBufferDatabase):
                 self._write(*key)
 
     def complete_sample(self, summary: EvalSampleSummary, **more: Any) -> None:
-        """Writes what waits, then says that the sample is whole."""
+        """Write the waiting events, then mark the sample as complete."""
         self._write(summary.id, summary.epoch)
         super().complete_sample(summary, **more)
 
     def remove_samples(self, samples: list[tuple[str | int, int]]) -> None:
-        """Forgets them: they are in the log, or are run anew."""
+        """Remove samples that are in the log or will run again."""
         for id, epoch in samples:
             self._waiting.pop((str(id), epoch), None)
         super().remove_samples(samples)
@@ -61,7 +61,7 @@ class SampleWise(SampleBufferDatabase):
             yield history
 
     def _condense_event(self, conn: Connection, event: SampleEvent) -> SampleEvent:
-        """Leaves a debate's calls as they are: they hold no messages, and nothing long."""
+        """Do not condense a debate's calls: they contain no messages, and no long text."""
         one = event.event
         if isinstance(one, ModelEvent) and not one.input and one.call is None:
             return event
@@ -73,5 +73,5 @@ class SampleWise(SampleBufferDatabase):
 
 
 def samples_written_once() -> AbstractContextManager[object]:
-    """Has Inspect use `SampleWise` meanwhile."""
+    """Within this context, Inspect uses `SampleWise`."""
     return patch.object(task_log, "SampleBufferDatabase", SampleWise)

@@ -1,4 +1,4 @@
-"""What a debate took on each sample, read from its log for the controls that are measured beside it."""
+"""The cost of a debate on each sample, read from its log for the controls that run beside it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from moot.nodes.models.prices import Price, read_prices
 from moot.retrievers.excerpts import shown_text
 
 ORIGIN = ("id", "title", "text", "source", "url", "published")
-"""Fields of evidence that are given on; of the text, what was shown."""
+"""Fields of evidence that are passed on; of the text, only the shown part."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A debate on a sample: what it took, its rounds, what it ended with."""
+    """A debate on a sample: its cost, its rounds, and its final evidence."""
 
     taken: Taken
     rounds: int
@@ -29,14 +29,14 @@ class Reference:
 
 
 class References:
-    """What a debate took, sample by sample, as its log says."""
+    """The references of a debate, sample by sample, from its log."""
 
     def __init__(self, logs: str, of: str) -> None:
-        """Finds the log, and reads the prices. Blocking.
+        """Find the log, and read the prices. Blocking.
 
         Args:
             logs: a folder of logs.
-            of: the debate, as `moot.evals.runs.run.log_key` names it.
+            of: the debate's key (`moot.evals.runs.run.log_key`).
 
         Raises:
             UserError: there is no log of the debate, or prices cannot be read.
@@ -48,16 +48,16 @@ class References:
         self.prices = read_prices()
 
     async def of(self, sample: int | str) -> Reference | None:
-        """What the debate took on a sample; None where it came to no outcome there."""
+        """The debate's reference on a sample; None if it has no outcome there."""
         document = await ended_document(self.location, sample)
         return reference_of(document, self.prices) if document else None
 
 
 async def ended_document(location: str, sample: int | str) -> dict[str, Any] | None:
-    """The result document of a debate on a sample, as its log has it; None if it came to no outcome there."""
+    """The result document of a debate on a sample, from its log; None if it has no outcome there."""
     try:
         told = await read_eval_log_sample_async(location, sample, exclude_fields={"events", "attachments"})
-    except IndexError:  # Inspect's word for a sample that a log does not hold
+    except IndexError:  # raised by Inspect for a sample that is not in the log
         return None
     document = document_in(told)
     if document is None:  # a sample that was recovered after a kill has it in its events
@@ -66,7 +66,7 @@ async def ended_document(location: str, sample: int | str) -> dict[str, Any] | N
 
 
 def reference_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Reference:
-    """What a control takes of a result document."""
+    """The reference that a control reads from a result document."""
     evidence = [
         {key: piece[key] for key in ORIGIN if key in piece} | {"text": shown_text(piece)}
         for piece in document["evidence"]
@@ -75,7 +75,7 @@ def reference_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Re
 
 
 def newest_log(logs: str, key: str) -> EvalLog | None:
-    """The newest log of a cell, without its samples; None where there is none."""
+    """The newest log of a cell, without its samples; None if there is none."""
     return next((log for log in headers(logs) if facts_of(log).get("key") == key), None)
 
 
@@ -87,6 +87,6 @@ def headers(logs: str) -> Iterator[EvalLog]:
 
 
 def facts_of(log: EvalLog) -> dict[str, Any]:
-    """What moot says of a log."""
+    """Moot's metadata of a log."""
     facts: dict[str, Any] = log.metadata.get("moot") or {}
     return facts

@@ -1,4 +1,4 @@
-"""What Inspect finds by name if moot is installed: ``moot/debate``, tasks, scorers, models (``moot/openai:NAME``)."""
+"""Names that moot registers with Inspect: ``moot/debate``, tasks, scorers, models (``moot/openai:NAME``)."""
 
 from inspect_ai.scorer._scorer import scorer_register
 from moot.evals.attacks.solver import attacked

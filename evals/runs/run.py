@@ -1,8 +1,8 @@
-"""Running a plan as a set of Inspect's evaluations: a log for each cell, gone on with after whatever stopped it.
+"""Run a plan as a set of Inspect's evaluations: a log for each cell, which is resumed after an interruption.
 
-A cell is found again by its system with every setting, model and seed, and by all that it depends on beside them
-(`moot.evals.identity.parts`): what differs in any of them is another run, and what differs is said. Samples that a log
-or its recovery buffer holds are not run again; failed ones are.
+A cell is identified by its system with every setting, model and seed, and by all other parts that it depends on
+(`moot.evals.identity.parts`). If any of these differs it is another run, and the user is told the difference. Samples
+that are in a log or its recovery buffer are not run again, unless they failed.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from copy import copy
 from dataclasses import dataclass
 from io import StringIO
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 from inspect_ai import Task, eval_set, task_with
 from inspect_ai.log import (
     EvalLog,
@@ -34,11 +34,11 @@ from inspect_ai.log._recover._buffer import read_buffer_recovery_data
 from inspect_ai.solver import Solver
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
-from moot.core.files import not_written, write_whole
+from moot.core.files import exclusive_folder, not_written, write_whole
 from moot.core.garbage import collected_seldom
 from moot.evals.analyses.graders import check_grader
 from moot.evals.attacks.solver import attacked
-from moot.evals.benchmarks.catalogue import BENCHMARKS
+from moot.evals.benchmarks.catalogue import load_benchmark
 from moot.evals.identity.parts import differences, digest, endpoints, parts_of
 from moot.evals.runs.controls import control
 from moot.evals.runs.hooks import Watch, watching
@@ -50,16 +50,19 @@ from moot.evals.runs.tasks import TASKS
 from moot.evals.stats.measures import package
 from moot.graphs import load_graph, shared_ceilings
 from moot.nodes.models.chat_models import open_chat_model
+from moot.nodes.models.joint_ceilings import lasting_ceilings
+from moot.nodes.models.spend import FREE, Spend
+from moot.nodes.models.spend import said as amount
 from moot.nodes.runtime.settings import checked_settings
 
 log = logging.getLogger(__name__)
 
 SIDE_BY_SIDE = 4
-"""Cells that run at the same time, each with its share of the samples in flight."""
+"""Number of cells that run at the same time, each with its share of the samples in flight."""
 WRITINGS, LEAST_WRITTEN = 20, 10
-"""How often a log is written at most while samples end, and how many of them are written together at least."""
+"""Maximum number of writes of a log, and minimum number of samples in a write."""
 LOCK = ".moot.lock"
-"""The file that keeps a second run out of a folder of logs."""
+"""The lock file that keeps a second run out of a folder of logs."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +71,15 @@ class Limits:
 
     Attributes:
         at_once: samples in flight.
-        time_limit: seconds that a sample may take; one that takes longer is missing data, and is not tried again with
-            the same limit. Another limit is another run.
-        retry_on_error: how often a failed sample is tried again at once.
-        fail_on_error: failed samples of a cell, as a number or a share below 1, with which it is given up; None: never.
-        budget: most tokens of all debates together; the samples beyond it are missing data (``budget_exhausted``).
-        max_cost: most USD.
-        max_calls: most calls to models.
-        max_seconds: most seconds of the whole evaluation.
+        time_limit: seconds that a sample may take. A sample that takes longer is missing data, and is not tried again
+            with the same limit. Another limit is another run.
+        retry_on_error: number of immediate retries of a failed sample.
+        fail_on_error: number of failed samples, or their share if below 1, at which a cell is given up; None: never.
+        budget: maximum tokens of all debates of the plan, including earlier runs under a ceiling; the samples beyond it
+            are missing data (``budget_exhausted``).
+        max_cost: maximum USD, including earlier runs that had such a ceiling.
+        max_calls: maximum calls to models.
+        max_seconds: maximum seconds of this run.
     """
 
     at_once: int = 16
@@ -87,11 +91,24 @@ class Limits:
     max_calls: int | None = None
     max_seconds: float | None = None
 
-    def shared(self) -> AbstractContextManager[Any]:
-        """The ceilings that all debates of the evaluation share."""
-        return shared_ceilings(
-            budget=self.budget, max_cost=self.max_cost, max_calls=self.max_calls, max_seconds=self.max_seconds
-        )
+    @contextmanager
+    def shared(self, spent: Path, tell: Callable[[str], None]) -> Iterator[None]:
+        """The ceilings that all debates of a plan share, over all its runs.
+
+        Args:
+            spent: the file with the spending of earlier runs; it exists only with a ceiling.
+            tell: called with a message if earlier runs spent something.
+        """
+        most = Spend(*(inf if one is None else one for one in (self.budget, self.max_cost, self.max_calls)))
+        if most == FREE:
+            with shared_ceilings(max_seconds=self.max_seconds):
+                yield
+            return
+        with lasting_ceilings(spent, most, inf if self.max_seconds is None else self.max_seconds) as ceilings:
+            if any(before := ceilings.spent):
+                took = f"{amount('calls', before.calls)} and {amount('tokens', before.tokens)}"
+                tell(f"Earlier runs took up to {took}, which count against the ceilings ({spent.name}).")
+            yield
 
 
 def run_plan(
@@ -101,29 +118,29 @@ def run_plan(
     watch: Callable[[int, int], Watch],
     tell: Callable[[str], None] = log.warning,
 ) -> list[EvalLog]:
-    """Runs what of a plan has not been run, controls after the debates that they are matched to. Blocking.
+    """Run the unfinished part of a plan, controls after their debates. Blocking.
 
     Args:
-        plan: what to run.
-        logs: the folder of the logs; it may hold others.
-        limits: how it is run.
-        watch: makes what is told of every sample, from the number of all samples and of those that logs hold.
-        tell: is told of each cell that is another run than one that the folder has, and what differs.
+        plan: the plan to run.
+        logs: the folder of the logs; it may contain others.
+        limits: limits of the run.
+        watch: makes the callback for every sample, from the number of all samples and of those already in logs.
+        tell: called with the difference if a cell is not the same run as one in the folder.
 
     Returns:
         A log without its samples for each cell, in the plan's order.
 
     Raises:
-        UserError: as `cells_of` and `opened`, data that cannot be read, a folder that cannot be made or that another
+        UserError: as `cells_of` and `opened`; data that cannot be read; a folder that cannot be made or that another
             run writes to.
-        KeyboardInterrupt: somebody stopped it; nothing further was begun.
+        KeyboardInterrupt: the user stopped it; no further sample was started.
     """
     cells = cells_of(plan)
     if not plan.judge_may_debate:
-        in_words = [cell for cell in cells if "judged" in BENCHMARKS[cell.task.name].metrics]
+        in_words = [cell for cell in cells if "judged" in load_benchmark(cell.task.name).metrics]
         check_grader(plan.judge, [(cell.system, cell.graph, cell.settings) for cell in in_words])
     logs = logs.absolute()
-    with alone_in(logs), redirect_stdout(StringIO()):  # Inspect's greetings go nowhere
+    with exclusive_folder(logs, "run", LOCK), redirect_stdout(StringIO()):  # Inspect's greetings are discarded
         return _run_cells(cells, plan, logs, limits, watch, tell)
 
 
@@ -139,13 +156,14 @@ def _run_cells(
     items = {task: items_of(task, plan) for task in dict.fromkeys(cell.task for cell in first)}
     asyncio.run(opened(first, items, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
-    for cell in cells:  # controls come after their debates
+    for cell in cells:  # controls run after their debates
         parts[cell.key] = parts_in(plan, cell, items[cell.task], parts)
     keys = {key: log_key(key, known) for key, known in parts.items()}
     for said in other_runs(cells, parts, logs):
         tell(said)
     samples = sum(len(items[cell.task].dataset) for cell in cells)
     saved = save_plan(plan, logs)
+    spent = logs / f"plan-{saved}.spent"
 
     def task_of(cell: Cell) -> Task:
         key, task = keys[cell.key], copy(items[cell.task])
@@ -155,45 +173,20 @@ def _run_cells(
         named: dict[str, Any] = {"metadata": {"moot": facts, **shown(facts)}, "tags": tags_of(facts)}
         return task_with(task, solver=solver, model="none" if cell.model is None else f"moot/{cell.model}", **named)
 
-    with watching(watch(samples, held(keys.values(), logs))), collected_seldom(), limits.shared():
+    with watching(watch(samples, held(keys.values(), logs))), collected_seldom(), limits.shared(spent, tell):
         _run([task_of(cell) for cell in first], logs, limits)
         _run([task_of(cell) for cell in cells if cell.control or cell.attack], logs, limits)
     found = newest_logs(logs)
     return [said_anew(found[keys[cell.key]], cell) for cell in cells if keys[cell.key] in found]
 
 
-@contextmanager
-def alone_in(logs: Path) -> Iterator[None]:
-    """Keeps other runs out of a folder, which is made where it is not there.
-
-    Raises:
-        UserError: another run has it, or it cannot be made.
-    """
-    lock = FileLock(logs / LOCK)
-    try:
-        logs.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise UserError(
-            f"Another run writes to {logs}: wait for it, or name another folder.", kind="invalid_setting"
-        ) from error
-    except OSError as error:
-        raise UserError(
-            f"No logs can be written to {logs} ({error.strerror}): name another folder.", kind="invalid_file"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 def said_anew(log: EvalLog, cell: Cell) -> EvalLog:
-    """A log with what the plan says of its cell now: labels and places may change without anything being run again."""
+    """Update a log's metadata (label, position) from the current plan, without another run."""
     facts = facts_of(log)
     now = facts | json.loads(json.dumps(cell.facts(), default=str)) | {"key": facts["key"]}
     if now == facts:
         return log
-    why = ProvenanceData(author="moot", reason="The plan calls the system otherwise.")
+    why = ProvenanceData(author="moot", reason="The plan has another label for the system.")
     old, new = tags_of(facts), tags_of(now)
     changed = TagsEdit(tags_add=sorted({*new} - {*old}), tags_remove=sorted({*old} - {*new}))
     edits = [MetadataEdit(metadata_set={"moot": now, **shown(now)}), *([changed] if old != new else [])]
@@ -203,11 +196,11 @@ def said_anew(log: EvalLog, cell: Cell) -> EvalLog:
 
 
 TOLD = ("system", "graph", "model", "seed", "control", "of")
-"""What tells logs apart at a glance; settings beside."""
+"""A short description that tells logs apart; the settings are beside it."""
 
 
 def shown(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a log's metadata say for those who read it elsewhere, as in Inspect's viewer and data frames."""
+    """Metadata of a log for other readers, such as Inspect's viewer and data frames."""
     return {key: facts[key] for key in (*TOLD, "settings") if facts.get(key) is not None}
 
 
@@ -217,13 +210,13 @@ def tags_of(facts: Mapping[str, Any]) -> list[str]:
 
 
 def parts_in(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What a cell depends on beside its settings: its items, who judges answers, and what `parts_of` says. Blocking.
+    """Everything that a cell depends on beside its settings: its items, the judge of answers, and `parts_of`. Blocking.
 
     Args:
         plan: the cell's.
         cell: the cell.
         task: with its items.
-        debates: by a cell's key what it depends on; that of a control's debate is among them.
+        debates: the parts of cells by the cell's key, including those of a control's debate.
     """
     parts = parts_of(cell.graph, cell.settings) | {"items": str(task.version), "judge": plan.judge}
     if plan.judge:
@@ -232,12 +225,12 @@ def parts_in(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[s
 
 
 def log_key(cell: str, parts: Mapping[str, Any]) -> str:
-    """What tells a log from every other: the cell's key, and what the cell depends on beside its settings."""
+    """A log's identifying key: the cell's key, and the parts that the cell depends on beside its settings."""
     return f"{cell}.{digest(parts)}"
 
 
 def other_runs(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
-    """Of each cell that is another run than one of the same settings in the folder: that it is, and what differs."""
+    """A message for each cell that is not the same run as one with its settings in the folder, with the differences."""
     found = newest_logs(logs)
     for cell in cells:
         before = [one for key, one in found.items() if key.partition(".")[0] == cell.key]
@@ -245,7 +238,7 @@ def other_runs(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], lo
             known = [(facts_of(one).get("parts"), name_of(one)) for one in before]
             differ = [(differences(noted, parts[cell.key]), name) for noted, name in known if noted]
             said, than = min(differ, key=lambda one: len(one[0]), default=([], known[0][1]))
-            told = f"these differ: {', '.join(said)}" if differ else "an older moot did not note what it depends on"
+            told = f"these differ: {', '.join(said)}" if differ else "an older moot did not record what it depends on"
             yield f"{cell.system} on {cell.task.name} is another run than {than}: {told}."
 
 
@@ -255,7 +248,8 @@ def name_of(log: EvalLog) -> str:
 
 
 def save_plan(plan: Plan, logs: Path) -> str:
-    """Writes a plan beside its logs, as it can be run again; its hash, which stands in the file's name and the logs.
+    """Write a plan beside its logs, so that it can be run again. Returns its hash, which is in the file's name and the
+    logs.
 
     Raises:
         UserError: the file cannot be written.
@@ -271,18 +265,18 @@ def save_plan(plan: Plan, logs: Path) -> str:
 
 
 async def opened(cells: Sequence[Cell], tasks: Mapping[Benchmarked, Task], judge: str | None) -> None:
-    """Opens each system on the first sample of its benchmark, so that what it lacks is said before anything is run.
+    """Open each system on the first sample of its benchmark, so that errors are reported before anything runs.
 
     Raises:
-        UserError: a key, a source, an encoder that is missing, a judge that cannot be, or a task that the system does
-            not take.
+        UserError: a key, a source or an encoder is missing, the judge is not allowed, or the system does not support
+            the task.
     """
     try:
         if judge is not None:
             await open_chat_model(judge)
         for cell in cells:
             system, sample = load_graph(cell.graph), next(iter(tasks[cell.task].dataset))
-            settings = checked_settings(system.settings, cell.settings)
+            settings = checked_settings(system.settings, cell.settings, cell.graph)
             question = question_of(str(sample.input), sample.choices, sample.metadata)
             begun = await system.graph.ainvoke(question, context=settings, interrupt_after=["open"])
             if (error := begun["error"]) and error["kind"] in USER_KINDS:
@@ -297,7 +291,7 @@ def newest_logs(logs: Path) -> dict[str, EvalLog]:
 
 
 def held(keys: Iterable[str], logs: Path) -> int:
-    """How many samples logs and their recovery buffers hold that need not be run again."""
+    """The number of samples in logs and their recovery buffers that need no further run."""
     newest = newest_logs(logs)
     there = {log.location for log in (newest[key] for key in keys if key in newest)}
     broken_off = {one.log.name for one in recoverable_eval_logs(str(logs))}
@@ -310,7 +304,7 @@ def held(keys: Iterable[str], logs: Path) -> int:
 
 
 def solver_of(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
-    """The solver of a cell; the log of the debate that it follows is there by now."""
+    """The solver of a cell; the log of a control's debate must exist already."""
     key = keys[cell.key]
     if cell.of is None or not (cell.control or cell.attack):
         return debate(cell.graph, run=key, **cell.settings)
@@ -323,7 +317,7 @@ def solver_of(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
 
 
 def items_of(benchmarked: Benchmarked, plan: Plan) -> Task:
-    """A benchmark of a plan as Inspect's task."""
+    """Make an Inspect task of a plan's benchmark."""
     data = None if benchmarked.data is None else str(benchmarked.data)
     return TASKS[benchmarked.name](data, benchmarked.limit, plan.sample_seed, plan.judge)
 
@@ -338,9 +332,9 @@ def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
             str(logs),
             model="none",  # of tasks that name none
             display="none",
-            score_display=False,  # else all scores are counted again and again for a display that is not there
+            score_display=False,  # otherwise all scores are recomputed repeatedly for a display that is off
             log_dir_allow_dirty=True,
-            # each writing copies all of the log; what is not in it yet, the recovery database holds
+            # each write copies the whole log; samples that are not in it yet are in the recovery database
             log_buffer=max(LEAST_WRITTEN, max(len(task.dataset) for task in tasks) // WRITINGS),
             retry_attempts=1,
             retry_immediate=False,
@@ -355,6 +349,6 @@ def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
             ctl_server=False,
             log_level="error",
         )
-    # of an interrupted evaluation Inspect gives a cancelled log, or none
+    # for an interrupted evaluation Inspect returns a cancelled log, or none
     if len(ended) < len(tasks) or any(log.status == "cancelled" for log in ended):
         raise KeyboardInterrupt

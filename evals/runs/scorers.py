@@ -1,8 +1,8 @@
-"""Inspect's scorers for debates, one for each measure of a single item, and what they come to over all items.
+"""Inspect scorers for debates, one for each measure of a single item, and their metrics over all items.
 
 Each reads the result document that `moot.evals.runs.solver.debate` leaves. A sample whose debate did not end is
-unscored, which Inspect counts: it is missing data, never a wrong answer. An abstention is not right, and is said to be
-one; so is a debate that ended as its own replies could not be used.
+unscored, which Inspect counts: it is missing data, never a wrong answer. An abstention is not right, and is marked as
+an abstention; so is a debate that ended because its own replies could not be used.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from moot.nodes.models.speaker import Speaker
 from moot.nodes.texts.verdict import verdict_turns
 
 Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | None] | Score | float | None]
-"""How right an outcome is: of the outcome, the sample, its right answers and the document; None where undefined. A
-`Score` stands as it is."""
+"""Computes how right an outcome is from the outcome, the sample, its right answers and the document; None if undefined.
+A `Score` is used unchanged."""
 
 
-_parsed = lru_cache(maxsize=16)(parsed_document)  # every scorer of a sample reads the same text, one after another
+_parsed = lru_cache(maxsize=16)(parsed_document)  # all scorers of a sample read the same text in turn
 
 
 def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
-    """A scorer of whatever a debate that ended comes to.
+    """Make a scorer for debates that ended.
 
     Args:
-        measure: how right it is.
-        of_answers: whether scores say what was answered, and why. Inspect keeps all scores in memory until the end.
+        measure: computes how right the outcome is.
+        of_answers: whether scores include the answer and its reasons. Inspect keeps all scores in memory until the end.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        # a sample that Inspect recovered after a kill has an empty store, and all that was stored in its events
+        # a sample that Inspect recovered after a kill has an empty store; the stored data is in its events
         held = state.store.get(DOCUMENT) or store_from_events([*transcript().events]).get(DOCUMENT)
         document = None if held is None else _parsed(held)
         outcome = outcome_of(document)
@@ -52,7 +52,7 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
         value = measure(outcome, state, list(target), document)
         try:
             value = await value if isinstance(value, Awaitable) else value
-        except MootError as error:  # the debate stands, whatever becomes of its judge
+        except MootError as error:  # the debate remains valid even if its judge fails
             return Score.unscored(reason="grader_failed", explanation=error.detail)
         if isinstance(value, Score):
             return value
@@ -67,7 +67,7 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
 
 
 def why(document: Document) -> str:
-    """What the verdict rests on, in the words of those who gave it; if there is none, why."""
+    """The verdict's reasons, in the speakers' own words; if there is no verdict, why."""
     if document["error"]:
         return str(document["error"]["detail"])
     said = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
@@ -81,7 +81,7 @@ def _over_labels(compute: metrics.LabelScore) -> Metric:
     def value(scores: list[SampleScore]) -> float:
         facts = [score.score.metadata or {} for score in scores]
         found = compute([fact["gold"][0] for fact in facts], [fact["outcome"] for fact in facts]).value
-        return float("nan") if found is None else found  # Inspect's sign for what is undefined
+        return float("nan") if found is None else found  # Inspect's value for an undefined score
 
     return value
 
@@ -120,13 +120,13 @@ def accuracy() -> Scorer:
 
 @scorer(metrics=[mean(), stderr(), abstained()], name="exact_match")
 def exact_match() -> Scorer:
-    """Whether the answer is one of the right ones, compared as its task's script does."""
+    """Whether the answer is one of the right ones, compared as in the task's script."""
     return computed("exact_match")
 
 
 @scorer(metrics=[mean(), stderr()], name="token_f1")
 def token_f1() -> Scorer:
-    """F1 of words that the answer shares with the right one that is nearest, compared as its task's script does."""
+    """F1 of the words that the answer shares with the nearest right one, compared as in the task's script."""
     return computed("token_f1")
 
 
@@ -137,16 +137,15 @@ def numeric_match() -> Scorer:
 
 
 def computed(measure: str) -> Scorer:
-    """A scorer of a measure that takes no model (`moot.evals.stats.item_scores.item_score`)."""
+    """Make a scorer for a measure that needs no model (`moot.evals.stats.item_scores.item_score`)."""
     return measured(lambda outcome, state, gold, document: item_score(measure, document["task"]["name"], outcome, gold))
 
 
 @scorer(metrics=[mean(), stderr()], name="judged")
 def judged(model: str) -> Scorer:
-    """Whether a model takes the answer for the same as a right one (S4).
+    """Whether a model judges the answer to be the same as a right one (S4).
 
-    An answer that is the same text is right without a call. A judge that gives no usable reply leaves the sample
-    unscored.
+    An answer with the same text is right without a call. If the judge gives no usable reply, the sample is unscored.
 
     Args:
         model: the judge, as provider:name. It should be none of the debaters' models.
@@ -162,7 +161,7 @@ def judged(model: str) -> Scorer:
 
 @scorer(metrics=[mean(), stderr()], name="citation_precision")
 def citation_precision() -> Scorer:
-    """The share of citations whose quotes stand in the evidence; unscored where nothing is cited."""
+    """The share of citations whose quotes are in the evidence; unscored if nothing is cited."""
     return measured(
         lambda outcome, state, gold, document: metrics.citation_precision([document]).value, of_answers=False
     )
@@ -170,7 +169,7 @@ def citation_precision() -> Scorer:
 
 @scorer(metrics=[mean(), stderr()], name="gold_recall")
 def gold_recall() -> Scorer:
-    """The share of gold evidence that was found; unscored where the benchmark names none, or nothing was searched."""
+    """The share of gold evidence that was found; unscored if the benchmark names none, or nothing was searched."""
 
     def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
         searched = [piece for piece in document["evidence"] if any(r["query"] for r in piece["retrievals"])]
@@ -182,12 +181,12 @@ def gold_recall() -> Scorer:
     return measured(value, of_answers=False)
 
 
-# --- official scores that ask for evidence ----------------------------------------------------------------------------
+# --- official scores that require evidence ----------------------------------------------------------------------------
 
 
 @metric(name="mean")
 def mean_if_named() -> Metric:
-    """The mean; undefined if no verdict could name the evidence that the score asks for."""
+    """The mean; undefined if no verdict could name the evidence that the score requires."""
 
     def value(scores: list[SampleScore]) -> float:
         named = any((score.score.metadata or {})["named"] for score in scores)
@@ -198,7 +197,7 @@ def mean_if_named() -> Metric:
 
 @metric(name="stderr")
 def stderr_if_named() -> Metric:
-    """The mean's standard error; undefined where the mean is."""
+    """The mean's standard error; undefined if the mean is."""
     error = stderr()
 
     def value(scores: list[SampleScore]) -> float:
@@ -209,7 +208,7 @@ def stderr_if_named() -> Metric:
 
 
 def official(measure: str) -> Scorer:
-    """A scorer of an official score (`moot.evals.stats.official`)."""
+    """Make a scorer for an official score (`moot.evals.stats.official`)."""
 
     def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> Score | None:
         given = (state.metadata.get(INPUTS) or {}).get("given") or []

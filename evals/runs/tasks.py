@@ -1,6 +1,6 @@
-"""Every benchmark as a task of Inspect: ``inspect eval moot/fever -T data=paper_dev.jsonl --model moot/openai:NAME``.
+"""Every benchmark as an Inspect task: ``inspect eval moot/fever -T data=paper_dev.jsonl --model moot/openai:NAME``.
 
-A task reads the records as they are published (`moot.evals.benchmarks.catalogue`), from a file or folder of yours or,
+A task reads the records in their published format (`moot.evals.benchmarks.catalogue`), from your file or folder or,
 without ``data``, from the Hub. The solver is a debate by Tool-MAD; `--solver moot/debate -S graph=proclaim -S seed=1`
 chooses another (Inspect ignores ``-S`` without ``--solver``); no gold evidence, conclusion or answer reaches it.
 """
@@ -17,7 +17,14 @@ from pathlib import Path
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Scorer
-from moot.evals.benchmarks.catalogue import BENCHMARKS, Benchmark, Item, read_benchmark
+from moot.evals.benchmarks.catalogue import (
+    BENCHMARKS,
+    Benchmark,
+    Item,
+    benchmark_names,
+    load_benchmark,
+    read_benchmark,
+)
 from moot.evals.benchmarks.records_items import ceiling
 from moot.evals.runs import scorers
 from moot.evals.runs.inspect_side import grader_of
@@ -28,7 +35,8 @@ log = logging.getLogger(__name__)
 
 
 def sample_of(item: Item, benchmark: Benchmark) -> Sample:
-    """An item as Inspect has it. Metadata hold what measures need; of them `solver.INPUTS` alone reach debates."""
+    """Convert an item to an Inspect sample. Its metadata are for measures; only those under `solver.INPUTS` reach
+    debates."""
     plain = asdict(item)
     kept = {key: plain[key] for key in ("stratum", "group", "gold_evidence", "source") if plain[key]}
     given = [{"title": title, "text": text} for title, text in item.given]
@@ -49,10 +57,10 @@ def sample_of(item: Item, benchmark: Benchmark) -> Sample:
 
 
 def scorers_of(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
-    """What a benchmark is measured by; without a judge no answers are judged.
+    """The scorers of a benchmark; without a judge no answers are judged.
 
     Args:
-        benchmark: what is measured.
+        benchmark: the benchmark.
         judge: the model that says whether answers in words are right, as provider:name; by default that of Inspect's
             role ``grader``.
     """
@@ -70,7 +78,7 @@ def scorers_of(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
 
 
 def digest_of(items: Sequence[Item]) -> str:
-    """What tells one set of items from another: a log of other data is never gone on with."""
+    """A digest of a set of items: a log of other data is never resumed."""
     plain = json.dumps([_facts_of(item) for item in items], sort_keys=True)
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
@@ -84,19 +92,19 @@ def _facts_of(item: Item) -> dict[str, object]:
 def benchmark_task(
     name: str, data: str | None = None, limit: int | None = None, seed: int | None = None, judge: str | None = None
 ) -> Task:
-    """A benchmark as a task.
+    """Make a task of a benchmark.
 
     Args:
-        name: a key of `moot.evals.benchmarks.catalogue.BENCHMARKS`.
+        name: as for `moot.evals.benchmarks.catalogue.load_benchmark`.
         data: a file or folder in the published format; without it the Hub.
-        limit: how many items at most.
-        seed: draws them at random; without it the first ones are taken.
+        limit: maximum number of items.
+        seed: draws items at random; without it the first ones are taken.
         judge: a model, as provider:name, that says whether an answer in words is right; or ``--model-role grader=``.
 
     Raises:
-        UserError: nothing to read there, or a broken record, with its place.
+        UserError: there is no data, or a broken record, with its place.
     """
-    benchmark = BENCHMARKS[name]
+    benchmark = load_benchmark(name)
     reading = read_benchmark(name, None if data is None else Path(data), limit=limit, seed=seed)
     for note in reading.notes:
         log.warning("%s: %s.", benchmark.title, note)
@@ -122,10 +130,11 @@ def _registered(name: str) -> Callable[..., Task]:
     ) -> Task:
         return benchmark_task(name, data, limit, seed, judge)
 
-    build.__doc__ = f"{BENCHMARKS[name].title}; see `benchmark_task`."
+    title = BENCHMARKS[name].title if name in BENCHMARKS else name  # packages are imported when a task is created
+    build.__doc__ = f"{title}; see `benchmark_task`."
     made: Callable[..., Task] = task(name=name)(build)
     return made
 
 
-TASKS: dict[str, Callable[..., Task]] = {name: _registered(name) for name in BENCHMARKS}
+TASKS: dict[str, Callable[..., Task]] = {name: _registered(name) for name in benchmark_names()}
 """Every task by name, as Inspect knows it as ``moot/NAME``."""

@@ -1,8 +1,8 @@
-"""How far a confidence can be trusted: calibration, what abstaining would gain, and how it settles over rounds.
+"""Quality of confidences: calibration, the gain from abstaining, and stability over rounds.
 
-Items come as two lists in one order: how confident a system was of its answer, in [0, 1], and whether that was right.
-An item without a judgement (None) is missing; one that has a judgement, but no confidence, is left out: where a
-system has no confidences, every value is None.
+Items come as two lists in one order: a system's confidence in its answer, in [0, 1], and whether the answer was right.
+An item without a judgement (None) is missing; an item with a judgement but without confidence is left out. If a system
+has no confidences, every value is None.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ BINS = 10
 
 
 class Bin(NamedTuple):
-    """A bin of confidences: those above ``low`` and up to ``high``, and in the first bin ``low`` itself.
+    """A bin of confidences in (low, high]; the first bin includes ``low``.
 
-    ``confidence`` and ``accuracy`` are the means of its items, None where it has none.
+    ``confidence`` and ``accuracy`` are the means of its items, None if it is empty.
     """
 
     low: float
@@ -32,7 +32,7 @@ class Bin(NamedTuple):
 
 
 class RiskPoint(NamedTuple):
-    """What answering only where the confidence is ``threshold`` or more leads to."""
+    """Result of answering only if the confidence is ``threshold`` or more."""
 
     threshold: float
     coverage: float
@@ -49,7 +49,8 @@ class RiskCoverage(NamedTuple):
 
 
 def _known(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> tuple[Any, Any, int, int]:
-    """Confidences and judgements (0 or 1) of the items that have both, and how many are missing and left out."""
+    """Confidences and judgements (0 or 1) of the items that have both, and the numbers of missing and left-out
+    items."""
     pairs = list(zip(confidences, correct, strict=True))
     known = [(confidence, right) for confidence, right in pairs if confidence is not None and right is not None]
     if not all(0 <= confidence <= 1 for confidence, _ in known):
@@ -67,12 +68,12 @@ def reliability_bins(
     Args:
         confidences: each item's.
         correct: whether each item's answer was right.
-        bins: how many.
-        mass: False: bins of equal width over [0, 1], empty ones among them. True: bins of about as many items each,
-            between quantiles; equal confidences stay together, so that there may be fewer bins.
+        bins: the number of bins.
+        mass: False: bins of equal width over [0, 1], including empty ones. True: bins with about the same number of
+            items, between quantiles; equal confidences stay together, so that there may be fewer bins.
 
     Returns:
-        [] where no item has both.
+        [] if no item has both.
 
     Raises:
         ValueError: lists of different lengths, a confidence outside [0, 1], or less than one bin.
@@ -99,7 +100,7 @@ def ece(
 ) -> Score:
     """Expected calibration error, in [0, 1]: the sum over bins of n / N x |accuracy - mean confidence| (S2, Eq. 9).
 
-    Its value depends on the bins: say which, and show `reliability_bins` with it.
+    Its value depends on the bins: report them, and show `reliability_bins` with it.
 
     Args:
         confidences: each item's.
@@ -118,7 +119,7 @@ def ece(
 
 
 def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> Score:
-    """Mean of (confidence - 1 where the answer was right, else 0)², in [0, 1]; 0.25 for a constant 0.5.
+    """Mean of (confidence - y)², in [0, 1], with y = 1 if the answer was right, else 0; 0.25 for a constant 0.5.
 
     Args:
         confidences: of each item's answer; None where it is missing.
@@ -133,18 +134,18 @@ def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | No
 
 
 def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> RiskCoverage:
-    """What a system would gain from answering only where it is confident (Geifman and El-Yaniv 2017).
+    """The gain of a system from answering only if it is confident (Geifman and El-Yaniv 2017).
 
     The area is the mean over k = 1...N of the risk among the k most confident items, in [0, 1]: lower is better, and
-    an order by chance has the overall risk. Items of equal confidence have no order: their expected risk counts,
-    which is what all orders give on average.
+    a random order has the overall risk. Items of equal confidence have no order: their expected risk counts, which is
+    the average over all orders.
 
     Args:
         confidences: of each item's answer; None where it is missing.
         correct: whether each item is right, in the same order; None where it is missing.
 
     Returns:
-        One point for each confidence that occurs; no points and an area of None where no item has both.
+        One point for each confidence that occurs; no points and an area of None if no item has both.
 
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
@@ -165,9 +166,10 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
 
 
 class Passed(NamedTuple):
-    """What a threshold lets pass: those of ``share`` of the scored answers, of which ``right`` are right.
+    """The answers that pass a threshold: their ``share`` of the scored answers, and the share of them that is
+    ``right``.
 
-    Both are shares in [0, 1]; ``right`` is None where nothing passes.
+    Both are in [0, 1]; ``right`` is None if no answer passes.
     """
 
     n: int
@@ -176,12 +178,12 @@ class Passed(NamedTuple):
 
 
 def passed_at(scores: Sequence[float], correct: Sequence[bool], threshold: float) -> Passed:
-    """How many answers a threshold lets pass, those that reach it, and how many of these are right.
+    """The number and share of answers that reach a threshold, and the share of these that is right.
 
     Args:
-        scores: of each answer.
+        scores: the score of each answer.
         correct: whether each answer is right, in the same order.
-        threshold: the least score that passes.
+        threshold: the lowest score that passes.
 
     Raises:
         ValueError: lists of different lengths, or empty ones.
@@ -193,22 +195,22 @@ def passed_at(scores: Sequence[float], correct: Sequence[bool], threshold: float
 
 
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
-    """By round, from 1: how far a figure's distribution over items is from that in their last rounds, in [0, 1].
+    """By round, from 1: the distance of a figure's distribution over items from that in their last rounds, in [0, 1].
 
     The two-sample Kolmogorov-Smirnov statistic: the largest distance between the two distribution functions, by
-    scipy. Both samples are of the same items, those whose debate held that round, so that debates which ended early
-    do not pass for movement, and no p-value is given, as that would take samples that are independent. Where a round
-    is the last of every item that reached it, the value is 0.
+    scipy. Both samples are of the same items (all debates with that round), so that debates which ended early do not
+    look like change. There is no p-value, as that needs independent samples. If a round is the last of every item that
+    reached it, the value is 0.
 
-    S2 (appendix E) prints a KS statistic of up to 1.14 and down to -0.03, which none can be; this is not that.
+    S2 (appendix E) prints KS statistics from -0.03 to 1.14, which is impossible; its figure is not reproduced here.
 
     Args:
-        trajectories: for each item a figure (a confidence, a reflection score) for each round that its debate held;
-            None where it is not known.
+        trajectories: for each item a figure (a confidence, a reflection score) for each round of its debate; None if it
+            is unknown.
 
     Returns:
-        For each round n items, ``missing`` those whose figure is unknown in that round or in their last, and
-        ``left_out`` those that had ended before. {} where there is no round.
+        For each round the value over n items. ``missing`` counts items whose figure is unknown in that round or in
+        their last, ``left_out`` items that had ended before. {} if there is no round.
 
     Raises:
         UserError: scipy is not installed.
@@ -226,17 +228,17 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
     return by_round
 
 
-# --- fitting a calibration; `moot.nodes.texts.calibrated` says what it means for a debate -----------------------
+# --- fitting a calibration; `moot.nodes.texts.calibrated` explains its meaning for a debate -----------------------
 
 
 def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
-    """Scores, lowest first, each with how often it came.
+    """Scores, lowest first, each with its count.
 
     Args:
         scores: 1 - the share of the right label, of each labelled debate, in [0, 1].
 
     Raises:
-        ValueError: there is none, or one is outside [0, 1].
+        ValueError: there is no score, or one is outside [0, 1].
     """
     given = np.round(np.asarray(scores, dtype=float), PLACES)
     if not given.size or not ((given >= 0) & (given <= 1)).all():
@@ -246,14 +248,14 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def least_confidence(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
-    """The least confidence from which on acting is wrong in at most a share alpha of all cases.
+    """The lowest confidence from which acting is wrong in at most a share alpha of all cases.
 
     The least c with (wrong cases of confidence c or more + 1) / (n + 1) <= alpha (arXiv:2208.02814, Eq. 4).
 
     Args:
-        confidences: of each labelled debate; None for one that is not acted on in any case.
+        confidences: of each labelled debate; None for a debate that is never acted on.
         right: whether its verdict is right, in the same order.
-        alpha: the share, in (0, 1).
+        alpha: the allowed share, in (0, 1).
 
     Returns:
         None if no confidence is enough.

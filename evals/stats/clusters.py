@@ -1,9 +1,10 @@
-"""How sure a figure is if items come in groups: claims about one page, questions on one paragraph, variants of a claim.
+"""Uncertainty of a figure if items come in groups: claims about one page, questions on one paragraph, variants of a
+claim.
 
-Items of a group are alike, so that they tell less than as many items apart from each other, and intervals that take
-them for independent are too narrow. Here a group is what is drawn, and what is flipped; an item without a group is one
-of its own, and if all are, every figure is that of independent items. A figure that cannot be computed is None, and
-``reason`` says why.
+Items of a group are alike, so they carry less information than as many independent items, and intervals that assume
+independence are too narrow. Here whole groups are resampled or flipped. An item without a group is its own group; if
+this holds for all, every figure is that of independent items. A figure that cannot be computed is None, with its
+``reason``.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from moot.evals.stats.significance import CONFIDENCE, ONE_GROUP, Array, Interval
 
 NO_ITEMS, ALL_ALIKE, UNDEFINED = "no items", "no spread", "undefined"
 """Why a figure or its interval is not computable. No spread: all items, or all resamples, have one value. Undefined:
-what the figure divides by is 0."""
+the figure's divisor is 0."""
 FEW_GROUPS = 30
-"""Below so many groups intervals tend to be too narrow (Cameron and Miller 2015 name 20 to 50)."""
+"""With fewer groups than this, intervals tend to be too narrow (Cameron and Miller 2015 name 20 to 50)."""
 SPREAD = 1e-12
-"""What the ends of an interval differ by at most if all resamples have one value, as numbers are rounded."""
+"""Maximum difference between the ends of an interval, due to rounding, if all resamples have one value."""
 T = TypeVar("T", bound=Hashable)
 
 
@@ -33,10 +34,10 @@ class ClusteredMean:
     """A mean and its standard error.
 
     Attributes:
-        value: the mean of all items; None if there is none.
+        value: the mean of all items; None if there is no item.
         se: its standard error; None if it is not computable.
-        n: items.
-        groups: of them.
+        n: the number of items.
+        groups: the number of groups.
         reason: why ``value`` or ``se`` is None; empty if neither is.
     """
 
@@ -48,7 +49,7 @@ class ClusteredMean:
 
 
 def by_group(groups: Iterable[Hashable], values: Iterable[T | None]) -> list[list[T]]:
-    """The values that are known, one list for each group that has some."""
+    """The known values, one list for each group that has some."""
     found: dict[Hashable, list[T]] = {}
     for group, value in zip(groups, values, strict=True):
         if value is not None:
@@ -80,20 +81,20 @@ def clustered_mean(groups: Sequence[Sequence[float]]) -> ClusteredMean:
 
 
 def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confidence: float = CONFIDENCE) -> Interval:
-    """A share with Wilson's interval for as many independent items as its groups are worth.
+    """A share with Wilson's interval for its effective number of independent items.
 
     The effective number of items is p (1 - p) / se², with `clustered_mean`'s se, times (t(n - 1) / t(G - 1))² for G
-    groups, and n at most (Korn and Graubard 1998; with Wilson's interval Dean and Pagano 2015). If every group has one
+    groups, but at most n (Korn and Graubard 1998; with Wilson's interval Dean and Pagano 2015). If every group has one
     item, it is `wilson`.
 
     Args:
         groups: whether each item of each group is right.
-        missing: items that are unknown; they are counted in the result, and nowhere else.
+        missing: the number of unknown items, which is only reported in the result.
         confidence: of the interval.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
-        ValueError: a confidence that is not between 0 and 1.
+        ValueError: the confidence is not between 0 and 1.
     """
     right = [item for group in groups for item in group]
     if len(groups) == len(right):
@@ -113,15 +114,15 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
 
 
 def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
-    """The mean of independent figures with its interval, from theirs (MOVER: Zou and Donner 2008).
+    """The mean of independent figures with its interval, from their intervals (MOVER: Zou and Donner 2008).
 
     Of K figures x with intervals [l, u] and the mean m, it is m - sqrt(sum (x - l)²) / K to m + sqrt(sum (u - x)²) / K.
 
     Args:
-        intervals: of the figures.
+        intervals: the intervals of the figures.
 
     Returns:
-        Without a value if one of the figures has none, without ends if one has no interval.
+        An interval without a value if a figure has none, and without ends if a figure has no interval.
     """
     n, missing, k = sum(one.n for one in intervals), sum(one.missing for one in intervals), len(intervals)
     values = [one.value for one in intervals if one.value is not None]
@@ -143,16 +144,16 @@ def cluster_bootstrap(
     Groups are drawn with replacement, each with all its items. With one item in each group it is `bootstrap`.
 
     Args:
-        groups: the items of each group. The figure depends only on how often each kind of item is there: equal items
-            are of one kind.
-        figure: takes the kinds of items, and gives what computes the figure of counts, (resamples, kinds) to
-            (resamples,), NaN if it is undefined.
-        missing: items that are unknown; they are counted in the result, and nowhere else.
+        groups: the items of each group. The figure depends only on the counts of each kind of item: equal items are of
+            one kind.
+        figure: takes the kinds of items, and returns a function from counts, (resamples, kinds), to figures,
+            (resamples,), NaN if undefined.
+        missing: the number of unknown items, which is only reported in the result.
     """
     kinds = {item: i for i, item in enumerate(dict.fromkeys(item for group in groups for item in group))}
     if not kinds:
         return Interval(None, None, None, 0, missing, reason=NO_ITEMS)
-    # Equal groups are of one kind, too: what is drawn are kinds of groups, and each holds so many of each kind of item.
+    # Equal groups are of one kind, too: kinds of groups are drawn, each with its counts of each kind of item.
     held = [frozenset(Counter(kinds[item] for item in group).items()) for group in groups]
     places = {group: i for i, group in enumerate(dict.fromkeys(held))}
     holds = np.zeros((len(places), len(kinds)))

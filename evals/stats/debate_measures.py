@@ -1,7 +1,7 @@
-"""What debates are measured by beside their verdicts, from result documents: S4's consistency, and S3's look inside.
+"""Measures of debates beside their verdicts, from result documents: S4's consistency, and S3's figures of rounds.
 
-A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). S3 gives its figures per
-question, so those of several documents are the mean of theirs.
+A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). S3 reports its figures per
+question, so the figure of several documents is their mean.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Document = Mapping[str, Any]
 
 
 def consistent(document: Document) -> bool:
-    """Whether a debate ended in consensus, also if that came in its last round.
+    """Whether a debate ended in consensus, including consensus in its last round.
 
-    By its stop reason; else by what a judge's last reply was taken as, if one was asked (MADKE), or by the last votes:
-    all of one group, and every voter with an answer. A debate that is not done, or failed, is not consistent.
+    By its stop reason; else by the reading of the judge's last reply, if a judge was asked (MADKE), or by the last
+    votes: all in one group, and every voter with an answer. A debate that is not done, or failed, is not consistent.
 
     Args:
         document: a result document.
@@ -106,7 +106,7 @@ def correct_revisions(document: Document, correct: Callable[[str], bool] | str) 
 
     Args:
         document: of a CortexDebate.
-        correct: the gold answer, or what says of an answer whether it is right.
+        correct: the gold answer, or a function that says whether an answer is right.
     """
     task, answers = document["task"], answers_by_round(document)
 
@@ -126,10 +126,10 @@ ANSWERING = ("respond", "answer", "argue")
 
 
 def context_tokens(document: Document) -> dict[str, float | None]:
-    """By agent, the mean length of what it was sent to answer from in a round, in tokens (S3, Table 7).
+    """By agent, the mean length of its prompts for an answer in a round, in tokens (S3, Table 7).
 
-    Of an agent's calls in a round the first counts whose tokens are known: a reply that is asked for again adds none.
-    None where no call's tokens are known.
+    In each round the first of an agent's calls with a known count of tokens counts, so retries for an unusable reply
+    add nothing. None if no call's tokens are known.
 
     Args:
         document: of any system whose agents answer in rounds.

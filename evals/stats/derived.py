@@ -1,4 +1,4 @@
-"""Controls that need no call: what the first round alone would have said, and what the labels alone can reach."""
+"""Controls that need no call: the answer of the first round alone, and the best constant label."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from moot.nodes.trial.panel import verdict_labels
 
 
 def first_round_majority(observation: Observation) -> str | None:
-    """What most speakers answered in the first round of a debate, before anybody heard anybody.
+    """The majority answer in the first round of a debate, before the speakers see each other's answers.
 
     Returns:
-        `ABSTAINED` where nobody answered; None where the item is missing, or the debate has no answers by round.
+        `ABSTAINED` if no speaker answered; None if the item is missing, or the debate has no answers by round.
     """
     if observation.outcome is None or not observation.answers:
         return None
@@ -22,14 +22,14 @@ def first_round_majority(observation: Observation) -> str | None:
 
 
 def went_on(observations: Sequence[Observation]) -> bool:
-    """Whether a system's first round can differ from its end: several speakers, and more than one round."""
+    """Whether a system's first round can differ from its final answer: several speakers, and more than one round."""
     return any(len(seen.answers) > 1 and seen.answers[0].speakers > 1 for seen in observations)
 
 
 def label_prior(gold: Sequence[str]) -> str:
-    """The label that is right most often; of several the first in the alphabet.
+    """The label that is right most often; the first in the alphabet if there are several.
 
-    It is taken from the very items that are measured, so that no constant answer is right more often.
+    It is chosen on the measured items themselves, so that no constant answer is right more often.
 
     Raises:
         ValueError: there is no label.
@@ -41,7 +41,7 @@ def label_prior(gold: Sequence[str]) -> str:
 
 
 def policy_labels(task: str) -> tuple[str | None, str | None]:
-    """A task's label for claims that nothing settles, and that for claims that hold; None where it has none.
+    """A task's label for claims without enough evidence, and that for true claims; None if the task has no such label.
 
     Args:
         task: a key of `moot.nodes.texts.task.TASKS`.

@@ -1,4 +1,5 @@
-"""Measures of a system's items, and differences between systems, with their intervals: of several runs the mean."""
+"""Measures of a system's items, and differences between systems, with their intervals; the mean if there are several
+runs."""
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ from moot.evals.stats.significance import Array, Interval, Statistic
 from moot.nodes.steps.score import average
 
 POOLED: dict[str, Callable[[Array, Array, Array], Array]] = {"macro_f1": mean_f1, "balanced_accuracy": mean_recall}
-"""Measures that a single item does not have, from counts of labels."""
+"""Measures that are not defined for a single item; they are computed from counts of labels."""
 Runs = tuple[tuple[str, ...], tuple[Any, ...]]
-"""An item: its right answers, and what it came to in every run: an outcome or a score, None where that is missing."""
+"""An item: its right answers, and its outcome or score in every run; None if that is missing."""
 
 
 def estimate(system: System, measure: str, ids: Collection[str] | None = None) -> Interval:
-    """A measure with its bootstrap interval over groups of items; of several runs the mean of theirs.
+    """A measure with its bootstrap interval over groups of items; the mean over runs if there are several.
 
     Args:
-        system: whose items they are.
+        system: the system of the items.
         measure: a key of scores, or of `POOLED`.
         ids: the items; by default all.
     """
@@ -35,7 +36,8 @@ def estimate(system: System, measure: str, ids: Collection[str] | None = None) -
 
 
 def difference(first: System, second: System, measure: str, ids: Sequence[str]) -> Interval:
-    """One system's measure less another's over the same items, with its paired bootstrap interval over groups."""
+    """The difference of a measure between two systems over the same items, with its paired bootstrap interval over
+    groups."""
     ours, theirs = (_by_item(system, measure) for system in (first, second))
     pairs = [(a, b) if (a := ours[id]) and (b := theirs[id]) else None for id in ids]
 
@@ -47,19 +49,19 @@ def difference(first: System, second: System, measure: str, ids: Sequence[str]) 
 
 
 def clusters_of(first: System, second: System, ids: Sequence[str]) -> list[Cluster]:
-    """The group of each item, as either of two systems names it."""
+    """The group of each item, from either of two systems."""
     both = ((first.clusters[id], second.clusters[id]) for id in ids)
     return [ours if ours[0] else theirs for ours, theirs in both]
 
 
 def item_means(system: System, measure: str, ids: Sequence[str]) -> list[float | None]:
-    """Each item's mean over the runs in which it is not missing, of a measure that single items have."""
+    """Each item's mean of an item-level measure over the runs in which the item is not missing."""
     given = _by_item(system, measure)
     return [None if (item := given[id]) is None else average(item[1]) for id in ids]
 
 
 def _by_item(system: System, measure: str) -> dict[str, Runs | None]:
-    """Each item; None where it is missing in all runs."""
+    """Each item; None if it is missing in all runs."""
     given: dict[str, Runs | None] = {}
     for id, gold in system.gold.items():
         seen = [run.get(id) for run in system.items]
@@ -69,9 +71,9 @@ def _by_item(system: System, measure: str) -> dict[str, Runs | None]:
 
 
 def mean_over_runs(kinds: Sequence[Runs], measure: str) -> Statistic:
-    """The mean over runs of a measure, from how often each kind of item is there: (resamples, kinds) to (resamples,).
+    """The mean over runs of a measure, from the counts of each kind of item: (resamples, kinds) to (resamples,).
 
-    Where a run lacks items it is that of the others, and a run without any does not count.
+    A run's measure is over the items that it has; a run without items does not count.
     """
     gold = [right[0] for right, _ in kinds]
     runs = list(zip(*(values for _, values in kinds), strict=True))
@@ -94,9 +96,9 @@ def _of_labels(gold: Sequence[str], given: Sequence[str | None], score: Callable
 
 
 def over_items(seen: Sequence[Observation], values: Sequence[float | None]) -> Interval:
-    """The mean of values of observations with its interval, in which an item of several runs is one item.
+    """The mean of values of observations with its interval; an item of several runs counts as one item.
 
-    Wilson's interval if each item is there once and right or wrong, else that of the bootstrap; both over groups.
+    Wilson's interval if each item occurs once and is right or wrong, else the bootstrap's; both over groups.
     """
     by_item: dict[str, list[float | None]] = {}
     for one, value in zip(seen, values, strict=True):
@@ -110,5 +112,5 @@ def over_items(seen: Sequence[Observation], values: Sequence[float | None]) -> I
 
 
 def run_means(system: System, measure: str) -> list[float | None]:
-    """A measure of single items in each run: the mean over the items of which it is known."""
+    """An item-level measure in each run: the mean over the items for which it is known."""
     return [average([seen.scores.get(measure) for seen in run.values()]) for run in system.items]

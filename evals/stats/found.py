@@ -1,4 +1,4 @@
-"""How much evidence a debate had, so that unequal evidence stands beside scores."""
+"""The amount of evidence that a debate had, so that reports can show unequal evidence beside scores."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from moot.retrievers.evidence import GIVEN
 
 
 class Found(NamedTuple):
-    """What a debate found.
+    """The amount of evidence that a debate found.
 
     Attributes:
-        pieces: of evidence, those that were given with the claim too.
-        searches: queries that a source found something for, each source by itself.
-        failed: sources that could not answer somebody who asked them.
-        stood_in: warnings that another source stood in for one.
+        pieces: pieces of evidence, including those given with the claim.
+        searches: queries with results, counted for each source.
+        failed: sources that failed, counted for each agent that asked them.
+        stood_in: warnings that a fallback source was used.
     """
 
     pieces: int
@@ -25,7 +25,7 @@ class Found(NamedTuple):
 
 
 def found_in(document: Document) -> Found:
-    """What the debate of a result document found."""
+    """Count the evidence in a result document."""
     evidence = document["evidence"]
     asked = {(one["retriever"], one["query"]) for piece in evidence for one in piece["retrievals"]}
     failed = {(one["agent"], one["retriever"]) for one in document["corpora"] if one.get("failed")}

@@ -1,4 +1,4 @@
-"""How right one outcome is, by each measure that its benchmark is scored by and that takes no model."""
+"""Scores of one outcome, by each of its benchmark's measures that needs no model."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ WHOLE = ("hotpotqa", "2wikimultihopqa")
 
 
 def item_score(measure: str, task: str, outcome: str | None, gold: Collection[str]) -> float | None:
-    """How right an outcome is, in [0, 1]: by the right answer that it is nearest to.
+    """The score of an outcome, in [0, 1], against the nearest right answer.
 
     Args:
         measure: one of `COMPUTED`.
         task: a key of `moot.nodes.texts.task.TASKS`; it says how texts are compared.
-        outcome: as `moot.evals.stats.outcomes.outcome_of` gives it.
+        outcome: as `moot.evals.stats.outcomes.outcome_of` returns it.
         gold: all right answers.
 
     Returns:
-        None where the outcome is missing.
+        None if the outcome is missing.
 
     Raises:
-        ValueError: there is no right answer, or one that should be a number is none.
+        ValueError: there is no right answer, or one that should be a number is not.
     """
     return best_of(_measures(task)[measure], outcome, gold)
 

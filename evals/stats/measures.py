@@ -1,4 +1,4 @@
-"""How good a ranking is, query by query, and how much better than another."""
+"""Quality of rankings, query by query, and their differences."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from moot.core.errors import UserError
-from moot.core.lazy import imported
+from moot.core.lazy import from_extra
 
 MEASURES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "ndcg_burges@10", "mrr@10": "mrr@10"}
-"""What is measured, and ranx's name of it. "Burges" is the gain 2^rel - 1."""
+"""The measures, with ranx's names. "Burges" is the gain 2^rel - 1."""
 K = 10
-"""How many pieces a source is asked for."""
+"""Number of pieces requested from a source."""
 NO_GOLD, NO_PIECE = -2, -1
-"""Numbers of the documents that fill up lists; they match nothing."""
+"""Numbers of the dummy documents that pad lists; they match nothing."""
 
 
 def package(name: str) -> Any:
@@ -24,29 +23,23 @@ def package(name: str) -> Any:
     Raises:
         UserError: it is not installed.
     """
-    try:
-        return imported(name)
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f'Measuring needs {name.partition(".")[0]} ({error}): pip install "moot[evals]"',
-            kind="missing_package",
-        ) from error
+    return from_extra(name, "evals", "Measuring")
 
 
 def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> dict[str, list[float]]:
     """Each of `MEASURES` for each query.
 
-    recall@k = gold documents among the first k / gold documents (below 1 where there are more than k);
-    nDCG@10 = DCG / DCG of the best order, where DCG is the sum of (2^rel - 1) / log2(rank + 1) to rank 10;
-    MRR@10 = 1 / rank of the first gold document, 0 where the first ten hold none.
+    recall@k = gold documents among the first k / gold documents (below 1 if there are more than k);
+    nDCG@10 = DCG / DCG of the best order, with DCG = the sum of (2^rel - 1) / log2(rank + 1) to rank 10;
+    MRR@10 = 1 / rank of the first gold document, 0 if the first ten contain none.
 
     Args:
-        gold: for each query the documents to be found, with their grades (1 or more).
-        found: for each query the documents found, best first. One that comes again keeps its rank and earns nothing.
+        gold: for each query the gold documents, with their grades (1 or more).
+        found: for each query the documents found, best first. A duplicate keeps its rank and scores nothing.
 
     Raises:
         UserError: ranx is not installed.
-        ValueError: no query, one without gold or with a grade below 1, or lists of different lengths.
+        ValueError: no query, a query without gold or with a grade below 1, or lists of different lengths.
     """
     if not gold or len(gold) != len(found) or not all(grades and min(grades.values()) >= 1 for grades in gold):
         raise ValueError("each query needs a ranking, and gold documents with grades of 1 or more")
@@ -57,9 +50,10 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
 
 
 def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> tuple[Any, Any]:
-    """Judgements and rankings as ranx takes them without compiling anew for each length of name.
+    """Judgements and rankings as arrays for ranx, so that it does not compile again for each length of name.
 
-    For each query rows of a document's number and its grade, the best first; and `K` rows of numbers, best first.
+    Judgements: for each query, rows of a document's number and its grade, the best first. Rankings: `K` rows of
+    numbers, best first.
     """
     judged = np.zeros((len(gold), max(map(len, gold)), 2))
     judged[:, :, 0] = NO_GOLD
@@ -73,7 +67,7 @@ def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]])
 
 
 def differences(values: Sequence[float], rival: Sequence[float]) -> list[float]:
-    """One source's value less the other's, query by query: resampled, these are the same queries for both.
+    """One source's value minus the other's, query by query, so that resampling draws the same queries for both.
 
     Raises:
         ValueError: not the same number of queries.

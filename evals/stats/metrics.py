@@ -1,7 +1,7 @@
-"""How right answers are: texts, numbers, labels, FEVER's evidence, citations, and what was found.
+"""Metrics of answers: texts, numbers, labels, FEVER's evidence, citations, and found evidence.
 
-`exact_match`, `token_f1`, `best_of` and `numeric_match` are of one item, `moot.evals.stats.outcomes.mean_score` of
-many; the others are of all items, and of one where lists of one are given. In both, an outcome of None is missing
+`exact_match`, `token_f1`, `best_of` and `numeric_match` are for one item, `moot.evals.stats.outcomes.mean_score` for
+many. The other functions take lists of all items (for one item, lists of one). In both, an outcome of None is missing
 data, and `ABSTAINED` is an answer that is not right.
 """
 
@@ -31,19 +31,20 @@ YES_NO = ("yes", "no", "noanswer")
 
 Normalise = Callable[[str], str]
 Metric = Callable[[str | None, str], float | None]
-"""How right one outcome is, by one gold answer."""
+"""Computes the score of one outcome against one gold answer."""
 
 
 def normal_squad(text: str) -> str:
     """A text as SQuAD's script compares it: lower case, no ASCII punctuation, no a, an, the, single spaces.
 
-    Words that a sign joins become one: "well-known" is "wellknown". NQ-open, HotpotQA and 2WikiMultiHopQA use it too.
+    Words joined by a punctuation sign become one: "well-known" is "wellknown". NQ-open, HotpotQA and 2WikiMultiHopQA
+    use it too.
     """
     return _words(text.lower().translate(PUNCTUATION))
 
 
 def normal_triviaqa(text: str) -> str:
-    """A text as TriviaQA's script compares it: as SQuAD's, but signs, ‘ ’ ´ among them, become spaces."""
+    """A text as TriviaQA's script compares it: as SQuAD's, but punctuation, including ‘ ’ ´, becomes spaces."""
     return _words(text.lower().translate(SPACED))
 
 
@@ -52,12 +53,12 @@ def _words(text: str) -> str:
 
 
 def exact_match(given: str | None, gold: str, normalise: Normalise = normal_squad) -> float | None:
-    """1.0 where both are the same text once normalised, else 0.0; None where the outcome is missing.
+    """1.0 if both are the same text after normalisation, else 0.0; None if the outcome is missing.
 
     Args:
         given: the outcome.
         gold: the right answer.
-        normalise: makes texts alike that count as the same.
+        normalise: maps texts that count as the same to one text.
     """
     if given is None:
         return None
@@ -67,18 +68,18 @@ def exact_match(given: str | None, gold: str, normalise: Normalise = normal_squa
 def token_f1(
     given: str | None, gold: str, normalise: Normalise = normal_squad, whole: Collection[str] = ()
 ) -> float | None:
-    """F1 of the words that both share, in [0, 1]: 2 x shared / (words given + words of gold), each word once a pair.
+    """F1 of the shared words, in [0, 1]: 2 x shared / (words given + words of gold); each word is matched at most once.
 
-    As SQuAD 2's script: where one of the two has no words once normalised, 1.0 if neither has any, else 0.0.
+    As in SQuAD 2's script, if one of the two has no words after normalisation: 1.0 if neither has any, else 0.0.
 
     Args:
         given: the outcome.
         gold: the right answer.
-        normalise: what makes a text of words of it.
-        whole: normalised answers that are the same as a whole or not at all (`YES_NO`).
+        normalise: makes a text of words of it.
+        whole: normalised answers that are only compared as a whole (`YES_NO`).
 
     Returns:
-        None where the outcome is missing.
+        None if the outcome is missing.
     """
     if given is None:
         return None
@@ -89,9 +90,9 @@ def token_f1(
 def shared_words(
     given: str, gold: str, normalise: Normalise = normal_squad, whole: Collection[str] = ()
 ) -> tuple[int, int, int]:
-    """How many words an outcome and a right answer share, and how many each has; as `token_f1` counts them.
+    """The numbers of words that an outcome and a right answer share, and that each has, as `token_f1` counts them.
 
-    If they are compared as a whole, that whole is one word.
+    An answer that is compared as a whole counts as one word.
     """
     ours, theirs = normalise(given), normalise(gold)
     if given == ABSTAINED or not ours or not theirs or ours in whole or theirs in whole:
@@ -101,7 +102,7 @@ def shared_words(
 
 
 def best_of(metric: Metric, given: str | None, golds: Collection[str]) -> float | None:
-    """A metric's highest value over several right answers (aliases); None where the outcome is missing.
+    """A metric's highest value over several right answers (aliases); None if the outcome is missing.
 
     Args:
         metric: of one outcome and one right answer.
@@ -118,20 +119,20 @@ def best_of(metric: Metric, given: str | None, golds: Collection[str]) -> float 
 
 
 def numeric_match(given: str | None, gold: str) -> float | None:
-    """1.0 where both have one value (`moot.nodes.texts.answers.read_number`): "1,000", "1000.0" and "#### 1000", say.
+    """1.0 if both have the same value, as `moot.nodes.texts.answers.read_number` reads it ("1,000" is "1000.0").
 
-    0.0 where they differ or the outcome holds no one number; None where it is missing.
+    0.0 if they differ or the outcome does not contain exactly one number; None if it is missing.
 
     Args:
         given: the outcome.
         gold: the right answer.
 
     Raises:
-        ValueError: the right answer holds no one number.
+        ValueError: the right answer does not contain exactly one number.
     """
     value = read_number(gold)
     if value is None:
-        raise ValueError(f"the right answer {gold[:80]!r} is no number")
+        raise ValueError(f"the right answer {gold[:80]!r} is not a number")
     return None if given is None else float(read_number(given) == value)
 
 
@@ -156,7 +157,7 @@ def accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
         outcomes: each item's, in the same order and spelling.
 
     Returns:
-        A value of None where every item is missing.
+        A value of None if every item is missing.
 
     Raises:
         ValueError: not one outcome for each item, or an empty right label.
@@ -169,14 +170,14 @@ def accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
 def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequence[str] | None = None) -> Score:
     """The mean over labels of F1 = 2 TP / (2 TP + FP + FN), in [0, 1].
 
-    An abstention is a miss (FN) of the right label, and not a label of its own.
+    An abstention is a miss (FN) of the right label, not a separate label.
 
     Args:
         gold: the right label of each item.
         outcomes: each item's.
-        labels: that are averaged over; by default those that are right for an item, so that a wrong answer with
-            another label is a miss, but adds no F1 of 0. A label that is neither right nor given has no F1, and does
-            not count.
+        labels: the labels to average over; by default all labels that are right for an item, so that a wrong answer
+            with another label is a miss, but adds no F1 of 0. A label that is neither right nor given has no F1, and
+            does not count.
 
     Raises:
         ValueError: as `accuracy`, or a right label that is not among the labels.
@@ -203,7 +204,7 @@ def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Sc
 
 
 class OfLabel(NamedTuple):
-    """How right answers are by one label; a share is None if it is one of no items.
+    """Precision, recall and F1 of one label; a share is None if it is over no items.
 
     Attributes:
         right: items that have the label.
@@ -226,7 +227,7 @@ def by_label(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
     Args:
         gold: the right label of each item.
         outcomes: each item's, in the same order and spelling.
-        labels: of which they are wanted.
+        labels: the labels to compute them for.
 
     Raises:
         ValueError: as `accuracy`.
@@ -247,19 +248,19 @@ def _hits(right: Sequence[str], given: Sequence[str]) -> list[str]:
 
 
 def _counts(right: Sequence[str], given: Sequence[str], labels: Iterable[str]) -> list[Any]:
-    """Of each label the hits, the items that it is right for, and those that it was given to."""
+    """For each label the hits, the items that it is right for, and the items that it was given to."""
     names = list(labels)
     return [np.array([counted[n] for n in names]) for counted in map(Counter, (_hits(right, given), right, given))]
 
 
 def mean_f1(hits: Any, right: Any, given: Any, *, absent: bool = False) -> Any:
-    """`macro_f1` of counts; each is an array (..., labels), and the result one (...), NaN where it is undefined.
+    """`macro_f1` of counts; each is an array (..., labels), and the result is an array (...), NaN if undefined.
 
     Args:
         hits: items that have the label, and were given it.
         right: items that have it.
         given: items that were given it.
-        absent: whether labels count that no item has, but some were given.
+        absent: whether labels count that are right for no item, but were given to some.
     """
     both = right + given
     return mean_known(ratio(2 * hits, both if absent else np.where(right > 0, both, 0)))
@@ -271,12 +272,12 @@ def mean_recall(hits: Any, right: Any, given: Any) -> Any:
 
 
 def ratio(parts: Any, wholes: Any) -> Any:
-    """Arrays divided by each other, number by number; NaN where there is nothing to divide by."""
+    """Divide two arrays, number by number; NaN if the divisor is 0."""
     return np.divide(parts, wholes, out=np.full(np.shape(wholes), np.nan), where=np.asarray(wholes) > 0)
 
 
 def mean_known(values: Any) -> Any:
-    """The means over an array's last axis of what is not NaN; NaN where nothing is known."""
+    """The means over an array's last axis, ignoring NaN; NaN if all values are NaN."""
     return ratio(np.nansum(values, axis=-1), (~np.isnan(values)).sum(axis=-1))
 
 
@@ -288,19 +289,20 @@ def under_policies(
     supported: str | None = None,
     score: LabelScore = accuracy,
 ) -> dict[str, Score | None]:
-    """A score under each policy of what an abstention counts as, side by side.
+    """A score under each policy for abstentions.
 
     Args:
         gold: the right label of each item.
         outcomes: each item's; abstentions as such (``outcome_of(document, mapped=False)``).
-        open_label: the task's label for claims that nothing settles.
-        supported: its label for claims that hold. Both as in `moot.nodes.trial.panel.verdict_labels`.
+        open_label: the task's label for claims without enough evidence.
+        supported: its label for true claims. Both as in `moot.nodes.trial.panel.verdict_labels`.
         score: `accuracy`, `balanced_accuracy` or `macro_f1`.
 
     Returns:
-        ``wrong``: as no right answer. ``left_out``: not counted; the score's ``coverage`` says how many are.
-        ``open_label``: as that label. ``burden_of_refutation``: as `supported`, since nobody refuted the claim (S2,
-        appendix C). The last two are None where the task has no such label.
+        The score for each policy. ``wrong``: an abstention is not right. ``left_out``: it is not counted; the score's
+        ``coverage`` is the share of counted items. ``open_label``: it counts as that label. ``burden_of_refutation``:
+        it counts as `supported`, since the claim was not refuted (S2, appendix C). The last two are None if the task
+        has no such label.
     """
     answered = [(right, outcome) for right, outcome in zip(gold, outcomes, strict=True) if outcome != ABSTAINED]
     left = score([right for right, _ in answered], [outcome for _, outcome in answered])
@@ -342,20 +344,20 @@ def fever_score(
 ) -> Score:
     """FEVER score (Thorne et al. 2018): the share of items with the right label and one full set of its evidence.
 
-    A set is found where all its sentences are among the first five that were found. Where `open_label` is right, the
-    label alone counts. Titles are compared by `fever_page`.
+    A set is found if all its sentences are among the first five that were found. If `open_label` is right, only the
+    label counts. Titles are compared by `fever_page`.
 
     Args:
         gold: the right label of each item.
         outcomes: each item's.
-        sets: each item's alternative sets of evidence; none is needed where `open_label` is right.
-        found: what was found for each item, best first; [] where that is nothing, None where the system does not
-            tell pages and sentences: the item is left out.
+        sets: each item's alternative sets of evidence; none is needed if `open_label` is right.
+        found: the sentences found for each item, best first; [] if there are none. None if the system does not report
+            pages and sentences: the item is left out.
         open_label: the label that needs no evidence.
-        first: how many of the found sentences count.
+        first: the number of found sentences that count.
 
     Returns:
-        A value of None where a run has no sentences for any item.
+        A value of None if a run has no sentences for any item.
 
     Raises:
         ValueError: lists of different lengths, or no evidence, or an empty set of it, for an item that needs some.
@@ -389,15 +391,15 @@ def feverous_score(
 ) -> Score:
     """FEVEROUS score (Aly et al. 2021): the share of items with the right label and one full set of its evidence.
 
-    Unlike FEVER's, a claim that nothing settles needs its evidence, too.
+    Unlike in FEVER, a claim without enough information needs its evidence, too.
 
     Args:
         gold: the right label of each item.
         outcomes: each item's.
         sets: each item's alternative sets of (page, element), an element being ``sentence_0`` or ``cell_0_1_1``.
-        found: what was found for each item, best first; None if the system does not tell pages and elements.
-        first: how many of the found sentences count.
-        first_cells: how many of the found cells, items of lists and captions of tables.
+        found: the elements found for each item, best first; None if the system does not report pages and elements.
+        first: the number of found sentences that count.
+        first_cells: the number of found cells, list items and table captions that count.
 
     Raises:
         ValueError: lists of different lengths, or no evidence, or an empty set of it, for an item.
@@ -421,11 +423,12 @@ def feverous_score(
 def citation_precision(documents: Sequence[Document | None]) -> Score:
     """The mean over documents of verified citations / all citations, in [0, 1].
 
-    A verified one quotes words that stand in the evidence that it names. From ``metrics.citations`` of each result
-    document, or its turns. Documents without citations are left out; None, and those that are not done, are missing.
+    A verified citation quotes words of the evidence that it names. Citations are read from ``metrics.citations`` of
+    each result document, or its turns. Documents without citations are left out; None and unfinished documents are
+    missing.
 
     Args:
-        documents: a result document for each item; None where there is none.
+        documents: a result document for each item; None if there is none.
     """
     values: list[float | None] = []
     left_out = 0
@@ -446,7 +449,7 @@ def gold_recall(gold: Sequence[Collection[str]], found: Sequence[Collection[str]
 
     Args:
         gold: ids of each item's gold evidence; items without any are left out.
-        found: ids of what was found for each; None where that is missing.
+        found: ids of the evidence found for each item; None if that is missing.
 
     Raises:
         ValueError: lists of different lengths.

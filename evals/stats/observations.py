@@ -1,4 +1,5 @@
-"""What one item came to in one run: all that comparisons read, so that no result document stays in memory."""
+"""The result of one item in one run, reduced to the fields that comparisons read, so that no result document stays in
+memory."""
 
 from __future__ import annotations
 
@@ -33,13 +34,13 @@ KEPT_STEPS = ("judge", "agree", "analyse")
 CONSISTENCY = ("plaintiff_counsel", "defense_counsel", "overall")
 KEPT_OF_TURNS = ("round", "phase", "agent", "step", "verdict", "agree", "agreed", *CONSISTENCY)
 GATED = ("faithfulness", "answer_relevance")
-"""Scores of answers that have a threshold."""
+"""Scores of answers for which there is a threshold."""
 TOLD = 200
-"""Characters of an error's text that are kept."""
+"""Maximum number of characters kept of an error's text."""
 
 
 class RoundAnswer(NamedTuple):
-    """What most of those who answered in a round said; `ABSTAINED` where nobody gave an answer."""
+    """The majority answer of a round; `ABSTAINED` if no speaker gave an answer."""
 
     round: int
     speakers: int
@@ -47,7 +48,7 @@ class RoundAnswer(NamedTuple):
 
 
 class ScoredAnswer(NamedTuple):
-    """An answer within a debate and its scores in [0, 1], by name: None where one is unknown; some may be absent."""
+    """An answer within a debate and its scores in [0, 1], by name: None if a score is unknown; some may be absent."""
 
     answer: str
     scores: Scored
@@ -58,24 +59,24 @@ class Observation:
     """One item in one run.
 
     Attributes:
-        id: of the item.
+        id: the item's id.
         gold: its right answers.
-        stratum: the class that its benchmark reports it by; empty where there is none.
-        group: of items that belong together, as those on one page do; empty if it is one of its own.
-        outcome: what the system answered, as `outcome_of` says it; None where the item is missing.
-        unmapped: the same, with a trial's INCONCLUSIVE as an abstention, and `UNUSABLE` as such.
-        scores: by measure how right it is; None where that is unknown or undefined.
-        found: how much evidence it had; None where there is no result document.
-        document: the part of the result document that measures of documents read; None where there is none.
+        stratum: the class by which its benchmark reports it; empty if there is none.
+        group: the same for items that belong together, such as those on one page; empty if it is its own group.
+        outcome: the system's answer, as `outcome_of` returns it; None if the item is missing.
+        unmapped: the same, but with a trial's INCONCLUSIVE as an abstention, and `UNUSABLE` unchanged.
+        scores: its scores by measure; None if a score is unknown or undefined.
+        found: the amount of its evidence; None if there is no result document.
+        document: the part of the result document that measures of documents read; None if there is none.
         answers: the answer of each round, in order.
         scored: the answers that were scored, in order.
-        tokens: of all calls; None where an endpoint did not count some.
-        cost: of all calls; None where a price or a count is unknown.
+        tokens: of all calls; None if an endpoint did not count some.
+        cost: of all calls; None if a price or a count is unknown.
         warnings: how many of each kind.
-        models: each model that was called, and the name under which an endpoint answered for it.
-        inside: what is known of the debate beside its verdict; None where there is no document.
-        error: its kind, where the item is missing.
-        detail: what is known of it, or of replies that could not be used.
+        models: each model that was called, with the name that its endpoint reported.
+        inside: figures of the debate beside its verdict; None if there is no document.
+        error: the kind of error, if the item is missing.
+        detail: details of the error, or of replies that could not be used.
         unnamed: official measures whose evidence the verdict could not name (`moot.evals.stats.official`).
     """
 
@@ -101,7 +102,7 @@ class Observation:
 
     @property
     def cluster(self) -> tuple[str, str]:
-        """What tells its group from others: an item without one is a group of its own."""
+        """The key of its group: an item without a group is its own group."""
         return (self.group, "") if self.group else ("", self.id)
 
     @property
@@ -110,27 +111,27 @@ class Observation:
         return self.unmapped == UNUSABLE
 
     def figure(self, name: str) -> float | None:
-        """A number of the result document: calls, depth, rounds, seconds, confidence; None where there is none."""
+        """A number of the result document: calls, depth, rounds, seconds, confidence; None if it is missing."""
         return None if self.document is None else self.document[name]
 
 
 def computed_scores(benchmark: Benchmark, outcome: str | None, gold: Sequence[str]) -> dict[str, float | None]:
-    """How right an outcome is, by each of its benchmark's measures that takes no model."""
+    """The score of an outcome by each of its benchmark's measures that needs no model."""
     names = [name for name in benchmark.metrics if name in COMPUTED]
     return {name: item_score(name, benchmark.task, outcome, gold) for name in names}
 
 
 def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Document | None) -> Observation:
-    """What a sample of a log came to.
+    """Make an observation from a sample of a log.
 
     Args:
         sample: Inspect's ``EvalSample``.
-        benchmark: that it is of.
-        cost_of: what calls cost.
-        document: the sample's result document, where there is one.
+        benchmark: its benchmark.
+        cost_of: computes the cost of calls.
+        document: the sample's result document, if there is one.
 
     Raises:
-        LookupError, TypeError, ValueError, AttributeError: the sample or its document is not as moot writes it.
+        LookupError, TypeError, ValueError, AttributeError: the sample or its document is not in moot's format.
     """
     gold = tuple([sample.target] if isinstance(sample.target, str) else sample.target)
     if not all(gold) or not gold:
@@ -166,7 +167,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
 
 
 def computed_right(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> bool:
-    """Whether an answer is right by the first of its benchmark's measures that takes no model."""
+    """Whether an answer is right by the first of its benchmark's measures that needs no model."""
     name = next(name for name in benchmark.metrics if name in COMPUTED)
     return item_score(name, benchmark.task, answer, gold) == 1
 
@@ -176,7 +177,7 @@ def _with(known: Observation, **more: Any) -> Observation:
 
 
 def _error_of(sample: Any, document: Document | None) -> tuple[str | None, str]:
-    """The kind of an item's error and what is said of it; None where the debate has an outcome."""
+    """The kind of an item's error and its details; None if the debate has an outcome."""
     said = (document or {}).get("error")
     if document is not None and has_outcome(document) and (said or sample.error is None):
         return None, clean(said["detail"])[:TOLD] if said else ""
@@ -191,13 +192,13 @@ def _error_of(sample: Any, document: Document | None) -> tuple[str | None, str]:
 
 
 def _numbers(scores: Mapping[str, Any]) -> dict[str, float | None]:
-    """Scores of a log that are numbers; NaN, which is Inspect's sign for an unscored sample, is None."""
+    """The numeric scores of a log; NaN, Inspect's value for an unscored sample, becomes None."""
     numbers = {name: s.value for name, s in scores.items() if isinstance(s.value, int | float)}
     return {name: float(value) if isfinite(value) else None for name, value in numbers.items()}
 
 
 def kept_of(document: Document) -> dict[str, Any]:
-    """A result document without what no measure of `moot.evals` reads: texts, evidence, calls, settings."""
+    """A result document without the fields that no measure of `moot.evals` reads: texts, evidence, calls, settings."""
     turns = [turn for turn in document["turns"] if turn["step"] in KEPT_STEPS]
     return {
         **{key: document[key] for key in KEPT},
@@ -213,11 +214,11 @@ def kept_of(document: Document) -> dict[str, Any]:
 
 
 def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
-    """Every answer of a debate that has scores with a threshold, with these.
+    """Every answer of a debate that has scores with a threshold, with these scores.
 
-    Of an answer that need not follow from evidence a null faithfulness is left out: it is not unknown, as it keeps no
-    debate open. Its writer never looked for evidence and was given none, or the task is one of reasoning and the
-    answer takes nothing from the evidence.
+    If an answer need not follow from evidence, a null faithfulness is left out: it is not unknown, as it keeps no
+    debate open. This is so if its writer never searched and was given no evidence, or if the task is one of reasoning
+    and the answer uses nothing from the evidence.
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in given if turn.get("query") is not None}
@@ -233,9 +234,9 @@ def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
 
 
 def round_answers(document: Document) -> tuple[RoundAnswer, ...]:
-    """Each round's answer: the one that most speakers gave, of several that of the earliest speaker.
+    """Each round's answer: the one that most speakers gave; in a tie, the earliest speaker's.
 
-    Answers are the same by their texts, or by the equivalence checks that the debate made of that round.
+    Answers are compared by their texts, or by the debate's equivalence checks for that round.
     """
     given: dict[int, list[str]] = {}
     for turn in document["turns"]:

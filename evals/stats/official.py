@@ -1,7 +1,8 @@
-"""Official scores that ask for evidence: of FEVER, FEVEROUS and HoVer, and HotpotQA's supporting facts and joint ones.
+"""Official scores that require evidence: those of FEVER, FEVEROUS and HoVer, and HotpotQA's supporting-fact and joint
+scores.
 
-What a system puts forward is what its verdict cites, in that order (`moot.nodes.texts.verdict.verdict_citations`); for
-HotpotQA it is the sentences that the cited quotes stand in.
+A system's evidence is that cited by its verdict, in that order (`moot.nodes.texts.verdict.verdict_citations`); for
+HotpotQA it is the sentences that contain the cited quotes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ Fact = tuple[str, int]
 
 
 class Matched(NamedTuple):
-    """How well what was put forward matches what is right: a whole match, precision and recall, each in [0, 1]."""
+    """How well the system's evidence or answer matches the gold one: a whole match, precision and recall, each in [0,
+    1]."""
 
     whole: float
     precision: float
@@ -48,8 +50,8 @@ def supporting_facts(found: Collection[Fact], gold: Collection[Fact]) -> Matched
     """HotpotQA's scores of supporting facts (Yang et al. 2018), as its script computes them.
 
     Args:
-        found: the sentences that a system puts forward; without any, all three are 0.
-        gold: the right ones; there is one at least.
+        found: the sentences that a system cites; without any, all three are 0.
+        gold: the right sentences; at least one.
     """
     ours, right = set(found), set(gold)
     shared = len(ours & right)
@@ -57,12 +59,12 @@ def supporting_facts(found: Collection[Fact], gold: Collection[Fact]) -> Matched
 
 
 def joint(answer: Matched, facts: Matched) -> Matched:
-    """HotpotQA's joint scores: the products of those of the answer and those of its supporting facts."""
+    """HotpotQA's joint scores: the products of the answer's and the supporting facts' scores."""
     return Matched(*(one * other for one, other in zip(answer, facts, strict=True)))
 
 
 def matched_answer(outcome: str, gold: Collection[str]) -> Matched:
-    """An answer in words beside the right one that it is nearest to, as HotpotQA's script compares them."""
+    """Scores of an answer in words against the nearest right one, as HotpotQA's script compares them."""
 
     def beside(right: str) -> Matched:
         shared, words, wanted = shared_words(outcome, right, whole=YES_NO)
@@ -72,15 +74,16 @@ def matched_answer(outcome: str, gold: Collection[str]) -> Matched:
 
 
 def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequence[Fact]) -> float:
-    """HoVer score of an item (Jiang et al. 2020, hover-nlp.github.io): the right label, a right sentence of each page.
+    """HoVer score of an item (Jiang et al. 2020, hover-nlp.github.io): the right label and a right sentence of each
+    page.
 
-    Of a claim over k pages the first k + 1 pages that were found count, and of each its first two sentences.
+    For a claim over k pages the first k + 1 found pages count, with the first two sentences of each.
 
     Args:
         gold: the right label.
         outcome: the item's.
         facts: the supporting sentences.
-        found: what a system puts forward, best first.
+        found: the evidence that a system cites, best first.
     """
     right = {(fever_page(page), number) for page, number in facts}
     pages = {page for page, _ in right}
@@ -91,20 +94,20 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
     return float(outcome == gold and pages == {page for page, _ in heard & right})
 
 
-# --- what a verdict puts forward --------------------------------------------------------------------------------------
+# --- the evidence of a verdict --------------------------------------------------------------------------------------
 
 
 def place_of(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
-    """The page and the element of a piece whose address ends in it, as in ``#sentence_3``; None for others."""
+    """The page and the element of a piece whose address ends in the element, as in ``#sentence_3``; None for others."""
     try:
         element = urlsplit(str(origin.get("url") or "")).fragment
-    except ValueError:  # no address at all
+    except ValueError:  # not an address
         return None
     return (origin["title"], element) if re.fullmatch(ELEMENTS, element) else None
 
 
 def cited_places(document: Document) -> list[tuple[str, str]] | None:
-    """The (page, element) of each piece that the verdict cites, in that order; None if it was shown none with one."""
+    """The (page, element) of each piece that the verdict cites, in that order; None if no shown piece has one."""
     known = {p["id"]: [*filter(None, map(place_of, (p, *p.get("also", ()))))] for p in document["evidence"]}
     if not any(known.values()):
         return None
@@ -122,7 +125,7 @@ def cited_facts(
     Args:
         document: a result document.
         given: the texts, each with ``title`` and ``text``.
-        begins: of each text where its sentences begin, in code points.
+        begins: for each text the offsets of its sentences, in code points.
     """
     citations = verdict_citations(dict(document))
     titles = {piece["id"]: piece["title"] for piece in document["evidence"]}
@@ -149,11 +152,11 @@ def official_score(
     gold_evidence: Mapping[str, Any] | None,
     given: Sequence[Mapping[str, str]] = (),
 ) -> tuple[float | None, bool]:
-    """An official score of one item in [0, 1], and whether the verdict could be asked for evidence of this kind.
+    """An official score of one item in [0, 1], and whether the verdict could cite evidence of this kind.
 
     Args:
         measure: one of `OFFICIAL`.
-        outcome: as `moot.evals.stats.outcomes.outcome_of` gives it.
+        outcome: as `moot.evals.stats.outcomes.outcome_of` returns it.
         gold: the right answers.
         document: the result document.
         gold_evidence: as `moot.evals.benchmarks.records.Item` has it.
@@ -189,7 +192,7 @@ def why_not_computable(measure: str, seen: Sequence[Observation]) -> str:
 
     Args:
         measure: one of `OFFICIAL`.
-        seen: what each of its items came to.
+        seen: the observations of its items.
     """
     answered = [one for one in seen if one.outcome is not None]
     if not answered:
@@ -206,7 +209,8 @@ def why_not_computable(measure: str, seen: Sequence[Observation]) -> str:
 
 
 def computable(seen: Sequence[Observation], measures: Collection[str]) -> tuple[list[Observation], list[str]]:
-    """What items came to without the official scores that their run does not have, and notes that say why."""
+    """Remove from observations the official scores that cannot be computed for their run; returns them with notes on
+    the reasons."""
     why = {name: reason for name in measures if name in OFFICIAL and (reason := why_not_computable(name, seen))}
     if not why:
         return list(seen), []

@@ -1,9 +1,9 @@
-"""What became of the items of a run, and scores that say how many of them they are of.
+"""Outcomes of the items of a run, and scores that report how many items they cover.
 
-The outcome of an item is the answer that a system gave; `ABSTAINED` where it ended without one; None where the run
-failed on it. Whose fault that is decides: an outage (an endpoint, a network, a quota, a ceiling, a setting) is missing
-data: it is not a wrong answer, and every score counts it beside its value. Replies that cannot be used after their
-second chance are the system's own: no answer, which is wrong, and which no policy of abstentions mends (`UNUSABLE`).
+The outcome of an item is the answer of the system; `ABSTAINED` if it ended without one; None if the run failed on it.
+The cause of a failure decides. An outage (an endpoint, a network, a quota, a ceiling, a setting) is missing data: it is
+not a wrong answer, and every score reports the number of such items. If replies cannot be used even after a retry, that
+is the system's own fault: there is no answer, which is wrong under every policy for abstentions (`UNUSABLE`).
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ Document = Mapping[str, Any]
 """A result document (`moot.nodes.VerdictOutput`) as plain JSON."""
 
 ABSTAINED = ""
-"""The outcome of an item on which a system gave no answer. No label, number or phrase is empty."""
+"""The outcome of an item without an answer. No label, number or phrase is empty."""
 UNUSABLE = "(no usable reply)"
-"""The unmapped outcome of an item on which a system's own replies could not be used; it is no answer of any task."""
+"""The unmapped outcome of an item on which a system's own replies could not be used; it is not an answer of any
+task."""
 OWN_FAULTS = frozenset(get_args(Outcome))
-"""Kinds of errors that are the system's own: its models answered, and not so that the answer can be used."""
+"""Kinds of errors that are the system's own fault: its models answered, but the answer cannot be used."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A figure and the items that it is of: n + missing + left_out are all there are.
+    """A figure and the items that it covers: n + missing + left_out is the number of all items.
 
     Attributes:
-        value: None where it is undefined, as where no item counts.
+        value: None if it is undefined, for example if no item counts.
         n: items that count.
-        missing: items whose outcome is unknown, as the run failed on them.
-        left_out: items that have an outcome, but not this figure (an abstention that a policy leaves out, say).
+        missing: items whose outcome is unknown because the run failed on them.
+        left_out: items that have an outcome, but not this figure (for example an abstention that a policy leaves out).
     """
 
     value: float | None
@@ -48,13 +49,13 @@ class Score:
 
     @property
     def coverage(self) -> float | None:
-        """Items that count / items with an outcome, in [0, 1]; None where no item has one."""
+        """Items that count / items with an outcome, in [0, 1]; None if no item has an outcome."""
         known = self.n + self.left_out
         return self.n / known if known else None
 
 
 def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
-    """The mean of one value an item; None is a missing item.
+    """The mean of one value per item; None is a missing item.
 
     Args:
         values: of each item.
@@ -73,13 +74,13 @@ def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
     """The outcome of an item, from its result document.
 
     Args:
-        document: None where there is none.
-        mapped: as the system itself answered. False: a trial's INCONCLUSIVE is an abstention, whatever label its
-            settings made of it, so that policies can be compared (`moot.evals.stats.metrics.under_policies`).
+        document: None if there is none.
+        mapped: True: the system's own answer. False: a trial's INCONCLUSIVE is an abstention, whatever label its
+            settings map it to, so that policies can be compared (`moot.evals.stats.metrics.under_policies`).
 
     Returns:
-        The answer; `ABSTAINED`, also if the debate failed by replies that could not be used (not mapped: `UNUSABLE`);
-        None where it failed otherwise, was cancelled or is not done.
+        The answer; `ABSTAINED` without an answer, or if the debate failed because replies could not be used (not
+        mapped: `UNUSABLE`); None if it failed for another reason, was cancelled or is not done.
     """
     if document is None or not has_outcome(document):
         return None
@@ -91,12 +92,12 @@ def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
 
 
 def has_outcome(document: Document) -> bool:
-    """Whether a debate came to an outcome: to its end, or to replies that could not be used."""
+    """Whether a debate has an outcome: it finished, or its replies could not be used."""
     return document["status"] == "done" or (document["status"] == "failed" and is_own_fault(document))
 
 
 def is_own_fault(document: Document) -> bool:
-    """Whether a debate failed by its own models' replies, and not also as one of those who answer was cut off."""
+    """Whether a debate failed because of its own models' replies alone, and not also because a call was cut off."""
     error, turns = document.get("error"), document.get("turns") or ()
     whole = all(turn.get("outcome") != "failed" for turn in turns)
     return error is not None and error["kind"] in OWN_FAULTS and whole
@@ -106,13 +107,13 @@ def is_own_fault(document: Document) -> bool:
 
 
 def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None]:
-    """Best-of-runs: for each item whether any run was right, as by an oracle who picks the run (S2, table 3).
+    """Best-of-runs: for each item whether any run was right, as if an oracle picked the run (S2, table 3).
 
     Args:
-        correct: for each run whether each item was right, in one order; None where it is missing.
+        correct: for each run whether each item was right, in one order; None if it is missing.
 
     Returns:
-        For each item True where any run was right; None where none was but one is missing, which could have been;
+        For each item True if any run was right; None if none was right but one is missing, which could have been right;
         else False. `mean_score` makes a share of it.
 
     Raises:
@@ -124,16 +125,16 @@ def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None
 def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, str], bool] = eq) -> list[str | None]:
     """Majority-of-runs: for each item the answer that most runs gave; a tie goes to the earliest run among them.
 
-    Abstentions are no votes, as in debates: an item abstains where no run answered.
+    Abstentions are not votes, as in debates: an item abstains if no run answered.
 
     Args:
         runs: for each run the outcome of each item, in one order.
-        same: whether two answers are the same; each is compared with the first of every group, and joins none with
-            a member that it surely differs from.
+        same: whether two answers are the same. Each answer is compared with the first of every group, and never joins a
+            group with a member that is known to differ from it.
 
     Returns:
-        For each item an answer as the first run put it, `ABSTAINED`, or None where missing runs could have changed
-        the outcome: two of three that agree decide, two that differ do not.
+        For each item an answer in the words of the first run, `ABSTAINED`, or None if missing runs could have changed
+        the outcome: of three runs, two that agree decide, two that differ do not.
 
     Raises:
         ValueError: no run, or runs of different lengths.
@@ -151,7 +152,7 @@ def _majority(item: tuple[str | None, ...], same: Callable[[str, str], bool]) ->
         else:
             group.append(answer)
     missing = item.count(None)
-    groups.sort(key=len, reverse=True)  # stable: the earliest of those that are as large
+    groups.sort(key=len, reverse=True)  # stable: the earliest of the largest
     counts = [*map(len, groups), 0, 0]
     if missing and counts[0] <= counts[1] + missing:
         return None

@@ -1,9 +1,9 @@
-"""What PROClaim's debates are measured by beside their verdicts, from result documents (S2 4.2, 4.7, app. O).
+"""Measures of PROClaim's debates beside their verdicts, from result documents (S2 4.2, 4.7, app. O).
 
-A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). Each counts with what it
-holds, whatever its status: one that failed before the panel has no verdicts, and may have turns and rounds. Where
-there is nothing to compute a figure from it is None, never NaN. Documents that are measured together should come from
-the same settings: judges are told apart by name.
+A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). Documents of every status
+count with the data that they have: a debate that failed before the panel has no verdicts, but may have turns and
+rounds. Without data a figure is None, never NaN. Documents that are measured together should come from the same
+settings: judges are identified by name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COUNSEL = ("plaintiff", "defense")
 
 
 class Disagreement(NamedTuple):
-    """Shares of unanimous and of split panels, which add up to 1, and how many panels were counted."""
+    """Shares of unanimous and of split panels, which add up to 1, and the number of panels."""
 
     unanimous: float
     split: float
@@ -41,8 +41,8 @@ def panel_verdicts(documents: Sequence[Document]) -> tuple[list[str], list[list[
         documents: result documents of trials.
 
     Returns:
-        All judges' names in the order of their numbers, and for each document one verdict of each of them: None where
-        a judge gave none that could be read, or was not asked. Documents without a panel have a row of None.
+        All judges' names in the order of their numbers, and for each document one verdict of each judge: None if the
+        judge gave no readable verdict, or was not asked. Documents without a panel have a row of None.
     """
     given = [
         {t["agent"]: t.get("verdict") for t in document["turns"] if (t["step"], t["phase"]) == ("judge", "panel")}
@@ -55,16 +55,16 @@ def panel_verdicts(documents: Sequence[Document]) -> tuple[list[str], list[list[
 def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> float | None:
     """Cohen's kappa of two judges = (agreement - agreement by chance) / (1 - agreement by chance), in [-1, 1].
 
-    Only cases in which both judged count: no verdict is not a verdict of its own. A judge's verdicts and the gold
-    verdicts can be given as well (S2 app. D).
+    Only cases count in which both judges gave a verdict: a missing verdict is not a category. A judge can also be
+    compared with the gold verdicts (S2 app. D).
 
     Args:
-        first: one judge's verdict of each case; None where it gave none.
+        first: one judge's verdict of each case; None if it gave none.
         second: the other's, of the same cases in the same order.
 
     Returns:
-        None where kappa is undefined: no case in which both judged, or agreement by chance is 1, as both always give
-        the same single verdict.
+        None if kappa is undefined: there is no case in which both judged, or agreement by chance is 1, because both
+        always give the same single verdict.
 
     Raises:
         UserError: scikit-learn is not installed.
@@ -93,7 +93,7 @@ def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float |
 
 
 def mean_cohen_kappa(documents: Sequence[Document]) -> float | None:
-    """The mean of `cohen_kappas` over the pairs for which it is known (S2 table 3); None where it is for none.
+    """The mean of `cohen_kappas` over the pairs for which it is known (S2 table 3); None if it is known for no pair.
 
     Args:
         documents: result documents of trials.
@@ -105,17 +105,16 @@ def mean_cohen_kappa(documents: Sequence[Document]) -> float | None:
 
 
 def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
-    """Fleiss' kappa of n judges, in [-1 / (n - 1), 1]: agreement beyond chance over that which chance leaves to reach.
+    """Fleiss' kappa of n judges, in [-1 / (n - 1), 1]: (agreement - agreement by chance) / (1 - agreement by chance).
 
-    It needs as many verdicts of each case. So only cases in which all judged count: one missing verdict leaves out
-    the case.
+    It needs the same number of verdicts for each case, so a case with a missing verdict is left out.
 
     Args:
-        verdicts: for each case each judge's verdict; None where a judge gave none.
+        verdicts: for each case each judge's verdict; None if a judge gave none.
 
     Returns:
-        None where kappa is undefined: fewer than two judges, no case in which all judged, or agreement by chance is 1,
-        as there is only one verdict in all of them.
+        None if kappa is undefined: fewer than two judges, no case in which all judged, or agreement by chance is 1,
+        because all verdicts are the same.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -132,9 +131,9 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
 
 
 def fleiss_kappa_of(documents: Sequence[Document]) -> float | None:
-    """`fleiss_kappa` of the panels: S2's judicial conformity (4.7, app. O.4), of which 1 means judges of one mind.
+    """`fleiss_kappa` of the panels: S2's judicial conformity (4.7, app. O.4); 1 means that all judges agree.
 
-    Every judge of any of the documents counts as one of n, so panels without one of them do not count.
+    The n judges are all judges in any of the documents, so panels without one of them do not count.
 
     Args:
         documents: result documents of trials.
@@ -146,9 +145,9 @@ def fleiss_kappa_of(documents: Sequence[Document]) -> float | None:
 
 
 def disagreement(documents: Sequence[Document]) -> Disagreement | None:
-    """Shares of panels of one mind and of others (S2 table 3), over the panels that `fleiss_kappa_of` counts.
+    """Shares of unanimous and of split panels (S2 table 3), over the panels that `fleiss_kappa_of` counts.
 
-    None where there is no such panel, or a single judge, who cannot disagree.
+    None if there is no such panel, or only a single judge, who cannot disagree.
 
     Args:
         documents: result documents of trials.
@@ -166,7 +165,8 @@ def disagreement(documents: Sequence[Document]) -> Disagreement | None:
 def role_play_consistency(documents: Sequence[Document]) -> dict[str, float | None]:
     """The analyser's ``plaintiff_counsel``, ``defense_counsel`` and ``overall`` (S2 app. O.1): means in [0, 10].
 
-    Each is over the documents in which it is known; None where it is in none (no role switch, say).
+    Each mean is over the documents in which the score is known; None if there is none (for example without a role
+    switch).
 
     Args:
         documents: result documents of trials.
@@ -192,10 +192,10 @@ CONCESSIONS = (
     r"point taken",
     r"fair enough(?! to)",
 )
-"""Patterns of what a speaker says who yields, whichever side it speaks for: the list is ours.
+"""Patterns of phrases with which a speaker of either side concedes a point: the list is ours.
 
-Only what is said in the first person, or of the other side; "the defense is right" would need to be known for one of
-the two. "Granted" and "admittedly", which begin many a counterargument, are left out.
+Only phrases in the first person, or about the other side: whether "the defense is right" is a concession depends on the
+speaker. "Granted" and "admittedly", which begin many counterarguments, are left out.
 """
 _CONCESSION = re.compile(rf"\b(?:{'|'.join(CONCESSIONS)})\b", re.IGNORECASE)
 _WITHHELD = re.compile(
@@ -208,10 +208,10 @@ _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
 def concessions(text: str) -> list[str]:
-    """What in a text yields to the other side, by `CONCESSIONS`, in order.
+    """The concessions to the other side in a text, found by `CONCESSIONS`, in order.
 
-    A phrase does not count where it is denied or supposed earlier in its clause ("I do not think you make a good
-    point", "even if you are right"). That overlooks a few that are meant ("nobody doubts that you are right").
+    A phrase does not count if it is negated or conditional earlier in its clause ("I do not think you make a good
+    point", "even if you are right"). This misses a few real concessions ("nobody doubts that you are right").
     """
     clauses = (" ".join(clause.split()) for clause in _CLAUSE_END.split(text.replace("’", "'")))
     return [
@@ -223,7 +223,7 @@ def concessions(text: str) -> list[str]:
 
 
 def count_concessions(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """How many `concessions` and words each counsel's arguments hold together, in both debates.
+    """The total numbers of `concessions` and words in each counsel's arguments, in both debates.
 
     Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's speaks
     for the defense in the switched debate.
@@ -245,7 +245,7 @@ def _words(text: str) -> int:
 def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
     """Each counsel's `concessions` per 1,000 words of all its arguments (S2 app. O.2, which names three markers).
 
-    A turn without an argument adds no words; None where a counsel never argued.
+    A turn without an argument adds no words; None if a counsel never argued.
 
     Args:
         documents: result documents of trials.
@@ -259,14 +259,14 @@ def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
 
 
 def _by_round(document: Document, key: str, phase: Phase) -> list[float | None]:
-    """A list of one value a round that a debate holds; [] where the debate was not held."""
+    """A debate's list with one value a round; [] if the debate was not held."""
     return next((list(debate[key]) for debate in document["debates"] if debate["phase"] == phase), [])
 
 
 def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[float | None]:
-    """The sum of both sides' reflection scores in each round of a debate, in [0, 2]; None where a side's is unknown.
+    """The sum of both sides' reflection scores in each round of a debate, in [0, 2]; None if a side's score is unknown.
 
-    [] where the debate was not held.
+    [] if the debate was not held.
 
     Args:
         document: a result document of a trial.
@@ -276,15 +276,15 @@ def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[
 
 
 def changes(trajectory: Sequence[float | None]) -> list[float]:
-    """How much each round's value is above that of the round before, where both are known."""
+    """Each round's value minus that of the round before, if both are known."""
     return [after - before for before, after in pairwise(trajectory) if before is not None and after is not None]
 
 
 def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primary") -> float | None:
     """Mean |change| of the `reflection_trajectory` from one round to the next, in [0, 2] (S2 app. O.3).
 
-    Every change in every debate counts alike, so that longer debates weigh more. None where there is none: fewer than
-    two rounds, or never two in a row that are known.
+    Every change in every debate has the same weight, so longer debates weigh more. None without a change: fewer than
+    two rounds, or never two known values in a row.
 
     Args:
         documents: result documents of trials.
@@ -294,17 +294,17 @@ def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primar
 
 
 def instability(trajectory: Sequence[float | None]) -> float | None:
-    """How unsteadily a trajectory moves: the population standard deviation of its `changes`, in the values' unit.
+    """The instability of a trajectory: the population standard deviation of its `changes`, in the values' unit.
 
-    The formula is ours. S2 (4.2, app. P) finds that the reflection scores of wrong predictions oscillate, and gives no
-    measure of it. This is 0 for a flat line and for a steady rise or fall, however steep, and about d where values go
-    up and down by d; the standard deviation of the values themselves could not tell a trend from an oscillation.
+    The formula is ours. S2 (4.2, app. P) finds that the reflection scores of wrong predictions oscillate, but defines
+    no measure of it. Ours is 0 for a flat line and for a steady rise or fall, however steep, and about d if values go
+    up and down by d; the standard deviation of the values themselves could not distinguish a trend from an oscillation.
 
     Args:
-        trajectory: a value for each round, as from `reflection_trajectory`; None where it is unknown.
+        trajectory: a value for each round, as from `reflection_trajectory`; None if it is unknown.
 
     Returns:
-        None unless three rounds in a row are known: fewer have no two successive changes.
+        None unless three rounds in a row are known, as fewer have no two successive changes.
     """
     if all(None in trajectory[i : i + 3] for i in range(len(trajectory) - 2)):
         return None
@@ -312,10 +312,10 @@ def instability(trajectory: Sequence[float | None]) -> float | None:
 
 
 def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") -> dict[int, float | None]:
-    """By round, from 1: the mean over debates of how new to the pool what was retrieved in it was (S2 figure 3).
+    """By round, from 1: the mean over debates of the novelty of the evidence retrieved in the round (S2 figure 3).
 
     The novelty of a piece of evidence is 1 - its highest cosine similarity to the pool: in [0, 1] for most encoders.
-    Debates that retrieved nothing in a round, or had ended before, do not count in it; None where no debate counts.
+    Debates that retrieved nothing in a round, or had ended before, do not count in it; None if no debate counts.
 
     Args:
         documents: result documents of trials.

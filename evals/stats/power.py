@@ -1,8 +1,8 @@
-"""How many items it takes to tell two systems apart, before they are run.
+"""The number of items needed to tell two systems apart, before they run.
 
-Two designs: both systems on the same items, compared by the exact McNemar test, or each on items of its own, compared
-by the test of two proportions. Paired items pay where both systems are right on much the same ones: what counts is the
-share of discordant items, on which one alone is right. Tests are two-sided.
+Two designs: both systems on the same items, compared by the exact McNemar test, or each on its own items, compared by
+the test of two proportions. Paired items help if both systems are right on mostly the same ones: the power depends on
+the share of discordant items, on which only one system is right. Tests are two-sided.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from moot.evals.stats.measures import package
 ALPHA = 0.05
 POWER = 0.8
 MOST = 10**8
-"""Items that are looked for at most."""
+"""Maximum number of items in a search."""
 SLACK = 1e-9
 
 
 def discordance(first: float, second: float) -> tuple[float, float, float]:
-    """The share of discordant items that two accuracies allow: the least, that of independent errors, and the most.
+    """The shares of discordant items that two accuracies allow: the minimum, that of independent errors, and the
+    maximum.
 
     Raises:
         ValueError: an accuracy outside [0, 1].
@@ -34,26 +35,26 @@ def discordance(first: float, second: float) -> tuple[float, float, float]:
 
 
 def power(first: float, second: float, n: int, discordant: float | None = None, alpha: float = ALPHA) -> float:
-    """The chance that a test of n items finds the difference of two systems significant, in [0, 1].
+    """The probability that a test of n items finds the difference of two systems significant, in [0, 1].
 
     Args:
         first: one system's accuracy, in [0, 1].
         second: the other's.
-        n: items; for two samples, of each system.
-        discordant: the share of items on which one system alone is right. It makes the design paired, and the power
-            that of the exact McNemar test, summed over how many items are discordant. None: two samples, and
-            statsmodels' power of the z-test.
+        n: the number of items; for two samples, of each system.
+        discordant: the share of items on which only one system is right. It makes the design paired, and the power that
+            of the exact McNemar test, summed over the number of discordant items. None: two samples, and statsmodels'
+            power of the z-test.
         alpha: the level of significance.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
-        ValueError: no item, an alpha that is not between 0 and 1, or a share that the accuracies do not allow.
+        ValueError: no item, an alpha outside (0, 1), or a share that the accuracies do not allow.
     """
     least, _, most = discordance(first, second)
     if n < 1 or not 0 < alpha < 1:
         raise ValueError("a test needs an item, and an alpha between 0 and 1")
     if discordant is None:
-        # The formula divides by what the two accuracies vary, which is nothing where both are 0 or 1.
+        # The formula divides by the variance of the two accuracies, which is 0 if both are 0 or 1.
         a, b = (min(max(accuracy, SLACK), 1 - SLACK) for accuracy in (first, second))
         proportion = package("statsmodels.stats.proportion")
         return float(proportion.power_proportions_2indep(a - b, b, n, alpha=alpha, return_results=False))
@@ -65,9 +66,9 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
 
 
 def _mcnemar_power(share: float, discordant: float, n: int, alpha: float) -> float:
-    """Power where that share of the discordant items is the first system's alone."""
+    """Power if this share of the discordant items is right for the first system only."""
     binom = package("scipy.stats").binom
-    spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # what is further off has no weight
+    spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # values further from the mean have no weight
     middle = n * discordant
     counts = np.arange(max(0, int(middle - spread)), min(n, int(middle + spread)) + 1)
     fewest: Any = binom.ppf(alpha / 2, counts, 0.5)
@@ -81,8 +82,8 @@ def items_needed(
 ) -> int | None:
     """The number of items (of each system, for two samples) with which `power` reaches a target.
 
-    The power of an exact test goes up in small steps forth and back: with one item less it is below the target,
-    but a few numbers smaller still may reach it too.
+    The power of an exact test does not rise monotonically: with one item fewer it is below the target, but some smaller
+    numbers may also reach it.
 
     Args:
         first: one system's accuracy.
@@ -92,7 +93,7 @@ def items_needed(
         alpha: the level of significance.
 
     Returns:
-        None where no number does: equal accuracies, or more than `MOST` items.
+        None if no number does: equal accuracies, or more than `MOST` items.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
@@ -118,17 +119,17 @@ def items_needed(
 def minimum_detectable_effect(
     accuracy: float, n: int, discordant: float | None = None, target: float = POWER, alpha: float = ALPHA
 ) -> float | None:
-    """How much better than an accuracy a system must be for n items to show it with a power, in (0, 1].
+    """The smallest gain over an accuracy that n items show with a given power, in (0, 1].
 
     Args:
-        accuracy: of the system that is to be beaten.
+        accuracy: the accuracy of the baseline.
         n: items; for two samples, of each system.
-        discordant: as for `power`; a difference is at most as large.
+        discordant: as for `power`; the difference cannot be larger.
         target: the power that is wanted.
         alpha: the level of significance.
 
     Returns:
-        None where n items would not show even the largest difference.
+        None if n items would not show even the largest difference.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
@@ -149,7 +150,7 @@ def minimum_detectable_effect(
 
 @dataclass(frozen=True)
 class Design:
-    """What n items can show in one design; ``discordant`` is None for two samples."""
+    """Power and smallest difference of n items in one design; ``discordant`` is None for two samples."""
 
     name: str
     discordant: float | None
@@ -160,14 +161,15 @@ class Design:
 
 @dataclass(frozen=True)
 class Separation:
-    """Whether n items can tell two accuracies apart.
+    """Whether n items can distinguish two accuracies.
 
     Attributes:
-        difference: the first accuracy less the second.
-        n: items.
-        smallest_p: of the exact McNemar test, in the luckiest pairing that these accuracies allow on n items, in which
-            all discordant items are the better system's. No other pairing has a smaller one.
-        separable: whether that is significant: where it is not, n items with these accuracies never are.
+        difference: the first accuracy minus the second.
+        n: the number of items.
+        smallest_p: the smallest p of the exact McNemar test over all pairings that these accuracies allow on n items:
+            all discordant items are right for the better system.
+        separable: whether that p is significant; if not, n items with these accuracies never show a significant
+            difference.
         designs: two samples, and paired ones from the fewest discordant items to the most.
     """
 
@@ -186,13 +188,13 @@ def separation(
     target: float = POWER,
     alpha: float = ALPHA,
 ) -> Separation:
-    """What n items can show of two systems' accuracies, in every design.
+    """Whether n items can distinguish two systems' accuracies, in every design.
 
     Args:
-        first: one system's accuracy, on n items or as it is expected.
+        first: one system's accuracy, measured on n items or expected.
         second: the other's.
         n: items; for two samples, of each system.
-        discordant: a share that is known, from logs of both systems; it is added to the designs.
+        discordant: a known share, from logs of both systems; it is added to the designs.
         target: the power that is wanted.
         alpha: the level of significance.
 

@@ -1,7 +1,7 @@
-"""How sure a figure is, and a difference of two: intervals over items, paired tests, and Holm's correction.
+"""Uncertainty of figures and differences: intervals over items, paired tests, and Holm's correction.
 
-Items that are missing (None) do not count, and are counted beside the result. Paired functions take two systems' values
-of the same items in one order; an item counts where both are known.
+Missing items (None) do not enter a figure; their number is reported with the result. Paired functions take two systems'
+values of the same items in one order; an item counts if both values are known.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from moot.evals.stats.measures import package
 Array = Any
 """A numpy array."""
 Statistic = Callable[[Array], Array]
-"""The figures of resamples, one a row: (resamples, items) to (resamples,), NaN where a figure is undefined."""
+"""The figures of resamples, one a row: (resamples, items) to (resamples,), NaN if a figure is undefined."""
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 SEED = 20261120
 BATCH = 200
-"""Resamples that are drawn together: of 2,000 items some megabytes."""
+"""Number of resamples drawn together: some megabytes for 2,000 items."""
 ONE_GROUP = "one group"
-"""Why nothing is said of several items that are all of one group."""
+"""The reason why there is no result if several items are all in one group."""
 FLIPS = 9999
-"""Sign flips that a permutation test draws; where there are no more of them, it takes them all and is exact."""
+"""Number of sign flips that a permutation test draws; if there are no more in all, it takes all of them and is
+exact."""
 
 DIGITS = 12
-"""Of sums and means of differences: what is the same but for the rounding of numbers is a tie."""
+"""Tolerance for sums and means of differences: values that differ only by rounding are ties."""
 SLACK = 10.0**-DIGITS
-"""What a sum of differences is at most if they cancel out, as numbers are rounded."""
+"""Maximum sum of differences that cancel out, due to rounding."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,13 @@ class Interval:
     """A figure and the ends of its interval.
 
     Attributes:
-        value: the figure of all items that count; None where it is undefined, and the ends are too.
+        value: the figure of all items that count; None if it is undefined, as then are the ends.
         low: the lower end.
         high: the upper end.
-        n: items that count.
-        missing: items that do not, as they are unknown.
-        undefined: resamples in which the figure is undefined; the ends are of the others.
-        reason: why the value or the ends are None, as far as more is known than that no item counts.
+        n: the number of items that count.
+        missing: the number of unknown items, which do not count.
+        undefined: the number of resamples in which the figure is undefined; the ends are of the others.
+        reason: why the value or the ends are None, unless it is only that no item counts.
     """
 
     value: float | None
@@ -68,15 +69,15 @@ def bootstrap(
 ) -> Interval:
     """A figure with its percentile bootstrap interval over items (Efron 1979).
 
-    Where all items have one value, so have all resamples, and both ends are that: `wilson` is right for shares near
-    0 or 1, and for few items.
+    If all items have one value, all resamples do too, and both ends are equal to it: use `wilson` for shares near 0 or
+    1, and for few items.
 
     Args:
         items: a number each; None is missing.
         statistic: the figure of each row of items, by default their mean.
-        confidence: what share of the resamples the interval holds.
-        resamples: how many are drawn.
-        seed: of the generator (numpy's PCG64); one seed, one interval.
+        confidence: the share of the resamples within the interval.
+        resamples: the number of resamples.
+        seed: of the generator (numpy's PCG64); the same seed gives the same interval.
 
     Raises:
         ValueError: a confidence that is not between 0 and 1, or no resample.
@@ -96,18 +97,19 @@ def stratified_bootstrap(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Interval:
-    """The mean over samples of their figures, as `bootstrap` takes it: every sample is resampled by itself.
+    """The mean of several samples' figures with its interval, as `bootstrap` computes it; every sample is resampled by
+    itself.
 
     Args:
-        samples: the items of each.
+        samples: the items of each sample.
         statistic: as for `bootstrap`.
-        missing: items that are unknown; they are counted in the result, and nowhere else.
+        missing: the number of unknown items, which is only reported in the result.
         confidence: as for `bootstrap`.
         resamples: as for `bootstrap`.
         seed: as for `bootstrap`.
 
     Returns:
-        An interval of None where there is no sample, or one without items.
+        An interval of None if there is no sample, or one has no items.
 
     Raises:
         ValueError: as `bootstrap`.
@@ -137,14 +139,15 @@ def stratified_bootstrap(
 
 
 def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> Interval:
-    """A share with its Wilson score interval (Wilson 1927), by statsmodels; fit for few items and shares near 0 or 1.
+    """A share with its Wilson score interval (Wilson 1927), by statsmodels; suitable for few items and shares near 0 or
+    1.
 
     Args:
         correct: whether each item is right; None is missing.
         confidence: of the interval.
 
     Returns:
-        An interval of None where every item is missing.
+        An interval of None if every item is missing.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -166,16 +169,16 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A two-sided test of whether two systems are as good on the same items.
+    """A two-sided test of whether two systems are equally good on the same items.
 
     Attributes:
-        better: items on which the first system is better.
-        worse: items on which the second is.
-        p: the p-value; 1 where no item tells the two apart, None where no item counts, or all are of one group.
-        n: items on which both are known.
-        missing: the others.
+        better: number of items on which the first system is better.
+        worse: number of items on which the second is better.
+        p: the p-value; 1 if no item differs, None if no item counts, or all are in one group.
+        n: number of items on which both are known.
+        missing: number of the other items.
         name: which test it is.
-        groups: of the items that count; as many as these if none belong together.
+        groups: number of groups of the items that count; equal to n if no items belong together.
         reason: why there is no p-value; empty if there is one.
     """
 
@@ -195,9 +198,9 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
     Args:
         first: whether one system is right on each item; None is missing.
         second: the other's.
-        exact: the binomial test of better of better + worse at 1/2, which holds at any count and is what
-            `moot.evals.stats.power` plans for. False: chi-square with Edwards' continuity correction, for papers that
-            print that; it is an approximation for 25 discordant items and more.
+        exact: the binomial test of better out of better + worse at 1/2. It is valid at any count, and
+            `moot.evals.stats.power` plans for it. False: chi-square with Edwards' continuity correction, for comparison
+            with papers; it is an approximation for 25 discordant items and more.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -225,15 +228,15 @@ def sign_flips(
 ) -> PairedTest:
     """Whether two systems have the same mean on the same items: a paired permutation test (Fisher 1935), by scipy.
 
-    Each item's difference is as likely to have the other sign. Of values 0 and 1 that is McNemar's exact test. Items of
-    a group need not be independent: their differences change their signs together (Winkler et al. 2015, whole-block
-    exchangeability), so that G groups give no p-value below 2 / 2^G.
+    Under the null hypothesis each item's difference is as likely to have the other sign. For values 0 and 1 this is
+    McNemar's exact test. Items of a group need not be independent: their differences change sign together (Winkler et
+    al. 2015, whole-block exchangeability), so the p-value with G groups is at least 2 / 2^G.
 
     Args:
         first: one system's value of each item, such as its mean over runs; None is missing.
         second: the other's.
-        groups: of each item; by default each is one of its own.
-        seed: of the generator that draws `FLIPS` of the ways to flip signs, where there are more of them.
+        groups: the group of each item; by default each item is its own group.
+        seed: of the generator that draws `FLIPS` of the possible sign flips, if there are more.
 
     Raises:
         UserError: scipy is not installed.
@@ -246,7 +249,7 @@ def sign_flips(
     for difference, group in known:
         sums.setdefault(group, []).append(difference)
     totals = [fsum(of_group) for of_group in sums.values()]
-    apart = [total for total in totals if abs(total) > SLACK]  # the others are the same with either sign
+    apart = [total for total in totals if abs(total) > SLACK]  # the others do not change with the sign
     reason = ONE_GROUP if len(sums) == 1 < len(known) else "" if known else "no items"
     p = None if reason else 1.0
     if len(apart) > 1:
@@ -272,10 +275,10 @@ Family = Literal["report", "benchmark"]
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """p-values adjusted for how many there are (Holm 1979), in the same order, by statsmodels.
+    """p-values adjusted for the number of tests (Holm 1979), in the same order, by statsmodels.
 
-    Those that are at most alpha may be called significant together, with a chance of at most alpha that any is by
-    chance. A test that could not be made (None) stays None and does not count as one.
+    All adjusted p-values of at most alpha are significant together, with a probability of at most alpha of any false
+    positive. A test that could not be made (None) stays None and is not counted.
 
     Args:
         p_values: of the tests; None for one that could not be made.

@@ -1,4 +1,4 @@
-"""A debate as ClaimReview, the form in which search engines and archives read fact checks (schema.org/ClaimReview)."""
+"""A debate as ClaimReview, the format of fact checks for search engines and archives (schema.org/ClaimReview)."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from moot.transcript.report.codes import answer_kind, answer_word
 from moot.transcript.report.sources import plain
 
 RATINGS = {"ref": 1, "sup": 5}
-"""Places on a scale from 1 (false) to 5 (true); other answers are on none, and have their words alone."""
+"""Ratings from 1 (false) to 5 (true); other answers have only a text."""
 
 
 def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:
     """A ClaimReview in JSON-LD.
 
     Args:
-        document: a debate on a claim that came to an answer.
-        publisher: who publishes the review.
-        url: where the review stands: the page that shows it.
+        document: a debate on a claim with an answer.
+        publisher: the publisher of the review.
+        url: the address of the page that shows the review.
 
     Raises:
-        UserError: no publisher, or no web address; the debate has no verdict, or is about a question.
+        UserError: no publisher, an invalid web address, a debate without a verdict, or one about a question.
     """
     checked_publisher(publisher, url)
     with fitting():
         text = json.dumps(_review(document, publisher.strip(), url.strip()), ensure_ascii=False, indent=2)
-    return text.replace("<", "\\u003c") + "\n"  # it is put into pages, where a tag would end it
+    return text.replace("<", "\\u003c") + "\n"  # it is embedded in pages, where a tag would end it
 
 
 def checked_publisher(publisher: str, url: str) -> None:
-    """Refuses a publisher or an address that a review cannot have.
+    """Raises an error for an invalid publisher or address.
 
     Raises:
         UserError: it says which.
     """
     if not publisher.strip():
-        raise UserError("A ClaimReview needs the name of whoever publishes it: --publisher NAME.", kind="bad_request")
+        raise UserError("A ClaimReview needs the name of its publisher: --publisher NAME.", kind="bad_request")
     try:
         parts = urlsplit(url.strip())
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and not any(map(str.isspace, url.strip()))

@@ -1,6 +1,6 @@
-"""Codes in words: the one table of what a reader sees in place of the codes of a document.
+"""Words for codes: the one table of the texts that readers see instead of a document's codes.
 
-A code without words here is told with its underscores as spaces, which a test keeps from happening.
+A code without an entry is shown with spaces for underscores; a test ensures that there is none.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from moot.nodes.texts.task import MIXED, REFUTED, SUPPORTED, UNSETTLED
 
-__all__ = ["ANSWERS", "answer_kind", "answer_word", "model_words", "source_words", "words_for"]
+__all__ = ["ANSWERS", "answer_kind", "answer_word", "in_words", "model_words", "source_words", "words_for"]
 
 
 class Shown(NamedTuple):
-    """An answer of a kind: the word of a chip, the verdict of a debate with evidence, and of one without any."""
+    """An answer of a kind: the word of a chip, the verdict of a debate with evidence, and of one without evidence."""
 
     word: str
     verdict: str
@@ -29,14 +29,14 @@ ANSWERS: Mapping[str, Shown] = {
     "con": Shown("Conflicting", "The evidence conflicts", "What is known conflicts"),
     "non": Shown("No verdict", "No verdict", "No verdict"),
 }
-"""Kinds of answers, each with its colour and shape; an answer in other words has the kind ``text``."""
+"""Kinds of answers, each with its colour and shape; any other answer has the kind ``text``."""
 
 FOUND: Mapping[str, tuple[str, str]] = {
     "SUPPORTED": ("sup", "Supported"),
     "NOT SUPPORTED": ("ref", "Not supported"),
     "INCONCLUSIVE": ("nee", "Inconclusive"),
 }
-"""What judges of a panel find, each with its kind and its word."""
+"""The findings of a panel's judges, each with its kind and its word."""
 
 SPELLINGS = {
     **dict.fromkeys(SUPPORTED, "sup"),
@@ -44,16 +44,16 @@ SPELLINGS = {
     **dict.fromkeys((label.casefold() for label in UNSETTLED), "nee"),
     **dict.fromkeys(MIXED, "con"),
 }
-"""Labels that are read as an answer of a kind; all others are told in their own words."""
+"""Labels with a kind; all others are shown unchanged."""
 
 
 def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
-    """The kind of an answer: a key of `ANSWERS`, or ``text`` for one in other words.
+    """The kind of an answer: a key of `ANSWERS`, or ``text`` for any other.
 
-    Only a label of a task on claims has a kind of its own: "supported" as an answer to a question is words.
+    Only labels of a task on claims have a kind: "supported" as an answer to a question is text.
 
     Args:
-        task: what an answer is.
+        task: the task of the debate.
         answer: the answer; None for none.
     """
     if answer is None or task is None:
@@ -64,7 +64,7 @@ def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
 
 
 def answer_word(kind: str, answer: str | None) -> str:
-    """What a chip says: the kind's word, else the answer itself."""
+    """The text of a chip: the kind's word, else the answer itself."""
     if kind != "text":
         return ANSWERS[kind].word
     return (answer or "").replace("_", " ") if re.fullmatch(r"[A-Z_]+", answer or "") else answer or ""
@@ -88,14 +88,14 @@ CODES: Mapping[str, Mapping[str, str]] = {
     "round": {
         "agreed": "All gave the same answer",
         "disputed": "The answers differed",
-        "first_answers": "First answers that agree end no debate",
+        "first_answers": "Equal first answers do not end the debate",
         "unverified": "All gave the same answer, with too few verified quotes",
         "stable": "All gave the same answer, and it passed the checks",
         "unstable": "All gave the same answer, but it did not pass the checks",
         "no_agreement": "The answers were found to differ",
         "preferred": "The moderator preferred an answer",
         "no_preference": "The moderator preferred no answer yet",
-        "every_round": "Every round was held, whatever was said",
+        "every_round": "Every round is run in any case",
         "single_pass": "One pass",
         "min_rounds": "Nothing may end it so early",
         "unresolved": "Nothing was found that ends it",
@@ -119,14 +119,14 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "fabricated_citations": "All that the verdict cites is invented.",
         "failed": "A call to a model failed.",
         "judge_contradicts_votes": "The judge's finding and the answers disagree.",
-        "new_answer": "The moderator preferred an answer that nobody gave.",
+        "new_answer": "The moderator preferred an answer that neither side gave.",
         "no_evidence": "The verdict rests on no evidence.",
         "origins_left_out": "Not all origins of evidence were read.",
         "no_reader_summary": "The debate could not be summed up for readers.",
         "no_search": "Nothing was searched for.",
         "not_kept": "This debate could not be kept to go on later.",
         "not_weighed": "A passage was not admitted, as it could not be weighed.",
-        "not_joined": "Claims that say the same may stand twice.",
+        "not_joined": "Claims with the same meaning may be listed twice.",
         "nothing_admitted": "No evidence was admitted.",
         "nothing_selected": "No evidence was selected.",
         "origin_share": "Part of what was found was left out, as one origin had its share.",
@@ -152,11 +152,11 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "unknown_exhibit": "A passage was challenged that was not shown.",
         "unknown_model_size": "The size of a model is not known.",
         "unknown_selection": "A selection named what is not there.",
-        "unknown_speaker": "Who is to have said a claim is not in the text.",
+        "unknown_speaker": "The named speaker of a claim is not in the text.",
         "unparsed": "A reply could not be read.",
-        "unquoted": "An answer came without a quote that stands in its source.",
+        "unquoted": "An answer came without a quote that its source contains.",
         "unusable_tool_call": "A search could not be carried out.",
-        "unverified_quote": "A quote does not stand in its source.",
+        "unverified_quote": "A quote is not in its source.",
     },
     "outcome": {
         "budget_exhausted": "not asked, as a limit was reached",
@@ -165,7 +165,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "failed": "no reply, as the call failed",
         "refused": "no reply, as the model refused",
         "unparsed": "no reply that can be used",
-        "unquoted": "no answer with a quote that stands in its source",
+        "unquoted": "no answer with a verified quote",
     },
     "does": {
         "": "Said",
@@ -222,50 +222,87 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "web": "the web",
         "wikipedia": "Wikipedia",
     },
-    "method": {
-        "tool_mad": "Tool-MAD",
-        "tool_mad_consistency": "Tool-MAD, first version",
-        "madke": "MADKE",
-        "proclaim": "PROClaim",
-        "standard_mad": "Standard debate",
-        "standard_prompting": "One direct answer",
-        "chain_of_thought": "Step-by-step reasoning",
-        "self_consistency": "A vote over several lines of reasoning",
-        "rag": "One search, then one answer",
-        "react": "One agent with tools",
-        "cortex_debate": "CortexDebate",
-        "multi_agent_voting": "A vote of several agents",
-        "society_of_minds": "Multi-agent debate",
-        "tit_for_tat": "Two sides before a moderator",
-        "reconcile": "RECONCILE, a round table",
-        "chat_eval": "ChatEval",
-        "peer_review": "Peer review",
-        "group_debate": "GroupDebate",
-        "neighbor_debate": "Neighbour debate",
-        "gated": "A debate if first answers leave it open",
-        "isolate": "Each source read by itself",
-    },
     "score": {
         "faithfulness": "Statements in its passages",
         "answer_relevance": "Nearness to the claim",
         "consistency": "Nearness of its answers to its passages",
     },
+    "setting": {
+        "admitted_above": "Weight from which evidence is admitted",
+        "ask_person": "Ask me about",
+        "budget": "Stop after so many tokens",
+        "calibration": "Calibration file",
+        "context_tokens": "What the model can read at once",
+        "corpus": "Collection of documents",
+        "cross_encoder": "Model that compares answers with evidence",
+        "demonstrations": "Show worked examples first",
+        "disputed_above": "Weight from which evidence is disputed",
+        "fallback": "Where to search if that fails",
+        "judges": "Judges",
+        "k": "Passages for each search",
+        "max_calls": "Stop after so many model calls",
+        "max_concurrency": "Calls at a time",
+        "max_cost": "Stop at",
+        "max_evidence_tokens": "Longest evidence shown to a model",
+        "max_origin_share": "Most of the evidence from one origin",
+        "max_origins": "Most origins that are read",
+        "max_premises": "Most parts that the claim is taken into",
+        "max_seconds": "Stop after so many seconds",
+        "max_tokens": "Longest reply",
+        "max_wait": "Longest wait when told to slow down",
+        "min_agents": "Fewest who must answer",
+        "models": "Models of single roles",
+        "panel_tokens": "How much of the record a judge reads",
+        "published_before": "Only evidence from before",
+        "requests_per_minute": "Calls a minute",
+        "robustness_calls": "Most model calls for that",
+        "source_summaries": "Sum up long sources",
+        "sources": "Where to search",
+        "structured_output": "How models are asked for structure",
+        "temperature": "Randomness",
+        "timeout": "Longest wait for a reply",
+        "verdict_labels": "What the judges' findings are called",
+    },
 }
-"""By what a code is of, its words."""
+"""Words by group and code."""
 
 
 def words_for(of: str, code: str | None) -> str:
     """A code in words.
 
     Args:
-        of: what it is a code of, a key of `CODES`.
+        of: the group of the code, a key of `CODES`.
         code: the code.
     """
     return CODES[of].get(code or "", (code or "").replace("_", " "))
 
 
+CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[a-z]+)+)(?![\w`=])|^(\w+)(?=: )")
+"""A code in an error or a warning: between backticks, a name of several words, or the source at the beginning."""
+
+
+def in_words(detail: str) -> str:
+    """The text of an error or a warning with words for codes: for settings their labels on the page, for sources names.
+
+    Args:
+        detail: the ``detail`` of an error or a warning of a document.
+    """
+    return CODE.sub(_in_words, detail)
+
+
+def _in_words(found: re.Match[str]) -> str:
+    quoted, more, bare, first = found.groups()
+    if name := CODES["setting"].get(quoted or bare or ""):
+        return f"“{name}”"
+    source = quoted or first or ""
+    if source in CODES["source"]:
+        words = source_words(f"{source}{more or ''}")
+        return words[:1].upper() + words[1:] if first else words
+    return found[0]
+
+
 def source_words(name: str) -> str:
-    """Where was searched: ``chroma:facts`` is "the collection “facts”, by meaning"."""
+    """A source in words: ``chroma:facts`` is "the collection “facts”, by meaning"."""
     kind, _, corpus = name.partition(":")
     how = words_for("source", kind)
     if kind in ("chroma", "bm25", "hybrid"):
@@ -287,12 +324,13 @@ STOOD_IN: tuple[tuple[str, str, str], ...] = (
         "No collection was named, so a small one that comes with moot was searched.",
     ),
 )
-"""What is warned of a source that stood in for another one (`moot.nodes.steps.retrieve.stood_in`), each with what a
-report says: bold words, and a sentence with the names of the sources."""
+"""The warnings that a source replaced another one (`moot.nodes.steps.retrieve.stood_in`), each with its words in a
+report: bold words, and a sentence with the names of the sources.
+"""
 
 
 def stood_in_words(detail: str) -> tuple[str, str]:
-    """The warning that a source stood in, as a reader's bold words and a sentence.
+    """The warning that a source replaced another one, as bold words and a sentence.
 
     Args:
         detail: the warning's.
@@ -305,5 +343,5 @@ def stood_in_words(detail: str) -> tuple[str, str]:
 
 
 def model_words(name: str) -> str:
-    """A model's name as a reader sees it."""
+    """A model's name for readers."""
     return {"embedded": "the built-in demonstration model"}.get(name.partition(":")[0], name)

@@ -1,4 +1,4 @@
-"""The head of a report: the verdict in plain words, what backs it, why, and what speaks for and against."""
+"""The head of a report: the verdict in plain words, its support, the reasons, and quotes for and against."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from moot.transcript.report.codes import (
     FOUND,
     answer_kind,
     answer_word,
+    in_words,
     source_words,
     stood_in_words,
     words_for,
@@ -27,7 +28,7 @@ from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Quoted, Sources, plain, title_of
 
 OPPOSED = ("proclaim",)
-"""Systems that tell somebody to argue against the claim; in others all answer as they find."""
+"""Systems that tell an agent to argue against the claim; in others, all agents answer freely."""
 NO_EDITOR = "No editor has reviewed it."
 NOT_MEASURED = f"Not calibrated: how often such a verdict is right has not been measured. {NO_EDITOR}"
 STANCES = {
@@ -36,14 +37,14 @@ STANCES = {
     "neither": "Quoted, but speaks for neither",
 }
 MOST_QUOTED = 3
-"""Quotes that are told of a dissenting answer."""
+"""Quotes of a dissenting answer that are shown."""
 SIDES = {"plaintiff": "sup", "defense": "ref"}
-"""What quotes of a trial's sides are for."""
+"""The kind of answer that a trial's side argues for."""
 
 
 @dataclass
 class Chip:
-    """An answer as a chip shows it."""
+    """An answer as a chip."""
 
     kind: str
     word: str
@@ -51,7 +52,7 @@ class Chip:
 
 @dataclass
 class Verdict:
-    """A debate's verdict: its kind, in words, and what backs it. ``note`` is what is not known of it."""
+    """A debate's verdict: its kind, its words, and its support. ``note`` states what has not been measured."""
 
     kind: str
     words: str
@@ -61,8 +62,8 @@ class Verdict:
 
 @dataclass
 class Group:
-    """Quotes under a heading; ``said`` stands in place of quotes if there are none. ``on_paper`` is how many of them
-    the first page of A4 has room for.
+    """Quotes under a heading; ``said`` replaces them if there are none. ``on_paper`` is how many of them fit on the
+    first page of A4.
     """
 
     heading: str
@@ -72,30 +73,30 @@ class Group:
 
 
 def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:
-    """An answer of somebody's, as a chip."""
+    """An agent's answer as a chip."""
     kind = answer_kind(document["task"], answer)
     return Chip(kind, plain(answer_word(kind, answer)))
 
 
 def given_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
-    """What a turn answered or found, as a chip."""
+    """The answer or finding of a turn as a chip."""
     if "verdict" in turn:
         return found_chip(turn["verdict"])
     return chip_of(document, turn.get("answer"))
 
 
 def found_chip(verdict: str | None) -> Chip:
-    """What a judge of a panel found, as a chip."""
+    """The finding of a panel's judge as a chip."""
     return Chip(*FOUND.get(verdict or "", ("text", plain(verdict)) if verdict else ("non", "No verdict")))
 
 
 def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
-    """The verdict in plain words, and what backs it.
+    """The verdict in plain words, and its support.
 
-    Whatever is no answer is of the kind ``non``, and never of an answer's.
+    A result that is not an answer always has the kind ``non``.
     """
     if document["status"] != "done":
-        return Verdict("non", ANSWERS["non"].verdict, _unfinished(document), "What there is stands in the record.")
+        return Verdict("non", ANSWERS["non"].verdict, _unfinished(document), "The record has the turns so far.")
     task, answer = document["task"], document["answer"]
     if answer is None and abstains(task, document["raw_verdict"]):
         return Verdict(
@@ -103,7 +104,7 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
         )
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
-        said = f"{votes_for(document)}, which is none of the answers" if panel else why_none(document)
+        said = f"{votes_for(document)}, which is not one of the answers" if panel else why_none(document)
         return Verdict("non", ANSWERS["non"].verdict, f"{said[:1].upper()}{said[1:]}.", measured(document))
     kind = answer_kind(task, answer)
     if kind == "text":
@@ -116,7 +117,7 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
 
 
 def measured(document: Mapping[str, Any]) -> str:
-    """How often such a verdict is right, as far as that was measured."""
+    """How often such a verdict is right, if that was measured."""
     if not (found := document.get("calibration")):
         return NOT_MEASURED
     decision = {"act": "Act on it", "escalate": "Have a person decide"}[document["decision"]]
@@ -127,12 +128,12 @@ def measured(document: Mapping[str, Any]) -> str:
 def _unfinished(document: Mapping[str, Any]) -> str:
     spent = counted(document["usage"]["calls"], "call")
     if document["status"] == "failed":
-        return f"The debate failed after {spent}: {plain(document['error']['detail'])}"
+        return f"The debate failed after {spent}: {plain(in_words(document['error']['detail']))}"
     return f"The debate was interrupted after {spent}, before it came to a verdict."
 
 
 def confidence(document: Mapping[str, Any]) -> str:
-    """What the system says of how sure its verdict is; an empty text if it says nothing."""
+    """The system's confidence in its verdict; empty if it has none."""
     sure, known = document["confidence"], document.get("confidence_from")
     if sure is None:
         return ""
@@ -141,7 +142,7 @@ def confidence(document: Mapping[str, Any]) -> str:
 
 
 def hangs_on(document: Mapping[str, Any]) -> str:
-    """What came of asking for the verdict again; an empty text if it was not asked, or if `warned_of` tells it."""
+    """The result of asking for the verdict again; empty if that was not done, or if `warned_of` shows it."""
     found = document.get("robustness")
     return f"Asked again: {_asked_again(found)} " if found and found["holds"] is not False else ""
 
@@ -152,7 +153,7 @@ def _asked_again(found: Mapping[str, Any]) -> str:
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:
-    """How a verdict came about: who gave it, in how many rounds, and who decided."""
+    """How a verdict was reached: the agents who gave it, the number of rounds, and who decided."""
     if panel := (document["metrics"] or {}).get("panel"):
         given = ", ".join(f"{count} found it {found.lower()}" for found, count in panel["verdicts"].items() if count)
         silent = panel["without_verdict"]
@@ -172,7 +173,7 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
         return f"{said} {how[:1].upper()}{how[1:]}."
     if stop == "judge_preference":
         return f"{said} The moderator preferred this one."
-    more = " Of equal votes the earliest holds." if tied(document) else ""
+    more = " The votes are tied, so the earliest answer counts." if tied(document) else ""
     if any("weight" in vote for vote in votes) and len(votes) > 1:
         more += " Votes were weighed."
     if stop == "budget_exhausted":
@@ -219,7 +220,7 @@ def _warned(document: Mapping[str, Any], kind: str) -> bool:
 
 
 def warned_of(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is to be known of the verdict: its bold words, and a sentence."""
+    """Warnings that belong to the verdict: bold words, and a sentence."""
     told = []
     for one in caveats(document):
         lead, said = words_for("warning", one["kind"]), plain(caveat_in_words(one))
@@ -227,17 +228,21 @@ def warned_of(document: Mapping[str, Any]) -> list[tuple[str, str]]:
             said = failed_source(one)
         elif one["kind"] == "stand_in":
             lead, said = stood_in_words(said)
+        else:
+            said = in_words(said)
         told.append((lead, said.removeprefix(lead).strip()))
     if (found := document.get("robustness")) and found["holds"] is False:
         told.append(("The verdict hangs on a source.", f"Asked again, it {_asked_again(found)}"))
     if one_sided(document):
-        said = "All chose their answer freely and chose the same. Nobody argued the other side, so it may be thinner "
-        told.append(("One-sided debate.", f"{said}than the evidence."))
+        said = (
+            "All chose their answer freely and chose the same. Nobody argued the other side, so its case may be weaker "
+        )
+        told.append(("One-sided debate.", f"{said}here than in the evidence."))
     return told
 
 
 def failed_source(warned: Mapping[str, Any]) -> str:
-    """Which source failed, in a sentence; why it did is in the record."""
+    """The source that failed, as a sentence; the record has the cause."""
     name = source_words(str(warned["detail"]).partition(": ")[0])
     return f"{name[:1].upper()}{name[1:]} could not be searched."
 
@@ -253,7 +258,7 @@ def one_sided(document: Mapping[str, Any]) -> bool:
 
 
 def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
-    """The reasons of those who decided, each with who gave it."""
+    """The reasons of those who decided, each with its authors."""
     return [
         (list_of(dict.fromkeys(names(turn["agent"]) for turn in turns)), reason)
         for reason, turns in reasons_by_who(dict(document)).items()
@@ -264,7 +269,7 @@ def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
 
 
 def groups_by_answer(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
-    """Quotes by the answer of whoever gave them; of a trial, by the side."""
+    """Quotes by the answer of the agents who gave them; for a trial, by the side."""
     found: dict[tuple[str, str], Group] = {}
     for one in sources.quotes:
         chips: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -291,7 +296,7 @@ def _quoted_for(kind: str, word: str) -> str:
 
 
 def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
-    """Quotes by the stance that a reader's summary found them to have; for and against always have a heading."""
+    """Quotes by the stance that a reader's summary assigned; for and against always have a heading."""
     stances = {(one["evidence_id"], one["start"], one["end"]): one["stance"] for one in summary["stances"]}
     groups = {stance: Group(heading) for stance, heading in STANCES.items()}
     left = Group("Quoted, not sorted")
@@ -304,7 +309,7 @@ def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names)
 
 
 def quoted_by(one: Quoted, names: Names) -> str:
-    """Who quoted something."""
+    """The agents who quoted a text."""
     return list_of(map(names, one.who))
 
 
@@ -312,7 +317,7 @@ def quoted_by(one: Quoted, names: Names) -> str:
 
 
 def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[Chip, str, str]]]:
-    """Who did not give the verdict: a sentence, and for each answer its chip, who gave it, and the reasons."""
+    """Dissents: a sentence, and for each answer its chip, its authors, and the reasons."""
     panel = (document["metrics"] or {}).get("panel")
     if panel:
         other = [
@@ -344,7 +349,7 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
 
 
 def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
-    """Who changed an answer, in which round, after whom, and what they quoted then for the first time."""
+    """The changes of answers: agent, round, the agents heard, and quotes that were new."""
     titles = {piece["id"]: title_of(piece) for piece in document["evidence"]}
     said = []
     for one in (document.get("dissent") or {"changes": []})["changes"]:
@@ -359,6 +364,6 @@ def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
 
 
 def sides_of(groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:
-    """The groups that stand side by side, and those that stand below."""
+    """The groups that are placed side by side, and the groups below them."""
     listed = list(groups)
     return (listed[:2], listed[2:]) if len(listed) > 1 else ([], listed)

@@ -7,23 +7,24 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from moot.graphs import DESCRIPTIONS
+from moot.graphs import load_graph
+from moot.graphs.registry import graph_title
 from moot.nodes.models.equal_cost import SAID
 from moot.nodes.models.prices import cost_of, paid, read_prices
 from moot.nodes.texts.task import TASKS, full_answer
 from moot.retrievers.evidence import given_in
 from moot.transcript.document import settings_of
 from moot.transcript.end import compared_words, lines_beside
-from moot.transcript.line import counted, has_rounds, list_of
-from moot.transcript.report.codes import answer_kind, answer_word, model_words, words_for
+from moot.transcript.line import counted, has_rounds, lasting, list_of
+from moot.transcript.report.codes import answer_kind, answer_word, in_words, model_words
 from moot.transcript.report.sources import plain
 
 
 def made(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names of facts, and the facts, without the command."""
-    about = DESCRIPTIONS[document["graph"]]
+    """Facts by name, without the command."""
+    about = load_graph(document["graph"]).description
     about = about.partition(": ")[2] or about
-    name = words_for("method", document["graph"])
+    name = graph_title(document["graph"])
     ids = dict.fromkeys((document["id"],) if document["id"] else ())
     facts = [
         ("Method", f"{name}. {about[:1].upper()}{about[1:]}"),
@@ -38,12 +39,12 @@ def made(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def beside(document: Mapping[str, Any]) -> str:
-    """The control that was run after a debate, in words; an empty text if there was none."""
+    """The control that was run after a debate, in words; empty if there was none."""
     if (told := document.get("beside")) is None:
         return ""
-    held, error, name = told["document"], told["error"], words_for("method", told["control"])
+    held, error, name = told["document"], told["error"], graph_title(told["control"])
     if held is None or held["status"] != "done":
-        why = f": {plain(error['detail'])}" if error else ", as it was interrupted."
+        why = f": {plain(in_words(error['detail']))}" if error else ", as it was interrupted."
         return f"{name} came to no verdict{why}"
     task, own, its = document["task"], held["answer"], document["answer"]
     if own is None or its is None:
@@ -57,7 +58,7 @@ def beside(document: Mapping[str, Any]) -> str:
 
 
 def models(document: Mapping[str, Any]) -> str:
-    """Which model spoke in which part."""
+    """The model of each part."""
     parts: dict[str, list[str]] = {}
     for role, used in document["models"].items():
         parts.setdefault(used["model"], []).append(role)
@@ -69,12 +70,10 @@ def models(document: Mapping[str, Any]) -> str:
 
 def took(document: Mapping[str, Any]) -> str:
     """Time, rounds, calls and tokens."""
-    usage, seconds = document["usage"], document["seconds"]
-    minutes, rest = divmod(round(seconds), 60)
-    time = f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+    usage = document["usage"]
     rounds = f"{counted(document['rounds'], 'round')}, " if has_rounds(document["settings"]) else ""
-    told = f"{time}, {rounds}{counted(usage['calls'], 'model call')}, {usage['prompt_tokens']:,} tokens read and "
-    told += f"{usage['completion_tokens']:,} written"
+    told = f"{lasting(document['seconds'])}, {rounds}{counted(usage['calls'], 'model call')}, "
+    told += f"{usage['prompt_tokens']:,} tokens read and {usage['completion_tokens']:,} written"
     if usage.get("uncounted"):
         told += f"; the tokens of {counted(usage['uncounted'], 'call')} are not known"
     kept = sum(bool(call.get("from_ledger")) for call in document["calls"])
@@ -82,7 +81,7 @@ def took(document: Mapping[str, Any]) -> str:
 
 
 def cost(document: Mapping[str, Any]) -> str:
-    """What the debate cost by the list prices of today; or why that is not known."""
+    """The cost of the debate by today's list prices, or why it is unknown."""
     calls = paid(document["calls"])
     spent = cost_of(calls, read_prices())
     if spent is None:
@@ -91,7 +90,7 @@ def cost(document: Mapping[str, Any]) -> str:
 
 
 def command(document: Mapping[str, Any]) -> str:
-    """The command that holds the debate again; texts that were given with the claim are not in it."""
+    """The command that repeats the debate, without the texts that were given with the claim."""
     settings, task = settings_of(document), document["task"]
     words = ["moot", "verify", document["claim"], "--graph", document["graph"]]
     if task:
@@ -114,7 +113,7 @@ def command(document: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> bool:
-    """Whether ``--set`` reads a text as itself."""
+    """Whether ``--set`` reads a text unchanged."""
     if not isinstance(value, str):
         return False
     try:
@@ -125,9 +124,9 @@ def _plain(value: Any) -> bool:
 
 
 def not_in_command(document: Mapping[str, Any]) -> str:
-    """What the command does not repeat; an empty text if nothing."""
+    """The inputs that the command does not repeat; empty if there are none."""
     given = len(given_in(document["evidence"]))
     asked = any(turn["agent"] == "person" for turn in document["turns"])
     found = [f"the {counted(given, 'text')} given with the claim"] if given else []
     found += ["what a person said"] if asked else []
-    return f"It does not hold {list_of(found)}. " if found else ""
+    return f"It does not include {list_of(found)}. " if found else ""

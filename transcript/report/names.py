@@ -1,4 +1,4 @@
-"""Who speaks in a debate, as a reader sees them: Debater A and B, with how each searches."""
+"""Names of the speakers for readers: Debater A and B, with the source of each."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ROLES = {
     "equivalence": "Comparison",
     "person": "A person",
 }
-"""Names that are no words for a reader, by the part before a number."""
+"""Names that need other words for readers, by the part before a number."""
 ABOUT = {"plaintiff": "speaks for the claim", "defense": "speaks against the claim"}
 
 
 class Names:
-    """The names of those who speak.
+    """The names of the speakers.
 
     Args:
         document: the debate's.
@@ -46,7 +46,7 @@ class Names:
         self.read = {agent: ", ".join(found) for agent, found in read.items()}
 
     def __call__(self, agent: str) -> str:
-        """What somebody is called."""
+        """The name of a speaker."""
         if agent in self.given:
             return self.given[agent]
         if agent == "agent-1" and self.single:
@@ -57,14 +57,14 @@ class Names:
         return agent[:1].upper() + agent[1:]
 
     def about(self, agent: str) -> str:
-        """What is to be known of somebody: where it searched, and what it is called in the debate's own texts."""
+        """Facts about a speaker: its source, and its name in the debate's texts."""
         found = [f"searched {self.read[agent]}"] if agent in self.read else []
         found += [ABOUT[agent]] if agent in ABOUT else []
-        found += [f"called “{agent}” in what is said"] if agent in self.given else []
+        found += [f"called “{agent}” in the debate"] if agent in self.given else []
         return "; ".join(found)
 
     def within(self, text: str) -> str:
-        """A sentence of moot's own with the names of debaters as a reader knows them."""
+        """A sentence of moot's own with the debaters' names for readers."""
         if not self.given:
             return text
         known = "|".join(map(re.escape, sorted(self.given, key=len, reverse=True)))

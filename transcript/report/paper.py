@@ -1,4 +1,4 @@
-"""How many quotes the first page has room for on A4: it is the verdict's, and stands alone."""
+"""Computes how many quotes fit on the first page of A4, which holds the verdict and must stand alone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from moot.transcript.report.head import Group, Verdict
 Line = tuple[int, float]
 
 HEIGHT = 261.0
-"""Millimetres between the margins of A4, as `look/report.html` sets them."""
+"""Millimetres between the margins of A4, as set in `look/report.html`."""
 MOST_QUOTES = 4
-"""Of a group on the first page, on paper and folded on a screen."""
+"""Most quotes of a group, on the first page on paper and folded on a screen."""
 CLAIM, BACKING, WARNING, REASON, BESIDE, BELOW = (40, 9.3), (100, 5.2), (90, 5.2), (66, 6.2), (44, 5.8), (72, 5.8)
-"""Characters of a line, and its millimetres, as the style sheet sets them in print; somewhat more than measured."""
+"""Characters of a line and its height in millimetres, as the style sheet prints them; slightly more than measured."""
 FRAME, HEADING, GAP = 72.0, 18.0, 9.6
-"""Millimetres of what stands on each first page, of a row of quotes' heading, and of what stands around one quote."""
+"""Heights in millimetres: the fixed parts of each first page, the heading of a row of quotes, and the space around a
+quote.
+"""
 
 
 def _height(text: str, line: Line) -> float:
@@ -32,18 +34,18 @@ def fill_first_page(
     beside: Sequence[Group],
     below: Sequence[Group],
 ) -> None:
-    """Sets how many quotes of each group are printed on the first page: `Group.on_paper`, from 0 to `MOST_QUOTES`.
+    """Sets the number of quotes of each group on the printed first page: `Group.on_paper`, from 0 to `MOST_QUOTES`.
 
-    The page's groups get quotes in turns, and each as many as there is room for: by the length of the texts, as the
-    fonts of a reader's machine are not known.
+    The groups get quotes in turns while there is room. The room is estimated from the length of the texts, because the
+    reader's fonts are unknown.
 
     Args:
         claim: the report's headline.
-        verdict: as the report has it.
-        warned: bold words and a sentence each, beside the verdict.
-        reasons: the paragraphs that say why.
-        beside: groups that stand side by side.
-        below: groups that stand below them, each on its own.
+        verdict: the report's verdict.
+        warned: warnings at the verdict: bold words and a sentence each.
+        reasons: the paragraphs with the reasons.
+        beside: groups that are placed side by side.
+        below: groups below them, each on its own.
     """
     room = HEIGHT - FRAME - _height(claim, CLAIM) - _height(f"{verdict.backing} {verdict.note}", BACKING)
     room -= sum(_height(" ".join(one), WARNING) + 2 for one in warned)

@@ -1,4 +1,4 @@
-"""The record of a debate for readers: who answered what in which round, why there was another, and what was said."""
+"""The record of a debate for readers: the answers in each round, why another round followed, and the texts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from moot.transcript.report.sources import Sources, plain, title_of
 from moot.transcript.words import ANSWERS
 
 MOST_ROWS = 8
-"""Of more who answer, a row for each answer says how many gave it."""
+"""If more agents answer, the table has a row for each answer, with its count."""
 
 Said = list[tuple[str, int | None]]
-"""A text in parts, each with the number of the source that stands there, if one does."""
+"""A text in parts; a part may be a source and then has its number."""
 
 
 @dataclass
 class Cell:
-    """What somebody answered in a round; ``was`` is their answer before if they changed it, ``note`` is below it."""
+    """An agent's answer in a round; ``was`` is the previous answer if it changed, ``note`` is shown below it."""
 
     chips: list[Chip] = field(default_factory=list)
     was: str = ""
@@ -35,7 +35,7 @@ class Cell:
 
 @dataclass
 class Row:
-    """Somebody, what is to be known of them, and a cell for each column."""
+    """An agent, facts about it, and a cell for each column."""
 
     who: str
     about: str
@@ -44,7 +44,7 @@ class Row:
 
 @dataclass
 class Timeline:
-    """Who answered what; ``why`` has a sentence for each column: why it went on, or why it ended."""
+    """The answers by round; ``why`` has a sentence for each column: why the debate continued or ended."""
 
     columns: list[str]
     rows: list[Row]
@@ -53,7 +53,7 @@ class Timeline:
 
 @dataclass
 class Item:
-    """Something that somebody did, under a word for it: a text, or a list of sources by number and title."""
+    """An action of a speaker with its label: a text, or a list of sources by number and title."""
 
     label: str
     said: Said = field(default_factory=list)
@@ -63,7 +63,7 @@ class Item:
 
 @dataclass
 class Card:
-    """What one speaker did, with the answers that it gave."""
+    """The actions of one speaker, and its answers."""
 
     who: str
     chips: list[Chip] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Card:
 
 @dataclass
 class Part:
-    """A round, or another part of a debate: its heading, what is inside in one line, its cards, and what it came to."""
+    """A round, or another part of a debate: its heading, a one-line summary, its cards, and its result."""
 
     heading: str
     inside: str
@@ -84,7 +84,7 @@ class Part:
 
 
 def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
-    """Who answered what in each round, and why there was another; None of a debate with one answer."""
+    """The answers in each round, and why another one followed; None for a debate with one answer."""
     answers = [turn for turn in document["turns"] if turn["step"] == "respond" and "answer" in turn]
     judged = [turn for turn in document["turns"] if turn["step"] in ("judge", "summarise") and "answer" in turn]
     judged += [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
@@ -125,7 +125,7 @@ def _cells(document: Mapping[str, Any], given: Mapping[int, Any], rounds: list[i
 
 
 def _counted(document: Mapping[str, Any], answers: list[Any], rounds: list[int]) -> list[Row]:
-    """A row for each answer, with how many gave it in each round."""
+    """A row for each answer, with its count in each round."""
     given: dict[str, dict[int, int]] = {}
     chips: dict[str, Chip] = {}
     for turn in answers:
@@ -158,7 +158,7 @@ def _unsupported(turn: Mapping[str, Any]) -> str:
 
 
 def _why(document: Mapping[str, Any], number: int, names: Names, *, last: bool) -> str:
-    """Why another round followed on this one; of the last, why it was the last."""
+    """Why another round followed, or why this was the last round."""
     record = next((one for one in document["round_log"] if one["round"] == number), None)
     reason = record["reason"] if record else None
     told = [words_for("round", reason)] if reason and reason not in CODES["stop"] else []
@@ -173,7 +173,7 @@ def _why(document: Mapping[str, Any], number: int, names: Names, *, last: bool) 
 
 
 def _low(document: Mapping[str, Any], record: Mapping[str, Any], names: Names) -> list[str]:
-    """The scores of a round that do not reach what they need to."""
+    """The scores of a round that are below their thresholds."""
     found = []
     for agent, scores in (record.get("scores") or {}).items():
         for metric in METRICS:
@@ -188,7 +188,7 @@ def _low(document: Mapping[str, Any], record: Mapping[str, Any], names: Names) -
 
 
 def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Part]:
-    """What was said of a debate, part by part; the same as the command line says, in a reader's words."""
+    """The texts of a debate by parts; the same as on the command line, in words for readers."""
     told = []
     for number, section in enumerate(lines(document)):
         lines_of = [one for one in section.lines if one.tone != "aside"]
@@ -209,7 +209,7 @@ def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[P
 
 
 def _inside(cards: Iterable[Card]) -> str:
-    """What a part holds, in one line: who answered what."""
+    """A part's contents in one line: the agents and their answers."""
     given: dict[str, dict[str, None]] = {}
     for card in cards:
         for chip in card.chips:
@@ -234,7 +234,7 @@ def _note(text: str, document: Mapping[str, Any], names: Names) -> str:
 def _tell(
     document: Mapping[str, Any], one: Line, card: Card, done: set[tuple[int, str]], sources: Sources, names: Names
 ) -> None:
-    """Puts a line into its card; what a turn found, answered, quoted and scored is told once, from the turn itself."""
+    """Adds a line to its card; a turn's results, answer, quotes and scores are added once, from the turn itself."""
     verb, _, number = one.what.partition(" ")
     if one.turn is None:
         card.items.append(Item(_does(one.what), sources.numbered(one.text)))
@@ -262,7 +262,7 @@ def _tell(
 
 
 def _does(what: str) -> str:
-    """A word for what somebody does, with a number if it has one: ``premise 2`` is "Premise 2"."""
+    """A label for an action, with a number if it has one: ``premise 2`` is "Premise 2"."""
     verb, _, number = what.partition(" ")
     if what in CODES["does"]:
         return words_for("does", what)
@@ -276,7 +276,7 @@ def _answered(
     label = f"Answer {number}" if number.isdecimal() else words_for("does", one.what.partition(" ")[0])
     if said is None:
         card.chips.append(Chip("non", "No answer"))
-        card.items.append(Item(label, [(_failed(turn) or "nothing that can be used", None)], bad=True))
+        card.items.append(Item(label, [(_failed(turn) or "no usable reply", None)], bad=True))
         return
     chip = given_chip(document, turn)
     card.chips.append(chip)
@@ -304,7 +304,7 @@ def _cited(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
 
 
 def _checked(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Item]:
-    """The scores of an answer, with what they need to be."""
+    """The scores of an answer, with their thresholds."""
     items, scores = [], turn["scores"]
     for metric in METRICS:
         if metric not in scores:
@@ -321,10 +321,10 @@ def _checked(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Item]
 
 
 def _outcomes(text: str) -> str:
-    """A line with the outcome of a reply in words."""
+    """A line with a reply's outcome in words."""
     known = "|".join(CODES["outcome"])
     return re.sub(
-        rf"\(?(?:nothing that can be used|no usable reply)(?: \(|: )({known})\)",
+        rf"\(?no usable reply(?: \(|: )({known})\)",
         lambda found: words_for("outcome", found[1]),
         text,
     )

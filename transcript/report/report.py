@@ -1,6 +1,6 @@
-"""A debate as a document to read: HTML in one file without scripts, or Markdown.
+"""A debate as a document for readers: HTML in one file without scripts, or Markdown.
 
-What a reader sees is put together here from the parts; the templates are in ``transcript/look``.
+This module combines the parts; the templates are in ``transcript/look``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from moot.retrievers.evidence import GIVEN, clean
 from moot.transcript.document import fitting
 from moot.transcript.line import counted, list_of
 from moot.transcript.report import head
-from moot.transcript.report.codes import NOT_SEARCHED, source_words, stood_in_words, words_for
+from moot.transcript.report.codes import NOT_SEARCHED, in_words, source_words, stood_in_words, words_for
 from moot.transcript.report.made import command, made, not_in_command
 from moot.transcript.report.names import Names
 from moot.transcript.report.paper import fill_first_page
@@ -40,7 +40,7 @@ __all__ = ["escaped", "icons", "report", "styles"]
 
 Document = Mapping[str, Any]
 MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
-"""What Markdown would take for more than text."""
+"""Characters that Markdown would interpret."""
 STAND_INS = ("stand_in", "retrieval_failed")
 SHORTENED = ("evidence_cut", "prompt_shortened", "exhibits_left_out", "evidence_not_compared", "source_not_summarised")
 TOLD_ELSEWHERE = (
@@ -53,12 +53,12 @@ TOLD_ELSEWHERE = (
     "single_origin",
 )
 LONGEST_TITLE = 120
-"""Characters of a claim in the page's title."""
+"""Most characters of a claim in the page's title."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that was searched, not found, or went wrong: a word for it, and sentences."""
+    """A search, a gap, or a failure: a label, and sentences."""
 
     name: str
     said: list[str]
@@ -69,12 +69,12 @@ def report(document: Document, kind: str) -> str:
     """A debate's report.
 
     Args:
-        document: the debate's, also of one that failed or was interrupted. With a key ``reader_summary`` its
-            sentences and stances stand in the report.
-        kind: ``html`` or ``md``; ``part`` is what stands in the body of ``html``, for a page that has `styles`.
+        document: the debate's, also of one that failed or was interrupted. If it has a key ``reader_summary``, the
+            report contains its sentences and stances.
+        kind: ``html`` or ``md``; ``part`` is the body of ``html``, for a page that has `styles`.
 
     Raises:
-        UserError: this version does not know the debate's graph or settings, or its parts do not fit together.
+        UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
     """
     with fitting():
         values = _values(document)
@@ -84,7 +84,7 @@ def report(document: Document, kind: str) -> str:
 
 
 def icons() -> str:
-    """The drawings that a report's parts name, as they stand once in a page."""
+    """The icons that a report's parts refer to; a page contains them once."""
     return files("moot.transcript").joinpath("look/icons.html").read_text(encoding="utf-8")
 
 
@@ -168,11 +168,11 @@ def _sentences(summary: Mapping[str, Any], sources: Sources) -> list[tuple[str, 
 
 
 def _left_out(summary: Mapping[str, Any]) -> str:
-    """How many sentences the summary had that are not shown; an empty text if none."""
+    """How many sentences of the summary are not shown; empty if none."""
     if not (count := summary["dropped"]):
         return ""
     more = "1 more sentence was" if count == 1 else f"{count} more sentences were"
-    return f"{more} left out: each has to rest on a checked quote, and at most three are shown."
+    return f"{more} left out: each must rest on a checked quote, and at most three are shown."
 
 
 def _glance(document: Document, sources: Sources) -> list[tuple[str, str, bool]]:
@@ -193,7 +193,7 @@ def _glance(document: Document, sources: Sources) -> list[tuple[str, str, bool]]
 
 
 def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
-    """A source as a report lists it."""
+    """A source as an entry of a report's list."""
     piece = sources.pieces[id]
     whole = marked(piece, document)
     meta = [plain(piece.get("publisher") or piece["source"]) if piece["source"] != GIVEN else "given with the claim"]
@@ -222,7 +222,7 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
 
 
 def moment(text: str) -> str:
-    """A moment in ISO form in a reader's words; any other text as it stands."""
+    """A time in ISO form in words; any other text unchanged."""
     try:
         at = datetime.fromisoformat(text).astimezone(UTC)
     except ValueError:
@@ -231,7 +231,7 @@ def moment(text: str) -> str:
 
 
 def clean_part(text: str) -> str:
-    """A part of a text as it is displayed; spaces at its ends stay."""
+    """A part of a text for display; spaces at its ends stay."""
     found = html.unescape(text)
     kept = clean(found)
     before = " " if found[:1].isspace() and kept else ""
@@ -282,7 +282,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
 
 
 def _stood_in(reading: Mapping[str, Any]) -> bool:
-    """Whether another source was read than the one asked for, as a web search without a key is."""
+    """Whether another source was read than the requested one, as for a web search without a key."""
     return reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
 
 
@@ -306,7 +306,7 @@ def _quoted(count: int) -> str:
 
 
 def _checked(sources: Sources) -> str:
-    """How the quotes were checked: how many stand in their sources, differ in a sign, do not stand there."""
+    """The results of checking the quotes: how many are in their sources, differ in punctuation, or are missing."""
     cited = [c for turn in sources.document["turns"] for c in turn.get("citations") or []]
     if not cited:
         return "Nobody quoted anything."
@@ -325,12 +325,12 @@ def _checked(sources: Sources) -> str:
 
 
 def _went_wrong(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
-    """The warnings that do not stand beside the verdict, each once: its words, what exactly was said, how often."""
+    """The warnings that are not shown at the verdict, each once: its words, its details, and its count."""
     beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in STAND_INS]
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
     found = Counter(one for one in warned if one not in beside)
     return [
-        (words_for("warning", kind), sources.numbered(names.within(plain(detail))), count)
+        (words_for("warning", kind), sources.numbered(names.within(plain(in_words(detail)))), count)
         for (kind, detail), count in found.items()
     ]
 
@@ -339,14 +339,14 @@ def _went_wrong(document: Document, names: Names, sources: Sources) -> list[tupl
 
 
 def escaped(text: object) -> str:
-    """A text that Markdown shows as it stands, in one line."""
+    """A text that Markdown shows unchanged, in one line."""
     line = " ".join(clean(str(text)).split())
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return MARKUP.sub(r"\\\g<0>", line)
 
 
 def styles() -> str:
-    """The style sheet of a report: the design's tokens, what a report adds, and the light colours again for print."""
+    """The style sheet of a report: the design's tokens, the report's additions, and the light colours for print."""
     look = files("moot.transcript").joinpath("look")
     tokens, own = (look.joinpath(name).read_text(encoding="utf-8") for name in ("tokens.css", "report.css"))
     light = tokens[tokens.index(":root {") : tokens.index("}") + 1].replace("light dark", "light", 1)

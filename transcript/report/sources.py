@@ -1,4 +1,4 @@
-"""The sources of a report: numbered, with what was quoted from each, and how each quote was checked."""
+"""The sources of a report: numbered, with the quotes from each, and how each quote was checked."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from moot.retrievers.excerpts import GAP
 WEB = re.compile(r"https?://\S", re.IGNORECASE)
 
 Parts = list[tuple[str, bool]]
-"""A text in parts, each with whether somebody quotes it."""
+"""A text in parts, each with whether it is quoted."""
 
 
 @dataclass
 class Quoted:
-    """Words that stand in a source, and who quoted them: their names, and the answers that they gave."""
+    """Words that a source contains, and who quoted them: their names, and their answers."""
 
     id: str
     start: int
@@ -38,7 +38,7 @@ class Quoted:
 
 @dataclass(frozen=True)
 class Faulty:
-    """A quote that does not stand in its source; ``number`` is None if its writer was not shown such a source."""
+    """A quote that its source does not contain; ``number`` is None if its writer was not shown such a source."""
 
     text: str
     who: str
@@ -46,11 +46,12 @@ class Faulty:
 
 
 class Sources:
-    """A debate's evidence as a report numbers it: what the verdict cites, what else is quoted, what is not.
+    """A debate's evidence as a report numbers it: first the pieces that the verdict cites, then other quoted ones, then
+    the rest.
 
     Args:
         document: the debate's.
-        first: ids of pieces that come before all others, as the report names them first.
+        first: ids of pieces that come before all others, because the report names them first.
     """
 
     def __init__(self, document: Mapping[str, Any], first: Iterable[str] = ()) -> None:
@@ -67,7 +68,7 @@ class Sources:
 
     @cached_property
     def quotes(self) -> list[Quoted]:
-        """What was quoted and stands in its source, by source; what a longer quote holds is part of that."""
+        """The quotes that their sources contain, by source; a quote inside a longer one is part of that."""
         found: dict[tuple[str, int, int], Quoted] = {}
         for turn in self.document["turns"]:
             for citation in turn.get("citations") or []:
@@ -90,7 +91,7 @@ class Sources:
 
     @cached_property
     def faulty(self) -> list[Faulty]:
-        """Quotes that do not stand where they are said to, each once."""
+        """Quotes that their sources do not contain, each once."""
         return [
             *dict.fromkeys(
                 Faulty(
@@ -105,7 +106,7 @@ class Sources:
         ]
 
     def numbered(self, text: str) -> list[tuple[str, int | None]]:
-        """A text in parts, with the number of a source in place of each of its ids."""
+        """A text in parts; each id of a source is replaced by the source's number."""
         if not self.pieces:
             return [(text, None)]
         parts: list[tuple[str, int | None]] = []
@@ -125,7 +126,7 @@ class Sources:
 
 
 def marked(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts:
-    """A piece's text in parts, each with whether somebody quotes it."""
+    """A piece's text in parts, each with whether it is quoted."""
     cited = [c for turn in document["turns"] for c in turn.get("citations") or [] if c["verified"]]
     spans = sorted((c["start"], c["end"]) for c in cited if c["evidence_id"] == piece["id"])
     parts, at = [], 0
@@ -138,7 +139,7 @@ def marked(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts:
 
 
 def shown_of(piece: Mapping[str, Any], parts: Parts) -> Parts:
-    """Those of a piece's parts that debaters were shown, with `GAP` where something is left out; all if all was."""
+    """The parts of a piece that debaters were shown, with `GAP` for omissions; all parts if nothing was omitted."""
     spans, kept = piece.get("shown") or [], Parts()
     for start, end in spans:
         at, gap = 0, [(f" {GAP} ", False)]
@@ -152,13 +153,13 @@ def shown_of(piece: Mapping[str, Any], parts: Parts) -> Parts:
 
 
 def marks_of(piece: Mapping[str, Any]) -> list[str]:
-    """What is to be known of a piece beside where it comes from."""
+    """Facts about a piece, apart from its origin."""
     agents = {retrieval.get("agent") for retrieval in piece["retrievals"] if retrieval["retriever"] == GIVEN}
     found = {
         "given with the claim": GIVEN in agents,
         "added by a person": PERSON in agents,
         "struck by a person": piece.get("struck"),
-        "left out, as its origin has its share": is_left_out(piece),
+        "left out, because its origin has its share": is_left_out(piece),
         "shown in part": "shown" in piece,
         "cut to length": piece.get("truncated"),
         "a model's summary": "summary_of" in piece,
@@ -167,12 +168,12 @@ def marks_of(piece: Mapping[str, Any]) -> list[str]:
 
 
 def web_address(url: str | None) -> str:
-    """An address that a link may lead to, without what would end the link; an empty text for any other."""
+    """An address that is safe for a link, without characters that would end it; empty for any other."""
     return encoded(str(url), safe="/:?#[]@!$&'*+,;=%~-._") if WEB.match(url or "") else ""
 
 
 def host_of(url: str | None) -> str:
-    """The website that an address leads to, which a reader sees of it; an empty text for what is no address."""
+    """The website of an address, for readers; empty for an invalid address."""
     try:
         host = urlsplit(web_address(url)).hostname or ""
     except ValueError:
@@ -181,11 +182,11 @@ def host_of(url: str | None) -> str:
 
 
 def title_of(piece: Mapping[str, Any]) -> str:
-    """What a source is called."""
+    """The title of a source."""
     title = plain(piece["title"])
     return title if title and title != UNTITLED else "Untitled passage"
 
 
 def plain(text: object) -> str:
-    """A text as it is displayed, in one line: without control characters, and with its HTML entities as characters."""
+    """A text for display, in one line: without control characters, and with its HTML entities decoded."""
     return " ".join(html.unescape(clean(str(text))).split())

@@ -1,4 +1,4 @@
-"""A finished debate with its summary for readers: the graph `summarise_for_readers` over a document."""
+"""Adds a summary for readers to a finished debate: the graph `summarise_for_readers` over a document."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ SHARED = tuple(name for name in Settings.model_fields if name not in ("models", 
 
 
 async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any], mode: Mode = "off") -> dict[str, Any]:
-    """A document with ``reader_summary``; calls, warnings, usage and models of the summary are counted in it.
+    """A document with ``reader_summary``; the summary's calls, warnings, usage and models are added to it.
 
-    If the ledger has the debate, its calls have the summary's among them.
+    If the ledger has the debate, the summary's calls are stored with the debate's.
 
     Args:
-        document: a finished debate, whose quotes were checked. One without a verdict, or without a checked quote,
-            costs no call, and its summary is empty.
-        settings: of `moot.graphs.summarise_for_readers`.
-        mode: how the ledger is used, unless `ledger_use` or ``MOOT_LEDGER`` says otherwise.
+        document: a finished debate with checked quotes. If it has no verdict or no checked quote, no call is made, and
+            the summary is empty.
+        settings: settings of `moot.graphs.summarise_for_readers`.
+        mode: how the ledger is used, unless `ledger_use` or ``MOOT_LEDGER`` is set.
 
     Raises:
         UserError, WorldError, ReplyError, BudgetExhausted: the summary failed.
@@ -65,12 +65,12 @@ async def keeping_of(debate: str, use: LedgerUse) -> Keeping | None:
 
 
 async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, Any]:
-    """A debate's document as its setting ``reader_summary`` wants it, within what its ceilings have left.
+    """A debate's document with the summary that its setting ``reader_summary`` asks for, within its remaining ceilings.
 
-    A summary that fails leaves the verdict as it is: a warning says why there is none.
+    If the summary fails, the verdict does not change, and a warning gives the cause.
 
     Args:
-        document: as its debate ended.
+        document: the document at the end of the debate.
         mode: see `with_summary`.
     """
     settings = document["settings"]
@@ -84,13 +84,13 @@ async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, 
 
 
 def settings_for(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a debate's summary: the debate's own, with what is left of its ceilings.
+    """The settings of a debate's summary: the debate's own, with the rest of its ceilings.
 
     Args:
         document: the debate's.
 
     Raises:
-        UserError: a file of prices that cannot be read.
+        UserError: a file of prices cannot be read.
         BudgetExhausted: nothing is left.
     """
     given = document["settings"]
