@@ -1,4 +1,4 @@
-"""What the reference shows beside docstrings: settings as a form would show them, procedures as they are written."""
+"""Extensions of the API reference: defaults and descriptions of settings, and procedures with their line breaks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pydantic_core import to_jsonable_python
 
 
 class Fields(Extension):
-    """Griffe's reading of the code, and what else is known."""
+    """Adds details to Griffe's data."""
 
     def on_class_members(self, *, cls: Class, **_: Any) -> None:
-        """A field of settings, or of a reply, has its default, and its description for a docstring."""
+        """Shows the default of a field of settings or of a reply, and its description as a docstring."""
         model = locate(cls.path)
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
             return
@@ -26,7 +26,7 @@ class Fields(Extension):
                 cls.members[name].docstring = Docstring(field.description or "")
 
     def on_function_instance(self, *, func: Function, **_: Any) -> None:
-        """A step of a trial has the docstring that it has once it is imported; a prompt's name is said as it is."""
+        """Uses the imported docstring of a trial's step; the name of a prompt is shown unchanged."""
         function = locate(func.path)
         if any(str(decorator.value).startswith("explained(") for decorator in func.decorators):
             func.docstring = Docstring(getdoc(function) or "", parent=func)
@@ -34,7 +34,7 @@ class Fields(Extension):
             func.parameters["prompt"].default = repr(signature(function).parameters["prompt"].default)
 
     def on_module_instance(self, *, mod: Module, **_: Any) -> None:
-        """A system's procedure, which begins with a small letter, keeps its lines."""
+        """Keeps the line breaks of a system's procedure, which begins with a lower-case letter."""
         if mod.docstring and mod.path.startswith("moot.graphs."):
             parts = mod.docstring.value.split("\n\n")
             parts = [f"```text\n{part}\n```" if part[0].islower() else part for part in parts]

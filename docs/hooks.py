@@ -1,44 +1,50 @@
-"""What the site's build does beside MkDocs: README and files on its pages, links that hold there, pictures offline."""
+"""MkDocs hooks of the site: included files and tables, links that work on the site, drawings that work offline."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import mermaidx
-from mkdocs.exceptions import PluginError
+import typer
 from mkdocs.structure.files import File
 from mkdocs.utils import get_relative_url
+from moot.cli.main import app
 
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
-SECTION = re.compile(r"^<!-- README: (.+) -->$", re.M)
-FILE = re.compile(r"^<!-- FILE: (.+\.py) -->$", re.M)
+FILE = re.compile(r"^<!-- FILE: (.+\.(py|md|toml)) -->$", re.M)
+KINDS = {".py": "python", ".toml": "toml"}
+"""What blocks of code are written in."""
+MADE = re.compile(r"^<!-- (SETTINGS|COMMANDS) -->$", re.M)
 DRAWS = "assets/javascripts/mermaid.min.js"
 MERMAID = Path(mermaidx.__file__).parent / "assets" / "mermaid.js"
-"""Mermaid's own release, as that package carries it: nothing is fetched, neither here nor by a reader's browser."""
+"""Mermaid's own release, from that package, so that neither the build nor a reader's browser downloads it."""
 FILL = re.compile(r"^\tclassDef .*\n", re.M)
 LINKS = {
-    r"\.\./README\.md#systems": "systems.md",
-    r"\.\./graphs/(\w+)(?:/__init__)?\.py": r"api/graphs.md#moot.graphs.\1",
-    r"docs/graphs\.md": "graphs.md",
-    r"docs/pictures/([\w-]+)\.jpg": r"pictures/\1.jpg",
-    r"docs/howto/(\w+)\.md(#[\w-]+)?": r"howto/\1.md\2",
+    r"docs/([\w/-]+\.md(?:#[\w-]+)?)": r"\1",
+    r"(?:\.\./)?graphs/(\w+)(?:/__init__)?\.py": r"api/graphs.md#moot.graphs.\1",
+    r"README\.md": "index.md",
+    r"SECURITY\.md": "security.md",
 }
-"""Links that hold in the repository, and what they are on the site."""
+"""Links in the repository, and their targets on the site."""
+FEW = 8
+"""Most systems that a table names; if there are more, it shows their number."""
 
 
 def on_files(files: Any, *, config: Any) -> Any:
-    """The script that draws joins the site."""
+    """Adds Mermaid's script to the site."""
     files.append(File.generated(config, DRAWS, abs_src_path=str(MERMAID)))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """README's sections and files take the place of their names; drawings have the theme's colours, in the dark too."""
-    text = SECTION.sub(lambda found: section(found[1]), markdown)
-    text = FILE.sub(lambda found: f"```python\n{(ROOT / found[1]).read_text(encoding='utf-8')}```", text)
+    """Replaces placeholders by files and tables; drawings use the theme's colours, also in dark mode."""
+    text = FILE.sub(lambda found: written(ROOT / found[1]), markdown)
+    text = MADE.sub(lambda found: {"SETTINGS": settings_table, "COMMANDS": commands}[found[1]](), text)
     up = "../" * page.file.src_uri.count("/")
     for there, here in LINKS.items():
         text = re.sub(rf"\]\({there}\)", f"]({up}{here})", text)
@@ -46,21 +52,72 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
-    """A page with drawings loads the script that draws, before the theme would look for it elsewhere."""
+    """Loads Mermaid's script on pages with drawings, before the theme would download it."""
     if 'class="mermaid"' not in output:
         return output
     script = f'<script src="{get_relative_url(DRAWS, page.url)}"></script>'
     return output.replace("</head>", f"{script}</head>", 1)
 
 
-def section(heading: str) -> str:
-    """The section of README under a heading of the second level, without it; its own headings move up by one.
+def written(file: Path) -> str:
+    """The content of a file on a page: Markdown unchanged, a program as a block of code."""
+    text = file.read_text(encoding="utf-8")
+    return text if file.suffix == ".md" else f"```{KINDS[file.suffix]}\n{text}```"
 
-    Raises:
-        PluginError: there is no such section.
-    """
-    text = README.read_text(encoding="utf-8")
-    found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
-    if found is None:
-        raise PluginError(f"README has no section {heading!r}, which a page of docs/ takes over.")
-    return re.sub(r"^###", "##", found[1].strip(), flags=re.M)
+
+def settings_table() -> str:
+    """A table of every setting except prompts, from `cli/listings.jsonl`; settings of all systems come first."""
+    kinds: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for line in (ROOT / "cli/listings.jsonl").read_text(encoding="utf-8").splitlines():
+        command, *row = json.loads(line)
+        if command.startswith("settings ") and not row[0].endswith("_prompt"):
+            kinds[tuple(row)].append(command.removeprefix("settings "))
+    most = max(map(len, kinds.values()))
+    rows = ["| setting | default; values | meaning | systems |", "|---|---|---|---|"]
+    for (name, default, values, about), systems in sorted(kinds.items(), key=lambda kind: -len(kind[1])):
+        named = ", ".join(f"`{system}`" for system in systems)
+        held = "all" if len(systems) >= most - 1 else named if len(systems) <= FEW else f"{len(systems)} systems"
+        rows.append(cells(f"`{name}`", f"{short(default)}; {values}", about, held))
+    return "\n".join(rows)
+
+
+def short(default: str) -> str:
+    """A default, shortened for a table."""
+    return f"`{default}`" if len(default) <= 40 else "a list; see `moot settings`"
+
+
+def commands() -> str:
+    """Every command with its options, from the program itself."""
+    program: Any = typer.main.get_command(app)
+    return "\n".join(
+        line for name in sorted(program.commands) for line in described(program.commands[name], f"moot {name}")
+    )
+
+
+def described(command: Any, name: str) -> Iterator[str]:
+    """A command's help as Markdown, followed by its subcommands."""
+    yield f"\n## {name}\n\n{cleaned(command.help)}\n"
+    own = getattr(command, "commands", {})
+    if not own:
+        parts = [part for part in command.params if not part.hidden]
+        words = [part.metavar or part.name.upper() for part in parts if part.param_type_name == "argument"]
+        names = [
+            ", ".join(part.opts) if part.param_type_name == "option" else part.metavar or part.name.upper()
+            for part in parts
+        ]
+        yield f"```console\n{' '.join([name, *words, '[OPTIONS]'])}\n```\n"
+        yield "| option | meaning |\n|---|---|"
+        yield from (cells(f"`{called}`", cleaned(part.help)) for called, part in zip(names, parts, strict=True))
+        yield cells("`--help`, `-h`", "Show this and exit.")
+    for each in sorted(own):
+        yield from described(own[each], f"{name} {each}")
+
+
+def cells(*texts: str) -> str:
+    """A row of a table."""
+    return f"| {' | '.join(text.replace('|', chr(92) + '|').replace(chr(10), '<br>') for text in texts)} |"
+
+
+def cleaned(text: str | None) -> str:
+    """A help text in one line."""
+    return " ".join((text or "").split())
