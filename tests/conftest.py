@@ -36,16 +36,30 @@ STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"
 
 
-FIRST = ("embedded", "evals", "graphs", "web", "retrievers", "cli")
-"""Folders whose files take long; workers that begin with them end together."""
+FIRST = (
+    "web/test_table.py",
+    "web/test_batches.py",
+    "evals/test_runs.py",
+    "embedded/test_embedded.py",
+    "web/test_browser.py",
+    "evals/test_plans.py",
+    "cli/test_batch.py",
+    "web/test_quality.py",
+    "web/test_fuzz.py",
+)
+"""The files that take 30 seconds and more, the longest first: a worker that began one last would end alone."""
+EARLY = ("evals", "graphs", "web", "retrievers", "cli")
+"""Folders whose files take long."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take long come first, the many short ones of ``nodes`` last; a file's tests stay together."""
+    tests = Path(__file__).parent
 
-    def place(item: pytest.Item) -> int:
-        folder = item.path.parent.name
-        return FIRST.index(folder) if folder in FIRST else len(FIRST) + (folder == "nodes")
+    def place(item: pytest.Item) -> tuple[int, int]:
+        file, folder = item.path.relative_to(tests).as_posix(), item.path.parent.name
+        first = FIRST.index(file) if file in FIRST else len(FIRST)
+        return first, EARLY.index(folder) if folder in EARLY else len(EARLY) + (folder == "nodes")
 
     items.sort(key=place)
     assert len({item.nodeid for item in items}) == len(items), "of several tests of one name xdist runs one"

@@ -1,8 +1,7 @@
-"""docs/graphs.md is what its command prints, and the site's pages hold what they take over."""
+"""docs/graphs.md is what its command prints, and the site's pages hold the files and tables that they name."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import runpy
@@ -13,9 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from moot.cli.drawings import drawings_page
-from moot.evals.stats.official import place_of
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS
-from moot.retrievers.files import parse_passage
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
 
 from tests.benchmarks.page import PAGE as PLACES
 from tests.benchmarks.page import filled
@@ -42,52 +39,53 @@ def test_the_command_prints_the_same_in_every_process() -> None:
     assert done.stdout.decode("utf-8") == PAGE.read_text(encoding="utf-8"), STALE
 
 
-def test_the_site_holds_what_its_pages_name() -> None:
-    hooks = runpy.run_path(str(DOCS / "hooks.py"))
-    pages = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")}
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    left_out = {"Two commands", "A debate", "In your own graph", "The house"}
-    taken = re.findall(r"^<!-- README: (.+) -->$", "\n".join(pages.values()), re.M)
-    assert {*taken, *left_out} == set(re.findall(r"^## (.+)$", readme, re.M))
-    site = "\n".join(
-        hooks["on_page_markdown"](text, page=SimpleNamespace(file=SimpleNamespace(src_uri=path)))
-        for path, text in pages.items()
-    )
+def pages() -> dict[str, str]:
+    """Every page of the site as Markdown, by its address in docs/."""
+    made = runpy.run_path(str(DOCS / "hooks.py"))["on_page_markdown"]
+    files = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")}
+    return {path: made(text, page=SimpleNamespace(file=SimpleNamespace(src_uri=path))) for path, text in files.items()}
+
+
+def test_the_site_holds_the_files_and_tables_that_its_pages_name() -> None:
+    site = pages()
     for example in (ROOT / "examples").glob("*.py"):
-        assert f"```python\n{example.read_text(encoding='utf-8')}```\n" in site, example
+        assert f"```python\n{example.read_text(encoding='utf-8')}```\n" in "\n".join(site.values()), example
+    settings = site["reference/settings.md"]
+    for name in DESCRIPTIONS:
+        fields = load_graph(name).settings.model_fields
+        assert [field for field in fields if not field.endswith("_prompt") and f"\n| `{field}` |" not in settings] == []
+    headings = re.findall(r"^## moot (.+)$", site["reference/commands.md"], re.M)
+    assert {"verify", "eval run", "ledger prune"} <= set(headings)
+    assert "| `--claim-date` | " in site["reference/commands.md"]
+    assert "](howto/speed.md)" in site["contributing.md"]
+    assert "<!-- FILE" not in "".join(site.values())
 
 
-def test_the_program_of_many_debates_runs() -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "howto/speed.md").read_text(encoding="utf-8"), re.S)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert len(answers := done.stdout.splitlines()) == 3, done.stdout
-    assert set(answers) <= {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}
+def test_what_is_registered_stands_where_it_is_read() -> None:
+    for file, text in runpy.run_path(str(DOCS / "registered.py"))["pages"]().items():
+        assert file.read_text(encoding="utf-8") == text, f"{file} is not what is registered: run `make docs`"
 
 
-def test_the_program_that_makes_a_corpus_of_sentences_runs() -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "howto/evaluation.md").read_text(encoding="utf-8"), re.S)
-    page = {"id": "Soul_-LRB-film-RRB-", "lines": "0\tSoul is a film .\tfilm\tFilm\n1\t\n2\tIt is long ."}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, input=json.dumps(page), capture_output=True, text=True, timeout=120, check=False)
-    made = [parse_passage(line, "") for line in done.stdout.splitlines()]
-    assert [(p.title, p.text, place_of(p.model_dump())) for p in made] == [
-        ("Soul (film)", "Soul is a film .", ("Soul (film)", "sentence_0")),
-        ("Soul (film)", "It is long .", ("Soul (film)", "sentence_2")),
-    ], done.stderr
+def test_every_system_is_in_the_table() -> None:
+    table = (
+        (DOCS / "systems.md").read_text(encoding="utf-8").partition("| graph |")[2].partition("\n\n")[0].splitlines()
+    )
+    assert sorted(row.split("`")[1] for row in table[2:]) == sorted(DESCRIPTIONS)
+    assert {row.count("|") for row in table[1:]} == {8}
 
 
-def test_the_program_that_replays_a_debate_runs(tmp_path: Path) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "howto/ledger.md").read_text(encoding="utf-8"), re.S)
-    here = os.environ | {"MOOT_HOME": str(tmp_path)}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=here)
-    assert done.returncode == 0, done.stderr
-    answers, counted = done.stdout.splitlines()
-    first, again = answers.split()
-    assert first == again in ("SUPPORTS", "REFUTES")
-    kept, of = re.findall(r"\d+", counted)
-    assert kept == of != "0"
+@pytest.mark.parametrize("words", ["pdf", "docker", "authentication", "batch", "own corpus"])
+def test_words_that_people_search_for_stand_in_headings(words: str) -> None:
+    headings = [line for text in pages().values() for line in re.findall(r"^#{1,3} (.+)$", text, re.M)]
+    assert any(words in heading.lower() for heading in headings)
+
+
+def test_llms_txt_lists_every_page_once_in_the_order_of_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2].partition("\n\n")[0]
+    named = re.findall(r"([\w/]+)\.md$", navigation, re.M)
+    lines = re.findall(r"^- \[.+\]\((.+)\.html\): .+$", (DOCS / "llms.txt").read_text(encoding="utf-8"), re.M)
+    assert lines == named
+    assert set(named) == {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
 
 
 def test_measured_tables_have_their_places() -> None:

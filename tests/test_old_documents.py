@@ -57,5 +57,5 @@ def test_what_a_document_of_its_version_may_lack_is_filled_in() -> None:
 
 def test_a_document_of_a_later_version_is_refused() -> None:
     later = json.loads(DOCUMENTS[0].read_text()) | {"schema_version": "9.0"}
-    with pytest.raises(UserError, match=r"of schema_version 9\.0, and .* 1\.3, 1\.4\. Install"):
+    with pytest.raises(UserError, match=r"of schema_version 9\.0, but .* 1\.3, 1\.4\. Install"):
         debates.imported(json.dumps(later).encode())

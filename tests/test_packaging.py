@@ -1,14 +1,25 @@
-"""The wheel holds every module and every data file, and needs nothing of this folder."""
+"""The wheel holds every module and every data file, and runs with its base dependencies alone."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import Distribution, distribution, distributions
 from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.conftest import StartStub
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("cli", "core", "embedded", "evals", "graphs", "nodes", "prompts", "retrievers", "transcript", "web")
+HEAVY = {"chromadb", "sentence-transformers", "torch", "transformers"}
 
 IMPORT_ALL = """
 import importlib, sys
@@ -28,26 +39,119 @@ from moot.transcript.report.report import _templates
 assert "page.js" in STATIC and {{"report.css", "report.html", "report.md"}} <= set(_templates().list_templates())
 print("imported")
 """
+RUN = "from moot.cli.main import run; run()"
 
 
-def test_the_wheel_in_a_clean_environment(tmp_path: Path) -> None:
-    source = tmp_path / "source"  # a copy, as what an earlier build left in build/ would end up in the wheel
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that holds the wheel and nothing else."""
+    folder = tmp_path_factory.mktemp("packaging")
+    source = folder / "source"  # a copy, as what an earlier build left in build/ would end up in the wheel
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "tests"))
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(source)]
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(source)]
     subprocess.run(build, check=True, capture_output=True)
-    [wheel] = tmp_path.glob("*.whl")
-    clean = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(clean)], check=True)
-    python = str(clean / "bin" / "python")
-    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*install, str(wheel)], check=True)
+    [wheel] = folder.glob("*.whl")
+    made = folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(made)], check=True)
+    install = [sys.executable, "-m", "pip", "--python", str(made / "bin" / "python"), "install", "--quiet", "--no-deps"]
+    subprocess.run([*install, "--no-index", str(wheel)], check=True)
+    return made
+
+
+def site_of(environment: Path) -> Path:
+    """The folder that an environment's packages are in."""
+    [site] = (environment / "lib").glob("python3*/site-packages")
+    return site
+
+
+def needed_by(found: Distribution, extras: frozenset[str], known: dict[tuple[str, str], Distribution]) -> None:
+    """Adds to ``known`` all that a distribution needs with some extras."""
+    for requirement in map(Requirement, found.requires or ()):
+        for extra in ("", *extras):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                inner = {"", *requirement.extras} - {e for n, e in known if n == canonicalize_name(requirement.name)}
+                other = distribution(requirement.name)
+                known |= {(canonicalize_name(requirement.name), extra): other for extra in inner}
+                if inner:
+                    needed_by(other, frozenset(inner), known)
+
+
+@pytest.fixture(scope="module")
+def base(clean: Path) -> Path:
+    """An environment with the wheel and its base dependencies: links to those that the tests run with."""
+    folder = clean.with_name("base")
+    shutil.copytree(clean, folder, symlinks=True)
+    [moot] = distributions(name="moot", path=[str(site_of(folder))])
+    known: dict[tuple[str, str], Distribution] = {}
+    needed_by(moot, frozenset(), known)
+    assert not HEAVY & {name for name, _ in known}
+    for found in {found.name: found for found in known.values()}.values():
+        for file in found.files or ():
+            if ".." not in file.parts and file.suffix != ".pyc":
+                (site_of(folder) / file).parent.mkdir(parents=True, exist_ok=True)
+                (site_of(folder) / file).symlink_to(Path(str(file.locate())))
+    return folder
+
+
+def test_the_wheel_in_a_clean_environment(clean: Path, tmp_path: Path) -> None:
     files = [path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     modules = sorted({".".join(("moot", *f.with_suffix("").parts)).removesuffix(".__init__") for f in files})
     assert len(modules) > 30
     dependencies = [p for p in sys.path if p.endswith("site-packages")]
     code = IMPORT_ALL.format(dependencies=dependencies, clean=str(clean), modules=modules)
+    python = str(clean / "bin" / "python")
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.stdout.strip() == "imported", done.stderr
     for folder in FOLDERS:
-        [installed] = (clean / "lib").glob(f"python3*/site-packages/moot/{folder}/py.typed")
-        assert installed.exists()
+        assert (site_of(clean) / "moot" / folder / "py.typed").exists()
+
+
+def ran(python: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of moot in an environment, with the folder's corpora and debates."""
+    environment = os.environ | {"MOOT_HOME": str(folder / "home"), "OPENAI_API_KEY": "stub", "COLUMNS": "200"}
+    command = [str(python), "-X", "importtime", "-c", RUN, *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+
+
+def test_base_dependencies_run_debates_over_words(base: Path, tmp_path: Path, start_stub: StartStub) -> None:
+    stub = start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "saffron.txt").write_text("Saffron is the dried stigma of the crocus flower.\n")
+    (tmp_path / "claims.csv").write_text("claim\nSaffron comes from a crocus.\nSaffron is dried.\n")
+    python = base / "bin" / "python"
+    options = ["--graph", "rag", "--model", "openai:stub", "--set", 'sources=["bm25:mine"]']
+    indexed = ran(python, tmp_path, "index", "texts", "--corpus", "mine", "--embedder", "none")
+    assert indexed.returncode == 0, indexed.stderr
+    verified = ran(python, tmp_path, "verify", "Saffron comes from a crocus.", *options, "--out", "verdict.json")
+    assert verified.returncode == 0, verified.stderr
+    document = json.loads((tmp_path / "verdict.json").read_text())
+    assert document["answer"] == "SUPPORTS"
+    assert [piece["title"] for piece in document["evidence"]] == ["saffron"]
+    assert "dried stigma" in stub.prompts()[0]
+    batch = ran(python, tmp_path, "batch", "claims.csv", "--out", "verdicts", *options)
+    assert batch.returncode == 0, batch.stderr
+    assert (tmp_path / "verdicts" / "table.csv").read_text().count("SUPPORTS") == 2
+    # Nor are they loaded if they are installed.
+    again = ran(Path(sys.executable), tmp_path, "verify", "Saffron is dried.", *options, "--fresh")
+    assert again.returncode == 0, again.stderr
+    assert not re.findall(r"\| +(chromadb|torch|transformers|sentence_transformers)$", again.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("index texts --corpus other", 'A text encoder in this process needs .*"moot\\[encoders\\]"'),
+        ("index texts --corpus other --embedder openai:e", 'A corpus with vectors needs .*"moot\\[chroma\\]"'),
+        ("serve", 'moot serve needs the package .*"moot\\[server\\]"'),
+        ("service", 'moot service needs the package .*"moot\\[service\\]"'),
+        ("eval run --graph rag --task claims=x.jsonl", 'moot eval needs the package .*"moot\\[evals\\]"'),
+        ("worker --queue postgresql://127.0.0.1/x", 'A queue needs the package .*"moot\\[queue\\]"'),
+    ],
+)
+def test_a_missing_extra_is_named(words: str, sentence: str, base: Path, tmp_path: Path, start_stub: StartStub) -> None:
+    start_stub()
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "saffron.txt").write_text("Saffron is dried.\n")
+    done = ran(base / "bin" / "python", tmp_path, *words.split())
+    assert done.returncode == 2
+    assert re.match(f"moot: {sentence}", done.stderr.splitlines()[-1]), done.stderr

@@ -44,7 +44,7 @@ def test_hours_are_what_calls_and_processor_times_come_to() -> None:
     assert numbers("tokens a minute that the endpoint must allow") == [pytest.approx(one, rel=0.03) for one in tokens]
     for cores, time in {
         "core-hours of workers": "processor time of the worker, without HTTP",
-        "core-hours of `moot batch`": "processor time of `moot batch`, which collects",
+        "core-hours of `moot batch`": "processor time of `moot batch`, which collects the rows",
         "core-hours of Postgres": "processor time of Postgres",
     }.items():
         expected = [ms / 1000 * MILLION / 3600 for ms in numbers(time)]

@@ -92,7 +92,7 @@ def test_langgraph_json_says_what_moot_serve_serves() -> None:
 
 
 def test_plain_langgraph_dev_unpickles_what_lies_in_its_folder(server: Server) -> None:
-    assert (server.folder / "unpickled").exists()  # as the README says; `moot serve` does not: tests/web/test_serve.py
+    assert (server.folder / "unpickled").exists()  # as SECURITY.md says; `moot serve` does not: tests/web/test_serve.py
 
 
 def test_claims_are_found_over_the_api(server: Server) -> None:

@@ -13,18 +13,18 @@ from typing import Any
 import aiohttp
 
 CALLS = {
-    "query-1": (988, 274),
-    "answer-1": (3804, 1702),
-    "query-2": (3307, 278),
-    "answer-2": (7418, 1646),
-    "query-3": (3255, 275),
-    "answer-3": (7300, 1727),
-    "statements": (1629, 39),
-    "verdicts": (3000, 174),
-    "questions": (1870, 842),
-    "judge": (19229, 1688),
+    "query-1": (1189, 276),
+    "answer-1": (4096, 1729),
+    "query-2": (3607, 274),
+    "answer-2": (7753, 1763),
+    "query-3": (3639, 277),
+    "answer-3": (7836, 1694),
+    "statements": (1619, 39),
+    "verdicts": (3240, 174),
+    "questions": (1869, 843),
+    "judge": (19692, 1738),
 }
-"""By step, means of 60 debates: bytes of a request, characters of its reply."""
+"""By step, means of 40 debates: bytes of a request, characters of its reply."""
 EMBEDDED = {1: 330, 4: 906}
 """By number of texts: bytes of an embedding request."""
 RULES = [{"model": f"^floor-{step}$", "reply": "x" * length} for step, (_, length) in CALLS.items()]

@@ -4,7 +4,8 @@ Every call takes the same time on the scripted endpoint, so that all beyond dept
 is paid for. Tool-MAD has debaters that disagree in every round: three rounds of query and answer, then scores (two
 calls) and the judge make a chain of nine calls; embeddings come from the endpoint, or from the real encoder. Every
 many-agent graph debates for five rounds with agents that never agree. The trial has two rounds in each debate and
-every expert granted. Each group of cases runs in a process of its own, in Python's default settings.
+every expert granted. Each group of cases runs in a process of its own: in Python's default settings, and within
+`collected_seldom`, as moot's commands, workers and servers run.
 
     python -m tests.benchmarks.latency [--latency-ms 50] [--runs 5] [--json FILE] [--check]
 """
@@ -89,11 +90,14 @@ def cases_of(group: str) -> tuple[list[dict[str, Any]], list[Case]]:
 
 async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
     """A row of the table: medians, and the shortest and the longest time."""
+    from moot.graphs import collected_seldom
+
     await case.debate(0)  # loads what is loaded once
-    cpu = time.process_time()
-    documents = [await case.debate(number) for number in range(1, runs + 1)]
-    cpu = time.process_time() - cpu
-    last, walls = documents[-1], [document["seconds"] for document in documents]
+    documents, cpu = await debates(case, range(1, runs + 1))
+    with collected_seldom():
+        seldom, _ = await debates(case, range(runs + 1, 2 * runs + 1))
+    last = documents[-1]
+    walls, seldom_walls = ([document["seconds"] for document in held] for held in (documents, seldom))
     alone = last["depth"] * latency_ms / 1000
     return {
         "graph": case.graph,
@@ -103,8 +107,16 @@ async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
         "wall": walls,
         "cpu": cpu / runs,
         "ratio": statistics.median(walls) / alone,
+        "seldom_ratio": statistics.median(seldom_walls) / alone,
         "limit": case.limit,
     }
+
+
+async def debates(case: Case, numbers: range) -> tuple[list[dict[str, Any]], float]:
+    """The documents of these debates, one after the other, and the processor time that they took together."""
+    cpu = time.process_time()
+    documents = [await case.debate(number) for number in numbers]
+    return documents, time.process_time() - cpu
 
 
 async def measure_all(cases: list[Case], runs: int, latency_ms: float) -> list[dict[str, Any]]:
@@ -114,7 +126,10 @@ async def measure_all(cases: list[Case], runs: int, latency_ms: float) -> list[d
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows in Markdown."""
     return markdown(
-        ["graph", "embeddings from", "calls", "depth", "wall, ms", "CPU, ms", "wall / (depth x latency)", "at most"],
+        [
+            *("graph", "embeddings from", "calls", "depth", "wall, ms", "CPU, ms", "wall / (depth x latency)"),
+            *("the same, `collected_seldom`", "at most"),
+        ],
         [
             [
                 f"`{row['graph']}`",
@@ -124,6 +139,7 @@ def table(rows: list[dict[str, Any]]) -> str:
                 spread([1000 * wall for wall in row["wall"]], 0),
                 f"{1000 * row['cpu']:.0f}",
                 f"{row['ratio']:.2f}",
+                f"{row['seldom_ratio']:.2f}",
                 f"{row['limit']:.2f}" if row["limit"] else "",
             ]
             for row in rows

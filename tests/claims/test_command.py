@@ -49,6 +49,20 @@ def test_without_a_model_it_says_what_to_do(article: Path) -> None:
     assert {row["date"] for row in rows} == {"2025-05-14"}
 
 
+def test_what_a_newcomer_is_told(article: Path, start_stub: StartStub, tmp_path: Path) -> None:
+    """The date that is missed, how many were dropped, and in the end why rows failed, with what to do."""
+    dropped = [{"quote": f"Invented, number {n}.", "speaker": ""} for n in range(5)]
+    written = [{"number": 1, "claim": "Last year the tram line in Norwick cost 412 million pounds."}]
+    start_stub(rules(found=[{"quote": "It cost 412 million pounds", "speaker": ""}, *dropped], written=written))
+    table = tmp_path / "found.csv"
+    done = moot("claims", article, "--model", "openai:stub", "--out", table, "--set", "min_score=0")
+    assert "And 7 more: --json has them all." in done.stderr
+    assert "words like “last year” are left unchanged. Give it with --date" in done.stderr
+    tried = moot("batch", table, "--out", tmp_path / "verdicts", "--model", "openai:stub", "--graph", "rag")
+    assert "These columns are not read" not in tried.stderr
+    assert "or name another source in place of `web`, e.g." in tried.stdout
+
+
 def test_a_run_that_failed_is_in_the_history_by_its_text(article: Path, start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     done = moot("claims", article, "--model", "openai:stub")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,7 +49,7 @@ def of(title: str) -> str:
 
 
 def rule(role: str, match: str = "", times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """What a role replies, where its prompt matches; without fields, nothing that can be used."""
+    """What a role replies, where its prompt matches; without fields, no usable reply."""
     said = {"fields": fields} if fields else {"reply": "I would rather not say."}
     return {"model": f"stub-({role})$", "match": match, **said} | ({"times": times} if times else {})
 
@@ -142,21 +142,20 @@ SCRIPT = [
 ]
 
 
-def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None, **more: Any) -> list[str]:
-    """The lines of a trial by script, in which every role has a model of its own; last what goes to stderr."""
+def hold(given: dict[str, Any] | None = None, out: Path | None = None, **more: Any) -> None:
+    """Holds a trial by script, in which every role has a model of its own, on the screen."""
     judged = {"judges": more["judges"]} if "judges" in more else {}
     models = {role: f"openai:stub-{role}" for role in ProclaimSettings.model_validate(judged).roles()}
     chosen = {"sources": [f"langchain:{__name__}:shelf"], "embedder": "openai:stub-embedding", "attempts": 1}
     chosen |= {"min_request_similarity": -1} | more  # the endpoint's vectors mean nothing
     settings = ProclaimSettings.model_validate({**chosen, "models": models})
-    debate(
-        load_graph("proclaim"),
-        {"claim": CLAIM, **(given or {})},
-        Begins(settings, LedgerUse()),
-        Stop(),
-        as_json=False,
-        out=None,
-    )
+    begins = Begins(settings, LedgerUse())
+    debate(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, begins, Stop(), as_json=False, out=out)
+
+
+def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None, **more: Any) -> list[str]:
+    """The lines of a trial by script; last what goes to stderr."""
+    hold(given, **more)
     said = capsys.readouterr()
     return [*said.out.splitlines(), *said.err.splitlines()]
 
@@ -166,11 +165,6 @@ def part(lines: list[str], heading: str) -> list[str]:
     begin = lines.index(heading) + 1
     ends = (i for i, line in enumerate(lines) if i >= begin and not line.startswith("  "))
     return lines[begin : next(ends, None)]
-
-
-def in_order(lines: Sequence[str], *wanted: str) -> None:
-    """Checks that these are lines, each once, and in this order; others may stand between them."""
-    assert [line for line in lines if line in wanted] == list(wanted)
 
 
 PRIMARY = "Primary debate, round {}"

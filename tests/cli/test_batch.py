@@ -75,7 +75,7 @@ def test_a_batch_that_is_killed_twice_is_finished(
     killed_when(words, 3)
     done = moot(*words)
     assert done.returncode == 0, done.stderr
-    assert "going on with the others" in done.stderr
+    assert "continuing with the others" in done.stderr
     assert f"{count} of {count} rows have a verdict" in done.stdout
     rows = table_of(out)
     assert [row["claim"] for row in rows] == claims
@@ -178,6 +178,15 @@ def test_a_ceiling_for_all_rows_holds_over_all_runs(workers: int, start_stub: St
     assert len(chats(stub)) == 20
 
 
+def test_a_ceiling_for_all_rows_holds_over_a_kill(start_stub: StartStub, tmp_path: Path) -> None:
+    stub, out, at_once, most = start_stub(latency_ms=50), tmp_path / "out", 2, 12
+    words = ["batch", written(tmp_path, CLAIMS[:20]), "--out", out, "--model", "openai:stub", "--at-once", at_once]
+    words += ["--graph", "standard_prompting", "--max-calls", most]
+    killed_when(words, 4)
+    assert moot(*words).returncode == 3
+    assert most - at_once <= len(stub.prompts()) <= most
+
+
 def test_a_ceiling_of_tokens_for_all_processes(start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(latency_ms=20), tmp_path / "out"
     words = ["batch", written(tmp_path, CLAIMS[:30]), "--out", out, *MODEL, "--workers", 2, "--budget", 8000]
@@ -223,7 +232,7 @@ def test_a_signal_leaves_a_table_and_the_same_command_goes_on(
     process.send_signal(sent)
     printed, said = process.communicate()
     assert process.returncode == 128 + sent, said
-    assert "The same command goes on where it was" in said
+    assert "The same command continues where it stopped" in said
     assert "of 12 rows have a verdict" in printed
     assert Counter(row["status"] for row in table_of(out))["not begun"]
     assert moot(*words).returncode == 0
@@ -231,9 +240,10 @@ def test_a_signal_leaves_a_table_and_the_same_command_goes_on(
 
 
 def test_a_second_batch_stays_out_of_the_folder(tmp_path: Path) -> None:
-    from moot.cli.batch.run import alone_in
+    from moot.cli.batch.run import LOCK
+    from moot.core.files import exclusive_folder
 
-    with alone_in(tmp_path / "out"):
+    with exclusive_folder(tmp_path / "out", "batch", LOCK):
         done = moot("batch", written(tmp_path, CLAIMS[:1]), "--out", tmp_path / "out", *MODEL)
     assert (done.returncode, "Another batch writes" in done.stderr) == (2, True)
 
@@ -323,4 +333,19 @@ def test_a_file_that_cannot_be_read_leaves_no_folder(tmp_path: Path) -> None:
 def test_a_damaged_record_is_said(tmp_path: Path) -> None:
     (tmp_path / ".batch.sqlite").write_text("no database " * 100)
     done = moot("batch", written(tmp_path, CLAIMS[:1]), "--out", tmp_path, *MODEL)
-    assert (done.returncode, "no record of a batch" in done.stderr) == (2, True)
+    assert (done.returncode, "is not the database of a batch" in done.stderr) == (2, True)
+
+
+def test_a_row_whose_worker_was_killed_counts_once(start_stub: StartStub, tmp_path: Path) -> None:
+    hangs = {"match": rf"(?s){CLAIMS[0]}.*\(ref ", "delay_ms": 3_600_000, "times": 3}  # its second round
+    stub, out, rows, each = start_stub([hangs]), tmp_path / "out", 3, 6
+    words = ["batch", written(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--at-once", 1]
+    words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * each + 3]
+    with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while asked(stub)[CLAIMS[0]] < each or len(busy := children.read_text().split()) > 1:
+            assert process.poll() is None
+        os.kill(int(busy[0]), signal.SIGKILL)
+        process.communicate()
+    assert process.returncode == 0, table_of(out)
+    assert len(stub.prompts()) == rows * each + 3

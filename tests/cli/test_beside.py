@@ -58,7 +58,9 @@ def test_both_verdicts_and_costs_are_printed_and_in_the_document(
     own, its = beside["taken"]["control"], beside["taken"]["debate"]
     assert 0 < own[equal] <= its[equal]
     assert beside["ratios"] == {name: own[name] / its[name] for name in own}
-    printed = [line for line in done.stdout.splitlines() if "beside" in line.lower() or "debate took" in line]
+    printed = [
+        line for line in done.stdout.splitlines() if "beside" in line.lower() or "Relative to the debate" in line
+    ]
     said = {"tokens": "tokens", "usd": "USD", "calls": "calls"}[equal]
     assert printed[0] == f"Beside it, self-consistency at equal {said} ..."
     assert printed[1].strip().endswith("REFUTES, unlike the debate")
@@ -84,9 +86,20 @@ def test_a_control_that_fails_leaves_the_debate_and_is_tried_again_alone(start_s
             assert (code, "no unfinished debate" in said) == (2, True), said
             continue
         assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), said
-        assert "going on with the debate that ended without its control at" in said
+        assert "resuming the debate that ended without its control at" in said
         assert again["beside"]["ratios"]["seconds"] is None  # the debate was read from the ledger
         assert own_calls(stub)[0] == held
+
+
+def test_resume_finds_the_graph_of_a_debate_whose_control_did_not_end(start_stub: StartStub) -> None:
+    stub = start_stub([REFUSED, *SAID])
+    _, told, _ = document()
+    held, _ = own_calls(stub)
+    done = moot("verify", CLAIM, "--resume", "--beside", "self_consistency", "--json")
+    again = json.loads(done.stdout or "null")
+    assert done.returncode == 0, done.stderr
+    assert (again["graph"], again["beside"]["document"]["status"]) == (told["graph"], "done")
+    assert own_calls(stub)[0] == held
 
 
 def test_the_control_of_a_debate_that_failed_waits_for_it(start_stub: StartStub) -> None:
@@ -109,8 +122,8 @@ def test_ceilings_hold_for_each_of_both(start_stub: StartStub) -> None:
     [
         (["--beside", "rag"], "--beside takes self_consistency, not 'rag'"),
         (["--equal", "euros"], "--equal takes tokens, usd, calls, not 'euros'"),
-        (["--equal", "usd", "--model", "openai:dear"], "No price is known of openai:dear"),
-        (["--model", "fake:1", "--set", 'models={"agent-1": "openai:stub"}'], "The control that runs beside"),
+        (["--equal", "usd", "--model", "openai:dear"], "No price is known for openai:dear"),
+        (["--model", "fake:1", "--set", 'models={"agent-1": "openai:stub"}'], "The control has one model"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_the_debate(start_stub: StartStub, words: list[str], said: str) -> None:

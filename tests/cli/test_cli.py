@@ -72,7 +72,7 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         ("(no title)", "Second\u2028line."),
     ]
     lines.write_text('{"text": "First."}\n{"text"')
-    with pytest.raises(UserError, match="lines.jsonl, line 2: no valid JSON"):
+    with pytest.raises(UserError, match="lines.jsonl, line 2: not valid JSON"):
         read_given(lines)
 
 
@@ -86,7 +86,7 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         (["verify", CLAIM, "--set", "max_rounds=0"], 2, "greater than or equal to 1"),
         (["verify", CLAIM, "--set", "max_rounds"], 2, "KEY=VALUE"),
         (["verify", CLAIM, "--set", "k=many"], 2, "k: "),
-        (["verify", CLAIM, "--set", 'debaters=[{"name":"judge"},{"name":"b"}]'], 2, "a name of its own"),
+        (["verify", CLAIM, "--set", 'debaters=[{"name":"judge"},{"name":"b"}]'], 2, "its own name"),
         (["verify", CLAIM, "--corpus", "nowhere", "--model", "fake:1"], 2, "no corpus 'nowhere'"),
         (["verify", CLAIM, "--model", "openai:gpt-4o-mini"], 2, "OPENAI_API_KEY is not set"),
         (["verify", CLAIM, "--model", "nobody:x"], 2, "provider 'nobody' is unknown"),
@@ -102,13 +102,13 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         (["verify", CLAIM, "--labels", "true"], 2, "2 to 26"),
         (["verify", CLAIM, "--labels", ""], 2, "names no label"),
         (["verify", CLAIM, "--labels", "{}"], 2, "names no label"),
-        (["verify", CLAIM, "--labels", "[1"], 2, "no valid JSON"),
-        (["verify", CLAIM, "--labels", '"yes, in part,no'], 2, "no valid CSV"),
+        (["verify", CLAIM, "--labels", "[1"], 2, "not valid JSON"),
+        (["verify", CLAIM, "--labels", '"yes, in part,no'], 2, "not valid CSV"),
         (["verify", CLAIM, "--claim-date", "May 2020"], 2, "a year, a month or a day"),
         (["verify", CLAIM, "--speaker", "x" * 201], 2, "at most 200 characters"),
         (["verify", CLAIM, "--set", "agents.0.model=fake:1"], 2, "There is no setting 'agents'"),
         (["verify", CLAIM, "--given", "/nowhere.txt"], 2, "nowhere.txt cannot be read"),
-        (["verify", CLAIM, "--given", __file__], 2, "files of its kind are not read"),
+        (["verify", CLAIM, "--given", __file__], 2, "files of this kind are not supported"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
         (["index", "/nowhere", "--corpus", "My notes"], 2, "cannot name a corpus"),  # before anything is read

@@ -101,7 +101,7 @@ def test_what_cannot_be_set(words: list[str], said: str, own_home: Path) -> None
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("model = ", "no valid TOML"),
+        ("model = ", "not valid TOML"),
         ("modle = 'x'", "Did you mean model?"),
         ("budget = true", "a whole number"),
         ("MY_TOKEN = 'x'", "is a secret"),

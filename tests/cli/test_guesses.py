@@ -28,6 +28,7 @@ SENTENCES = {
     "The earth is flat": 'moot verify "The earth is flat"',
     "https://example.org/a": "moot claims https://example.org/a",
     "there/mine.csv": "moot batch there/mine.csv --out FOLDER",
+    "verify x --max-cost 1": "--set max_cost=...",
     "settings": "Name a system, for example: moot settings tool_mad.",
 }
 SAME = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import select
 import subprocess
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_what_a_person_replied_is_not_asked_twice(start_stub: StartStub) -> None
     assert (code, failed["status"]) == (3, "failed")
     code, done, said = document(*ONCE, "--ask", "evidence")
     assert (code, done["id"]) == (0, failed["id"]), said
-    assert "going on with the debate that failed at" in said
+    assert "resuming the debate that failed at" in said
     assert "Otters sleep on their backs." in stub.prompts()[-1]
 
 
@@ -72,7 +73,7 @@ def test_a_debate_that_waits_for_a_person_goes_on_in_another_process(start_stub:
     second = moot_process(*words, typed="Otters sleep on their backs.\n" * 9)
     document = json.loads(second.stdout)
     assert (second.returncode, document["status"], document["id"]) == (0, "done", row["id"]), second.stderr
-    assert "going on with the debate that waited for you" in second.stderr
+    assert "resuming the debate that waited for you" in second.stderr
     assert f": {row['calls']} calls are in the ledger" in second.stderr
     assert len(chats(stub)) == document["usage"]["calls"]  # none was made twice
     assert "Otters sleep on their backs." in stub.prompts()[-1]
@@ -86,9 +87,9 @@ def test_fresh_begins_anew(start_stub: StartStub) -> None:
     start_stub([DOWN])
     _, failed, _ = document(*ONCE)
     code, done, said = document(*ONCE, "--fresh")
-    assert (code, done["id"] != failed["id"], "going on" in said) == (0, True, False)
+    assert (code, done["id"] != failed["id"], "resuming" in said) == (0, True, False)
     code, _, said = document("--fresh", "--resume")
-    assert (code, "--resume goes on" in said) == (2, True)
+    assert (code, "--resume uses the calls" in said) == (2, True)
 
 
 def test_a_mode_that_there_is_not_is_refused() -> None:
@@ -122,3 +123,47 @@ def test_resume_finds_the_graph(start_stub: StartStub) -> None:
     _, failed, _ = document(*ONCE)
     done = json.loads(moot("verify", CLAIM, "--resume", "--json").stdout)
     assert (done["id"], done["graph"], done["status"]) == (failed["id"], "rag", "done")
+    again = moot("verify", CLAIM, "--resume")
+    assert (again.returncode, "no unfinished debate on this input" in again.stderr) == (2, True), again.stderr
+
+
+def test_resume_takes_another_ceiling(start_stub: StartStub) -> None:
+    start_stub([DOWN])
+    _, failed, _ = document(*ONCE, "--set", "max_calls=3")
+    code, done, said = document("--resume", "--set", "max_calls=9")
+    assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), said
+    code, another, _ = document(*ONCE, "--set", "max_calls=3")
+    assert (code, another["id"] != failed["id"]) == (0, True)  # that one has ended
+
+
+TOLD = ["--graph", "standard_mad", "--set", "max_rounds=1", "--set", 'sources=["bm25:demo-news"]']
+JUDGED = ["verify", CLAIM, *TOLD, "--model", "openai:stub", "--set", "models.judge=openai:stub-judge", "--json"]
+
+
+@pytest.mark.parametrize(("ceiling", "most", "more"), [("max_calls", 3, "4"), ("budget", 5000, None)])
+def test_a_debate_that_was_killed_in_its_decision_goes_on_under_a_higher_ceiling(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ceiling: str, most: int, more: str | None
+) -> None:
+    stub = start_stub([{"model": "judge", "delay_ms": 3_600_000, "times": 1}])
+    bounded = ["--set", f"{ceiling}={most}"]
+    with subprocess.Popen([*COMMAND, *JUDGED, *bounded], stdout=subprocess.DEVNULL) as first:
+        while not stub.prompts("judge"):
+            assert first.poll() is None
+        first.kill()
+    before = len(stub.prompts())
+    under_it = moot(*JUDGED, *bounded)
+    said = json.loads(under_it.stdout)["error"]["detail"]
+    enough = re.search(rf"`{ceiling}` of (\d+) or more the same command goes on with this debate", said)
+    assert enough, said
+    assert len(stub.prompts()) == before
+    assert more in (enough[1], None)
+    id, file = json.loads(under_it.stdout)["id"], tmp_path / "debate.jsonl"
+    assert moot("ledger", "export", id, file).returncode == 0
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "other"))
+    moved = moot("ledger", "import", file)
+    assert moved.returncode == 0, moved.stderr
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    done = moot(*JUDGED, *(["--set", f"{ceiling}={more}"] if more else []))
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["status"]) == (0, "done"), done.stderr
+    assert len(stub.prompts()) == before + 1

@@ -91,7 +91,7 @@ def test_the_stand_ins_of_sources_are_named(start_stub: StartStub, capsys: pytes
     lines, said = run("madke", capsys, max_rounds=1, sources=["web", "bm25:demo-encyclopaedia"])
     assert said[0] == ("pool", "finds     ")
     assert lines.index("Round 1") > next(i for i, line in enumerate(lines) if "10. " in line)
-    assert any("pool read bm25:demo-news (in place of the web" in line for line in lines)
+    assert any("pool read bm25:demo-news (instead of the web" in line for line in lines)
     assert any("and bm25:demo-encyclopaedia." in line for line in lines)
 
 
@@ -146,7 +146,7 @@ def test_a_shared_pool_and_what_is_selected_of_it() -> None:
         "  debater-2  selects    nothing - None helps.",
         "  debater-3  selects    nothing: its reply could not be used",
         "  debater-1  answers    REFUTES - Reasons.",
-        "  debater-2  answers    nothing that can be used (refused)",
+        "  debater-2  answers    no usable reply (refused)",
     ]
 
 
@@ -166,7 +166,7 @@ def test_the_judge_on_agreement_and_the_summariser() -> None:
     assert [line for line in lines if line.startswith("  ")] == [
         "  Round 1: SUPPORTS from debater-1, debater-2.",
         "  judge      finds      no agreement - Not quite.",
-        "  judge      finds      nothing that can be used (unparsed)",
+        "  judge      finds      no usable reply (unparsed)",
         "  judge      finds      agreement - They do.",
         "  The debate stops: consensus.",
         "  summariser concludes  SUPPORTS - reasons: see the verdict",
@@ -229,7 +229,7 @@ def test_reviews_scores_summaries_and_moderators() -> None:
     )
     assert [line for line in lines if line.startswith("  ")] == [
         "  a          reviews    b: Weak. (sure: 7 of 10)",
-        "  a          reviews    c: nothing that can be used (empty)",
+        "  a          reviews    c: no usable reply (empty)",
         "  a          scores     b: 0.50",
         "  group-1    sums up    In short.",
         "  moderator  prefers    no answer yet - Both err.",
@@ -305,7 +305,7 @@ def test_a_tie_leaves_no_verdict(start_stub: StartStub, capsys: pytest.CaptureFi
     start_stub(rules)
     agents = [{"model": "openai:stub-1"}, {"model": "openai:stub-2"}]
     lines, _ = run("cortex_debate", capsys, agents=agents, max_rounds=1)
-    assert "Verdict: none, as no answer has most votes (max_rounds)" in lines
+    assert "Verdict: none, as no answer has the most votes (max_rounds)" in lines
 
 
 def test_of_many_reasons_some_are_printed() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import re
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from moot.cli.options import parse_settings
 from moot.cli.resuming import Begins
+from moot.cli.screen import AT_THE_EDGE
 from moot.cli.signals import Stop
 from moot.cli.tables import listing_table
 from moot.cli.verify import debate
@@ -18,139 +22,185 @@ from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
 from moot.nodes.models.keeping import LedgerUse
 from moot.nodes.runtime.running import Running
+from moot.transcript import ending, lines
+from moot.transcript.line import Section
 from moot.transcript.words import AT_THE_VERDICT
 from rich.console import Console
 
-from tests.cli.scripted import CLAIM, IDS, PRIMARY, SCRIPT, SWITCHED, in_order, judges, of, part, rule, run
-from tests.conftest import StartStub
+from tests.cli.scripted import CLAIM, IDS, PRIMARY, SCRIPT, SWITCHED, hold, judges, of, part, rule, run
+from tests.conftest import StartStub, running_stub
 
 SHELF = "langchain:tests.cli.scripted:shelf"
-DOWN = f"  A source failed: {SHELF}: {SHELF} failed (ConnectionError: the shelf is locked). Check it on its own."
+DOWN = f"A source failed: {SHELF}: {SHELF} failed (ConnectionError: the shelf is locked). Test it on its own."
+NONE = "(no usable reply: unparsed)"
+
+Said = dict[str, list[tuple[str, str, str]]]
+"""Who did what and the text, by headings."""
 
 
-def test_a_trial_from_its_premises_to_the_dissent(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
-    start_stub(SCRIPT)
-    lines = run(capsys, max_rounds=3, switched_rounds=1)
-    headings = [
-        line for line in lines if line in {"Panel", *(d.format(n) for d in (PRIMARY, SWITCHED) for n in (1, 2))}
-    ]
-    assert sorted(headings) == sorted([PRIMARY.format(1), SWITCHED.format(1), PRIMARY.format(2), "Panel"])
-    assert (headings[0], headings[-1]) == (PRIMARY.format(1), "Panel")
+@dataclass
+class Trial:
+    """A trial that was held: its document, and what the screen showed."""
 
-    source = "langchain:tests.cli.scripted:shelf"
-    negotiation = [
-        "  miner      premise 1  It was a cylinder. #Definition",
-        "  miner      premise 2  It is in France. #Custody #Amperes",
-        "  negotiator asks       to support it: for it #Balance",
-        "  negotiator asks       to challenge it: against it #Nothing",
-        f"  defense    finds      to challenge it: nothing in {source}",
-        "  retrieval  finds      3 pieces for the claim: Definition; Custody; Football",
-        "  retrieval  finds      3 pieces for the premises, 1 of them new: Amperes",
-        "  plaintiff  finds      1 piece to support it: Balance",
-        f"  defense    challenges {of('Balance')} - It is beside the point.",
-        "  defense    challenges ev-none (no such piece was shown) - It is old.",
-        f"  defense    challenges {IDS['Football']} (no such piece was shown) - Nobody showed it.",
-        f"  arbiter    weighs     {of('Amperes')} (no usable reply: unparsed)",
-        f"  arbiter    admits     2 pieces (above 0.5): {of('Balance')} 0.90; {of('Definition')} 0.81",
-        f"  arbiter    disputes   1 piece (above 0.1; for the panel alone): {of('Custody')} 0.30",
-        f"  arbiter    discards   1 piece: {of('Football')} 0.05",
-    ]
-    shown = part(lines, "Negotiation of the evidence")
-    assert sorted(shown) == sorted(negotiation)
-    in_order(shown, *negotiation[4:])
+    document: dict[str, Any]
+    out: list[str]
+    errors: list[str]
 
-    said = part(lines, PRIMARY.format(1))
-    plaintiff = [
-        "  plaintiff  lacks      Who decided it.",
-        "  plaintiff  asks       who decided it #Bureau #Football (as the court refined it)",
-        "  plaintiff  finds      2 pieces; 1 joins the record (mean novelty 0.50; 1 not admitted before): "
-        f"{of('Bureau')}",
-        "  plaintiff  argues     A constant defines it.",
-    ]
-    defense = [
-        "  defense    lacks      (no usable reply: unparsed)",
-        "  defense    asks       anything #Definition",
-        "  defense    finds      1 piece; none joins the record (mean novelty 0.00)",
-        "  defense    searches   no more: 100% of it is redundant (above 70%)",
-        "  defense    argues     It is in the vault.",
-    ]
-    cites = [
-        f"             cites      {of('Definition')}",
-        f"             cites      ev-none (no such piece was shown); {of('Definition')} (the quote is not found there)",
-    ]
-    experts = [
-        "  plaintiff  wants      an expert on metrology - To be clear.",
-        "  court      hears      the plaintiff's expert - It helps.",
-        "  expert     testifies  (called by the plaintiff, on metrology) The vault holds a secondary standard.",
-    ]
-    refused = [
-        "  defense    wants      an expert on law - To be sure.",
-        "  court      refuses    the defense's expert - It does not.",
-    ]
-    reflections = [
-        "  plaintiff  reflects   0.62 (logic 0.80, novelty 0.60, rebuttal 0.40) - One source alone. No date.",
-        "  defense    reflects   0.57 (logic 0.57, novelty 0.57, rebuttal 0.57)",
-    ]
-    scores = [
-        "  critic     scores     plaintiff: logic 0.90, evidence 0.80, rebuttal 0.70 - It is clear.",
-        "  critic     scores     defense: logic 0.40, evidence 0.30, rebuttal 0.20 - It is not.",
-    ]
-    still = "  critic     finds      still open: It is in France."
-    everything = [*plaintiff, *defense, *cites, *experts, *refused, *reflections, *scores, still]
-    assert sorted(said) == sorted(everything)
-    in_order(said, *plaintiff, cites[0], defense[-1], cites[1], *experts, reflections[0])
-    in_order(said, *defense, *refused, reflections[1])
-    in_order(said, experts[-1], *scores, still)
 
-    said = part(lines, PRIMARY.format(2))
-    in_order(
-        said,
-        "  plaintiff  lacks      Nothing more.",
-        "  plaintiff  asks       no more #Down",
-        "  plaintiff  finds      nothing, as a source could not be searched",
-        "  plaintiff  argues     The defense granted it.",
-        "  defense    argues     (no usable reply: unparsed)",
-        "  critic     finds      the debate resolved",
-        "  The primary debate stops after 2 rounds: the critic finds it resolved.",
-    )
-    assert not [line for line in said if "joins" in line or "finds      nothing in" in line or " wants " in line]
-    assert "  court      decides    to close the debate - All is said." in said
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    """A trial in which everything happens, on the screen."""
+    folder, out, errors = tmp_path_factory.mktemp("trial"), io.StringIO(), io.StringIO()
+    with running_stub(folder / "stub", SCRIPT) as stub, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_BASE_URL", stub.url)
+        with redirect_stdout(out), redirect_stderr(errors):
+            hold(out=folder / "trial.json", max_rounds=3, switched_rounds=1)
+    document = json.loads((folder / "trial.json").read_text())
+    return Trial(document, out.getvalue().splitlines(), errors.getvalue().splitlines())
 
-    said = part(lines, SWITCHED.format(1))
-    in_order(
-        said,
-        "  plaintiff  argues     (by the defense's counsel) No object defines it.",
-        "  defense    argues     (by the plaintiff's counsel) The object is there.",
-        "  defense    reflects   (no usable reply: unparsed)",
-        "  The switched debate stops after 1 round: its rounds are used up.",
-    )
-    assert "  critic     scores     (no usable reply: unparsed)" in said
 
-    said = part(lines, "Panel")
-    assert said[:2] == [
-        "  analyser   finds      consistency 8.5 of 10 (the plaintiff's counsel 8.0, the defense's counsel 9.0)",
-        "  analyser   finds      a contradiction: Once it was, once not.",
+@pytest.fixture(scope="module")
+def said(trial: Trial) -> Said:
+    """Its transcript."""
+    return {s.heading: [(line.who, line.what, line.text) for line in s.lines] for s in transcript(trial.document)}
+
+
+def transcript(document: dict[str, Any]) -> list[Section]:
+    return [*lines(document), ending(document)]
+
+
+def test_the_screen_shows_the_transcript_once(trial: Trial, said: Said) -> None:
+    written = [
+        f"  {line.who:<10} {line.what:<10} {line.text}" if line.what else f"  {line.text}"
+        for section in transcript(trial.document)
+        for line in section.lines
+        if line.tone not in AT_THE_EDGE
     ]
-    assert sorted(said[2:]) == [
-        f"  judge-1    decides    NOT SUPPORTED (evidence 7, arguments 8, reliability 8 of 10) - {AT_THE_VERDICT}",
-        f"  judge-2    decides    SUPPORTED (evidence 7, arguments 6, reliability 8 of 10) - {AT_THE_VERDICT}",
-        f"  judge-3    decides    NOT SUPPORTED (evidence 8, arguments 7, reliability 9 of 10) - {AT_THE_VERDICT}",
+    assert sorted(line for line in (*trial.out, *trial.errors) if line.startswith("  ")) == sorted(written)
+    for side in ("plaintiff", "defense"):  # in the order in which it spoke; who speaks at the same time, in any order
+        begins = f"  {side} "
+        for heading in list(said)[1:-1]:
+            assert [line for line in part(trial.out, heading) if line.startswith(begins)] == [
+                f"  {who:<10} {what:<10} {text}" for who, what, text in said[heading] if who == side
+            ]
+    headings = [line for line in trial.out if line in said]
+    assert sorted(headings) == sorted(said.keys() - {"Verdict"})
+    assert (headings[2], headings[-1]) == (PRIMARY.format(1), "Panel")
+    assert " calls, 2 + 1 rounds, " in trial.out[-1]
+    assert trial.errors[0] == "Warnings:"
+
+
+def test_the_negotiation_of_a_trial(said: Said) -> None:
+    assert said["Negotiation of the evidence"] == [
+        ("miner", "premise 1", "It was a cylinder. #Definition"),
+        ("miner", "premise 2", "It is in France. #Custody #Amperes"),
+        ("negotiator", "asks", "to support it: for it #Balance"),
+        ("negotiator", "asks", "to challenge it: against it #Nothing"),
+        ("defense", "finds", f"to challenge it: nothing in {SHELF}"),
+        ("retrieval", "finds", "3 pieces for the claim: Definition; Custody; Football"),
+        ("retrieval", "finds", "3 pieces for the premises, 1 of them new: Amperes"),
+        ("plaintiff", "finds", "1 piece to support it: Balance"),
+        ("defense", "challenges", f"{of('Balance')} - It is beside the point."),
+        ("defense", "challenges", "ev-none (no such piece was shown) - It is old."),
+        ("defense", "challenges", f"{IDS['Football']} (no such piece was shown) - Nobody showed it."),
+        ("arbiter", "weighs", f"{of('Amperes')} {NONE}"),
+        ("arbiter", "admits", f"2 pieces (above 0.5): {of('Balance')} 0.90; {of('Definition')} 0.81"),
+        ("arbiter", "disputes", f"1 piece (above 0.1; for the panel alone): {of('Custody')} 0.30"),
+        ("arbiter", "discards", f"1 piece: {of('Football')} 0.05"),
     ]
 
-    verdict = "Verdict: REFUTES (NOT SUPPORTED by 2 of 3 judges; critic_resolved) - a source failed"
-    assert part(lines, verdict) == [
-        DOWN,
-        "  Confidence 0.90, not calibrated: base 0.76 (2 of 3 votes, quality 0.76) + role switch 0.10 "
-        "+ reflection 0.04",
-        "  judge-1    because    Reason 1.",
-        "  judge-3    because    Reason 3.",
-        '  defense    cites      [ev-none]: "made up" (fabricated: no such piece was shown)',
-        f'  defense    cites      [{IDS["Definition"]}] Definition (Shelf): "made up" (not found in the text)',
-        "  Citations: 0 verified, 1 unverified, 1 fabricated.",
-        "  judge-2    dissents   SUPPORTED - Reason 2.",
+
+REFLECTIONS = [
+    ("plaintiff", "reflects", "0.62 (logic 0.80, novelty 0.60, rebuttal 0.40) - One source alone. No date."),
+    ("defense", "reflects", "0.57 (logic 0.57, novelty 0.57, rebuttal 0.57)"),
+]
+SCORES = [
+    ("critic", "scores", "plaintiff: logic 0.90, evidence 0.80, rebuttal 0.70 - It is clear."),
+    ("critic", "scores", "defense: logic 0.40, evidence 0.30, rebuttal 0.20 - It is not."),
+]
+FINDS_NOTHING_NEW = [
+    ("defense", "asks", "anything #Definition"),
+    ("defense", "finds", "1 piece; none joins the record (mean novelty 0.00)"),
+    ("defense", "searches", "no more: 100% of it is redundant (above 70%)"),
+]
+
+
+def test_the_first_round_of_a_trial(said: Said) -> None:
+    found = "2 pieces; 1 joins the record (mean novelty 0.50; 1 not admitted before)"
+    not_found = f"{of('Definition')} (the quote is not found there)"
+    assert said[PRIMARY.format(1)] == [
+        ("plaintiff", "lacks", "Who decided it."),
+        ("plaintiff", "asks", "who decided it #Bureau #Football (as the court refined it)"),
+        ("plaintiff", "finds", f"{found}: {of('Bureau')}"),
+        ("defense", "lacks", NONE),
+        *FINDS_NOTHING_NEW,
+        ("plaintiff", "argues", "A constant defines it."),
+        ("", "cites", of("Definition")),
+        ("defense", "argues", "It is in the vault."),
+        ("", "cites", f"ev-none (no such piece was shown); {not_found}"),
+        ("plaintiff", "wants", "an expert on metrology - To be clear."),
+        ("court", "hears", "the plaintiff's expert - It helps."),
+        ("expert", "testifies", "(called by the plaintiff, on metrology) The vault holds a secondary standard."),
+        ("defense", "wants", "an expert on law - To be sure."),
+        ("court", "refuses", "the defense's expert - It does not."),
+        *SCORES,
+        ("critic", "finds", "still open: It is in France."),
+        *REFLECTIONS,
     ]
-    assert " calls, 2 + 1 rounds, " in lines[lines.index("Warnings:") - 1]
-    assert not [line for line in lines if "most votes" in line or re.match(r"  Round|  Votes|Round", line)]
+
+
+def test_the_round_that_ends_the_primary_debate(said: Said) -> None:
+    assert said[PRIMARY.format(2)] == [
+        ("plaintiff", "lacks", "Nothing more."),
+        ("plaintiff", "asks", "no more #Down"),
+        ("plaintiff", "finds", "nothing, because a source could not be searched"),
+        ("plaintiff", "argues", "The defense granted it."),
+        ("defense", "argues", NONE),
+        ("court", "decides", "to close the debate - All is said."),
+        *SCORES,
+        ("critic", "finds", "the debate resolved"),
+        *REFLECTIONS,
+        ("", "", "The primary debate stops after 2 rounds: the critic finds it resolved."),
+    ]
+
+
+def test_the_switched_debate(said: Said) -> None:
+    searched = [("defense", "lacks", "Anything."), *FINDS_NOTHING_NEW]
+    assert said[SWITCHED.format(1)] == [
+        *(("plaintiff", what, text) for _, what, text in searched),
+        *searched,
+        ("plaintiff", "argues", "(by the defense's counsel) No object defines it."),
+        ("defense", "argues", "(by the plaintiff's counsel) The object is there."),
+        ("critic", "scores", NONE),
+        ("plaintiff", "reflects", NONE),
+        ("defense", "reflects", NONE),
+        ("", "", "The switched debate stops after 1 round: its rounds are used up."),
+    ]
+
+
+def test_the_panel_and_its_verdict(said: Said) -> None:
+    found = {
+        1: "NOT SUPPORTED (evidence 7, arguments 8, reliability 8 of 10)",
+        2: "SUPPORTED (evidence 7, arguments 6, reliability 8 of 10)",
+        3: "NOT SUPPORTED (evidence 8, arguments 7, reliability 9 of 10)",
+    }
+    assert said["Panel"] == [
+        ("analyser", "finds", "consistency 8.5 of 10 (the plaintiff's counsel 8.0, the defense's counsel 9.0)"),
+        ("analyser", "finds", "a contradiction: Once it was, once not."),
+        *((f"judge-{number}", "decides", f"{what} - {AT_THE_VERDICT}") for number, what in found.items()),
+    ]
+    shares = "base 0.76 (2 of 3 votes, quality 0.76) + role switch 0.10 + reflection 0.04"
+    assert said["Verdict"][:9] == [
+        ("", "", "Verdict: REFUTES (NOT SUPPORTED by 2 of 3 judges; critic_resolved) - a source failed"),
+        ("", "", DOWN),
+        ("", "", f"Confidence 0.90, not calibrated: {shares}"),
+        ("judge-1", "because", "Reason 1."),
+        ("judge-3", "because", "Reason 3."),
+        ("defense", "cites", '[ev-none]: "made up" (fabricated: no such piece was shown)'),
+        ("defense", "cites", f'[{IDS["Definition"]}] Definition (Shelf): "made up" (not found in the text)'),
+        ("", "", "Citations: 0 verified, 1 unverified, 1 fabricated."),
+        ("judge-2", "dissents", "SUPPORTED - Reason 2."),
+    ]
 
 
 def test_a_panel_of_another_size_and_a_trial_without_its_parts(
@@ -167,7 +217,7 @@ def test_a_panel_of_another_size_and_a_trial_without_its_parts(
         "  Confidence 0.81, not calibrated: base 0.81 (3 of 4 votes, quality 0.69) + role switch 0.00 (no score) "
         "+ reflection 0.00 (no score)"
     )
-    held = "(which does not end it: without progressive retrieval all rounds are held)"
+    held = "(which does not end it: without progressive retrieval all rounds take place)"
     assert sum(line == f"  critic     finds      the debate resolved {held}" for line in lines) == 2
     assert "  judge-4    decides    (no usable reply: unparsed)" in part(lines, "Panel")
     for words in ("lacks", "reflects", "analyser", "consistency", "searches"):
@@ -179,7 +229,7 @@ def test_why_there_is_no_answer(start_stub: StartStub, capsys: pytest.CaptureFix
     start_stub([*open_verdicts, *SCRIPT])
     given = {"labels": ["true", "false"]}
     lines = run(capsys, given, inconclusive="abstain", max_rounds=2, switched_rounds=1)
-    none = "Verdict: none, as the panel finds the claim INCONCLUSIVE, which is none of the answers "
+    none = "Verdict: none, as the panel finds the claim INCONCLUSIVE, which is not one of the answers "
     assert part(lines, f"{none}(INCONCLUSIVE by 2 of 3 judges; critic_resolved) - a source failed")[2:] == [
         "  judge-1    because    Reason 1.",
         "  judge-2    because    Reason 2.",
@@ -277,4 +327,5 @@ async def test_an_interrupted_trial_keeps_what_was_said(start_stub: StartStub) -
     assert said.count(("primary", "critique")) == 1
     assert document["usage"]["calls"] == len(document["calls"])
     made = [call for call in stub.calls() if call["kind"] == "chat"]
-    assert 0 <= len(made) - len(document["calls"]) <= 4  # but for those that were under way
+    # Two phases of two sides: of each a call under way, and one that had ended but was not read from the stream yet.
+    assert 0 <= len(made) - len(document["calls"]) <= 8

@@ -54,9 +54,9 @@ COURSE: dict[str, Any] = {"reflection_total": [0.5, 1.204, 1.2, 1.22], "novelty"
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("reflection_plateau", "the sides' reflections hardly change any more (in sum 1.20, 1.20, 1.22)"),
+        ("reflection_plateau", "the sides' reflections hardly change any more (total 1.20, 1.20, 1.22)"),
         ("critic_resolved", "the critic finds it resolved"),
-        ("novelty_exhausted", "what is found is hardly new any more (mean novelty 0.06, 0.00)"),
+        ("novelty_exhausted", "new evidence is hardly novel any more (mean novelty 0.06, 0.00)"),
         ("judicial_signal", "the court closes it"),
         ("max_rounds", "its rounds are used up"),
     ],
@@ -72,7 +72,7 @@ def test_why_a_debate_stops(reason: str, words: str) -> None:
     ("ended", "words"),
     [
         ("redundancy", "67% of it is redundant (above 60%)"),
-        ("retrievals", "it may make 4 retrievals"),
+        ("retrievals", "it has made all 4 retrievals"),
         ("relevance_gain", "it gained less than 0.05 in relevance"),
     ],
 )
@@ -143,7 +143,7 @@ def test_what_was_looked_for_and_not_found() -> None:
     task = make_task("pubmedqa", None, None, "Is tin soft?")
     opening = {"graph": "proclaim", "claim": "Is tin soft?", "task": task}
     assert printed(opening, {"turns": [seed]}, {"turns": [premise], "corpora": [{"retriever": "bm25:x"}]})[-2:] == [
-        "  retrieval  finds      for the question: nothing, as a source could not be searched",
+        "  retrieval  finds      for the question: nothing, because a source could not be searched",
         "  retrieval  finds      for premise 2: nothing in bm25:x",
     ]
 
@@ -332,7 +332,7 @@ def test_parts_of_a_confidence_that_have_no_score() -> None:
 
 def test_equal_votes_and_judges_without_a_verdict() -> None:
     lines = ended([None, "SUPPORTED", "NOT SUPPORTED"], 0.5, base=0.5)
-    how = "SUPPORTED by 1 of 2 judges; with equal votes that of judge-2 holds; judge-1 gave no verdict; max_rounds"
+    how = "SUPPORTED by 1 of 2 judges; tied votes, so that of judge-2 counts; judge-1 gave no verdict; max_rounds"
     assert lines[0] == f"Verdict: SUPPORTS ({how})"
     assert lines[2:5] == [
         "  judge-2    because    Reason 2.",

@@ -1,6 +1,8 @@
-"""``make cluster``: batches over several workers under faults, and what a queue costs; exit code 1 if one is wrong.
+"""``make cluster``: batches over several workers under faults, what a queue costs, and the service under faults.
 
-Seconds are measured while nothing else should run. ``--only NAME`` has one of them done.
+Seconds are measured while nothing else should run. ``--only NAME`` has one of them done, ``--service`` those of the
+service alone, which need a Python with the extra `service`: ``MOOT_SERVICE_PYTHON``, or that of ``.venv-service``. The
+exit code is 1 if one is wrong.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from typing import Annotated
 
 import typer
 
+from tests.cluster import service
 from tests.cluster.postgres import Server, running_postgres
 from tests.cluster.trial import ENDLESS, Trial, happening, trial
 from tests.conftest import StubEndpoint, running_stub
+from tests.service.running import lacking
 
 FASTER = 1.8
 """How many times as fast two workers have to be as one."""
@@ -29,6 +33,7 @@ TOLD = 0.15
 """Seconds in which all processes are told that the endpoint refused one's call."""
 FILLED = 48 * 2**20
 """Bytes of the disk that becomes full."""
+OWN_PYTHON = Path(__file__).parents[2] / ".venv-service/bin/python"
 
 
 def faults(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
@@ -174,8 +179,8 @@ TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
 )
 
 
-def main(only: Annotated[list[str] | None, typer.Option(help="One of them. Repeatable.")] = None) -> None:
-    """Arrange trials; the exit code is 1 if one does not come out as it has to."""
+def queue_trials(only: list[str]) -> bool:
+    """Arranges the queue's trials, all or those that are named; whether one does not come out as it has to."""
     wrong = False
     for one in TRIALS:
         if only and one.__name__ not in only:
@@ -187,7 +192,43 @@ def main(only: Annotated[list[str] | None, typer.Option(help="One of them. Repea
             wrong = wrong or bool(found)
             said = "; ".join(found) or "as expected"
             print(f"{one.__name__}: {said} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
-    raise typer.Exit(int(wrong))
+    return wrong
+
+
+def service_trials(only: list[str], *, page: bool) -> bool:
+    """Arranges the service's trials as `queue_trials` does; prints a table of them, and writes it into the page."""
+    faults = [fault for fault in service.FAULTS if not only or fault.name in only]
+    if not faults:
+        return False
+    if OWN_PYTHON.exists():
+        os.environ.setdefault("MOOT_SERVICE_PYTHON", str(OWN_PYTHON))
+    if reason := lacking():
+        print(
+            f"service: SKIPPED, none of its {len(faults)} trials was made: {reason}; `make service` makes one",
+            file=sys.stderr,
+            flush=True,
+        )
+        return False
+    with tempfile.TemporaryDirectory(prefix="moot-cluster-") as folder:
+        results = service.arranged(Path(folder), faults, int(time.time()))
+    print(service.table(results))
+    if page:
+        service.write_table(results)
+    return any(result is None or result.wrong(fault) for fault, result in results.items())
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="One of them. Repeatable.")] = None,
+    alone: Annotated[bool, typer.Option("--service", help="Those of the service alone.")] = False,
+    page: Annotated[bool, typer.Option("--page", help="Write the service's table into its page of the docs.")] = False,
+) -> None:
+    """Arrange trials; the exit code is 1 if one does not come out as it has to."""
+    known = {*(one.__name__ for one in TRIALS), *(fault.name for fault in service.FAULTS)}
+    if unknown := sorted({*(only or ())} - known):
+        raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(sorted(known))}.")
+    wrong = [] if alone else [queue_trials(only or [])]
+    wrong.append(service_trials(only or [], page=page))
+    raise typer.Exit(int(any(wrong)))
 
 
 if __name__ == "__main__":

@@ -69,11 +69,15 @@ def test_what_a_worker_cannot_store_is_said(
 ) -> None:
     (tmp_path / "chroma").mkdir()
     with running_chroma(tmp_path / "chroma") as (url, _), trial(tmp_path / "trial", server, start_stub()) as one:
-        one.start_worker()  # without MOOT_CHROMA_URL
+        unable = one.start_worker()  # without MOOT_CHROMA_URL
         one.env["MOOT_CHROMA_URL"] = url
         assert index(one, texts, "entries").wait() == 3
         said = " ".join((one.folder / "log.txt").read_text().split())
         assert "Set MOOT_CHROMA_URL for the workers, too. Then run the same command again" in said
+        one.start_worker()
+        one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] == 2)
+        assert index(one, texts, "entries").wait() == 0
+        assert unable.poll() in (None, 0, 2)  # it has left its pieces to the other, if it was given any
 
 
 def test_a_queue_needs_a_chroma_server(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:

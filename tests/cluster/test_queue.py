@@ -19,8 +19,9 @@ from moot.core.ledger.values import packed
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.rows import LOSSES, BatchOf, QueuedRows
-from moot.nodes.models.ceilings import Asked, Ceilings, Spend
+from moot.nodes.models.ceilings import Asked, Ceilings
 from moot.nodes.models.leased_ceilings import LeasedCeilings
+from moot.nodes.models.spend import NOTHING, Spend
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.commands import moot
@@ -130,18 +131,46 @@ def test_cancel_and_retry(server: Server, postgres: Postgres) -> None:
     worker = rows.join()
     rows.take("key0", worker)
     done = moot("batch", "cancel", "0123", "--queue", server.url)
-    assert "1 that are under way" in done.stdout
+    assert "1 running rows will finish" in done.stdout
     assert rows.take("key1", worker) is None
     shown = moot("batch", "status", "--queue", server.url).stdout
     assert "claims.csv" in shown
     assert "it was cancelled" in shown
-    assert "1 rows of 0123456789abcdef wait" in moot("batch", "retry", "0123", "--queue", server.url).stdout
+    said = moot("batch", "retry", "0123", "--queue", server.url).stdout
+    assert "1 row waits for a worker. To collect the results of 0123456789abcdef" in said
     assert rows.take("key1", worker) is not None
     for words in (["cancel", "9"], ["retry"]):
         done = moot("batch", *words, "--queue", server.url)
         assert (done.returncode, done.stdout) == (2, "")
     gone = moot("batch", "status", "--queue", server.url.replace("/postgres", "/nowhere"))
     assert (gone.returncode, "Check the address" in gone.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "mysql://moot:secret@127.0.0.1/moot",
+        "postgresql://moot:secret@127.0.0.1/moot?nonsense=1",
+        "postgresql://moot:secret%ZZ@127.0.0.1/moot",
+        "postgresql://moot:secret@pass@127.0.0.1/moot",
+        "postgresql://[::1/moot",
+        "postgresql://moot:secret@127.0.0.1:number/moot",
+    ],
+)
+def test_what_is_no_address_is_refused_without_its_password(address: str) -> None:
+    done = moot("batch", "status", "--queue", address)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "postgresql://user:password@host:5432/database" in done.stderr or "Check the address" in done.stderr
+    assert "secret" not in done.stderr
+
+
+def test_actions_need_a_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MOOT_QUEUE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for action in ("status", "cancel", "retry"):
+        done = moot("batch", action)
+        assert done.returncode == 2
+        assert "needs a queue" in done.stderr
 
 
 def test_tables_of_another_version_are_refused(postgres: Postgres) -> None:
@@ -154,6 +183,18 @@ def test_tables_of_another_version_are_refused(postgres: Postgres) -> None:
             postgres.prepare()
     finally:
         version(-1)
+
+
+def test_blocks_become_smaller_as_the_room_does(postgres: Postgres) -> None:
+    rows = QueuedRows(postgres)
+    rows.open_batch(replace(BATCH, most=(math.inf, 1.0, 200)))
+    blocks = []
+    while (leased := rows.lease(BATCH.id, (0, 0.001, 1), (0, 0.001, 1))[0]) != (0, 0, 0):
+        blocks.append(leased)
+    assert blocks[0] == (0, 0.016, 16)
+    assert blocks[-1][2] == 1
+    assert sum(calls for *_, calls in blocks) == 200
+    assert sum(usd for _, usd, _ in blocks) <= 1
 
 
 async def test_processes_lease_no_more_than_a_batch_may_spend(postgres: Postgres) -> None:
@@ -180,6 +221,35 @@ async def test_processes_lease_no_more_than_a_batch_may_spend(postgres: Postgres
     made = await asyncio.gather(*(spend(one, 100) for one in debates))
     assert 10 + sum(made) == 50
     assert all(one.refused for one in processes)
+
+
+def test_what_a_killed_worker_s_row_took_counts_once(postgres: Postgres) -> None:
+    rows, ledger, most = QueuedRows(postgres), PostgresLedger(postgres), Spend(math.inf, math.inf, 20)
+    rows.open_batch(replace(BATCH, most=most))
+    rows.enter(BATCH.id, jobs(2))
+    one = rows.join()
+    rows.take("key0", one)
+    leased, _ = rows.lease(BATCH.id, (0, 0, 1), (0, 0, 1))
+    ledger.begin(Request("key0", "f", "rag", "{}", "{}", True, None))
+    for text, about in (("a", {"paid": [10, 0, 1]}), ("b", {"failed": 1, "sent": [30.5, 0, 1]})):
+        key = key_of("chat", {"messages": text})
+        ledger.keep([Entry("key0", key, about, 1.0, 1, b"t1")])
+    silent(postgres)
+    rows.sweep(LOST)
+
+    async def lease(short: Spend, need: Spend) -> Any:
+        return rows.lease(BATCH.id, short, need)
+
+    process = LeasedCeilings(lease, most, math.inf)
+    debate = Ceilings(parent=process)
+    debate.lose(Spend(30.5, 0, 1))
+    call: Any = {"role": "judge", "model": "openai:x", "prompt_tokens": 9, "completion_tokens": 1}
+    debate.paid(Asked("judge", "", "openai:x", 300), [call], left_out=False)
+    assert (debate.spent, process.spent) == (Spend(40.5, 0, 2), NOTHING)
+    taken = "SELECT taken_tokens, taken_calls FROM moot.batches"
+    assert postgres.do(lambda cursor: cursor.execute(taken).fetchone()) == (0, leased[2])
+    rows.open_batch(replace(BATCH, most=most))
+    assert postgres.do(lambda cursor: cursor.execute(taken).fetchone()) == (40.5, 2)
 
 
 def test_the_ledger_is_as_in_a_file(postgres: Postgres, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,7 +157,8 @@ class Trial:
     def end(self) -> None:
         """Ends what still runs."""
         for worker in self.workers:
-            os.killpg(worker.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
         self.postgres.close()
         self._stack.close()

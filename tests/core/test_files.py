@@ -108,5 +108,5 @@ def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path, monkeypa
     check_home("Debates", "debates")
     assert [file.name for file in (tmp_path / "home" / "debates").iterdir()] == []
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file"))
-    with pytest.raises(UserError, match=r"Debates cannot be kept in .*/file \(File exists\)\. Set MOOT_HOME"):
+    with pytest.raises(UserError, match=r"Debates cannot be stored in .*/file \(File exists\)\. Set MOOT_HOME"):
         check_home("Debates")

@@ -49,9 +49,9 @@ async def test_what_is_no_http(sent: bytes) -> None:
 @pytest.mark.parametrize(
     ("said", "kind", "words"),
     [
-        ({"message": "Busy."}, "bad_response", "in place of a reply: Busy. Try again later"),
-        ("Busy", "bad_response", "in place of a reply: Busy. Try again later"),
-        ({"message": "Busy.", "code": 429}, "rate_limited", "HTTP 429, asking for 7 s of patience: Busy."),
+        ({"message": "Busy."}, "bad_response", "instead of a reply: Busy. Try again later"),
+        ("Busy", "bad_response", "instead of a reply: Busy. Try again later"),
+        ({"message": "Busy.", "code": 429}, "rate_limited", "HTTP 429, asking for a wait of 7 s: Busy."),
         ({"message": "Busy.", "code": "502"}, "server_error", "HTTP 502: Busy."),
         ({"message": "No.", "code": 401}, "authentication", "refused the key"),
     ],

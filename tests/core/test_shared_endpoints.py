@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -91,6 +92,46 @@ async def test_calls_at_once_are_shared(server: Server) -> None:
                 group.create_task(call(gate, which))
     assert done == [100, 100]
     assert most == 6
+
+
+async def test_calls_that_begin_while_a_part_is_given_back_count(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, address, limits = asyncio.get_running_loop(), "http://127.0.0.1:2/v1", Limits(max_concurrency=12)
+    one, other = (SharedEndpoints(Postgres(server.url)) for _ in range(2))
+    gates = [Limiter(), Limiter()]
+    exchange: Any = SharedEndpoints._exchange
+    begun: list[asyncio.Task[None]] = []
+
+    async def begin(gate: Limiter) -> None:
+        begun.extend(asyncio.create_task(gate.slot(limits).__aenter__()) for _ in range(12))
+        await asyncio.sleep(0)
+
+    def meanwhile(self: SharedEndpoints, *asked: Any) -> Any:
+        found = exchange(self, *asked)
+        if self is one and other_waits:
+            asyncio.run_coroutine_threadsafe(begin(gates[0]), loop).result()
+        return found
+
+    monkeypatch.setattr(SharedEndpoints, "_exchange", meanwhile)
+    for shared, gate in zip((one, other), gates, strict=True):
+        gate.share = shared.join(address, gate)
+        gate.share.most = 12
+    other_waits = False
+    await one.tell(address)
+    assert gates[0].share is not None
+    assert gates[0].share.granted == 12
+    await begin(gates[1])
+    await other.tell(address)
+    other_waits = True
+    await one.tell(address)
+    await other.tell(address)
+    assert gates[0].running + gates[1].running == 12
+    for task in begun:
+        task.cancel()
+    await asyncio.wait(begun)
+    for shared in (one, other):
+        await asyncio.to_thread(shared.close)
 
 
 async def test_what_one_was_asked_all_heed(server: Server) -> None:

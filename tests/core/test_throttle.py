@@ -176,7 +176,7 @@ def test_waits_grow_while_everything_is_refused_and_end(asked: float | None) -> 
     assert 500 < run(calls()) < 1300
     assert len(errors) == 50
     assert sum(error.attempts for error in errors) == len(model.sent) < 200
-    assert all(error.kind == "rate_limited" and "`max_wait` has it (600 s)" in error.detail for error in errors)
+    assert all(error.kind == "rate_limited" and "`max_wait` allows (600 s)" in error.detail for error in errors)
 
 
 def test_more_patience_than_we_have_ends_the_call_and_those_that_follow() -> None:

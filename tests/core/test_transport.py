@@ -341,7 +341,7 @@ async def test_events_are_read_as_they_may_be_written() -> None:
     [
         ((token("a"),), "ended early"),
         ((b'{"choices": []}',), "ended early"),
-        ((token("a"), event(error={"message": "busy"})), "in place of a reply: busy. Try"),
+        ((token("a"), event(error={"message": "busy"})), "instead of a reply: busy. Try"),
         ((token("a"), b"data: {half\n\n"), "JSONDecodeError"),
     ],
     ids=["early", "no events", "error", "no JSON"],
@@ -421,7 +421,7 @@ def test_which_proxy(url: str, variables: dict[str, str], proxy: str | None, mon
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "foo://p", "http://", "http://p:70000", "http://[::bad"])
 def test_a_proxy_that_cannot_be_used(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", proxy)
-    with pytest.raises(UserError, match=r"No HTTP client can be made .* Check the variables HTTP_PROXY"):
+    with pytest.raises(UserError, match=r"No HTTP client can be created .* Check the variables HTTP_PROXY"):
         line_to("http://a.test/v1")
 
 

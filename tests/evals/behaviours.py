@@ -1,4 +1,5 @@
-"""What each system does in scripted debates, as one digest: ``python -m tests.evals.behaviours`` writes them all.
+"""What each system does in scripted debates, as one digest: ``python -m tests.evals.behaviours`` writes them all,
+with ``--new`` those of systems that have none.
 
 The model answers the same way for the same prompt (``fake:``), the encoder is a hash of words, and the source is a
 demo corpus; what is recorded are the parameters of every model, each prompt with the schema of its reply, and what the
@@ -10,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from langchain_core.callbacks import AsyncCallbackHandler
+from moot.evals.identity.behaviour import behaviours
 from moot.evals.identity.parts import digest
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes.models.chat_models import open_chat_model
@@ -91,11 +94,16 @@ async def behaviour_of(name: str) -> str:
     return digest(said)
 
 
-def main() -> None:
-    """Writes the digests of all systems."""
-    lines = [json.dumps({"graph": name, "behaviour": asyncio.run(behaviour_of(name))}) for name in DESCRIPTIONS]
+def main(known: Mapping[str, str]) -> None:
+    """Writes the digests of all systems.
+
+    Args:
+        known: digests that are kept as they are.
+    """
+    found = {name: known.get(name) or asyncio.run(behaviour_of(name)) for name in DESCRIPTIONS}
+    lines = [json.dumps({"graph": name, "behaviour": digest}) for name, digest in found.items()]
     Path(str(resources.files("moot.evals.identity") / "behaviour.jsonl")).write_text("\n".join([*lines, ""]))
 
 
 if __name__ == "__main__":
-    main()
+    main(behaviours() if sys.argv[1:] == ["--new"] else {})

@@ -72,7 +72,7 @@ def test_a_broken_line_is_named_in_other_formats(tmp_path: Path) -> None:
     table = tmp_path / "mmlu.csv"
     for row, problem in (
         (["Why?", "w", "x", "y", "A"], "5 columns"),
-        (["Why?", "w", "x", "y", "z", "F"], "none of the 4"),
+        (["Why?", "w", "x", "y", "z", "F"], "not one of the 4"),
     ):
         with table.open("w", newline="") as lines:
             csv.writer(lines).writerows([*rows[:56], row, *rows[57:]])
@@ -226,7 +226,7 @@ def test_parquet_files_give_labels_their_names(tmp_path: Path) -> None:
     assert [item.gold for item in reading.items] == [("A",), ("D",)]
     assert reading.notes[0].startswith("1 of 3 records left out: no gold answer")
     parquet.write_table(arrow.Table.from_pylist(rows), file)
-    assert fails("medmcqa", file).startswith("dev.parquet, row 1: the answer is none of the 4 options")  # from 0, not 1
+    assert fails("medmcqa", file).startswith("dev.parquet, row 1: the answer is not one of the 4 options")
     file.write_bytes(b"PAR1 but no more")
     assert "no Parquet file" in fails("medmcqa", file)
 

@@ -276,7 +276,11 @@ def test_choices_in_other_shapes(name: str, record: dict[str, Any], gold: str, o
 @pytest.mark.parametrize(
     ("name", "record", "problem"),
     [
-        ("medqa_4opt", {"question": "?", "answer_idx": "E", "options": dict.fromkeys("ABCD", "x")}, "none of the 4"),
+        (
+            "medqa_4opt",
+            {"question": "?", "answer_idx": "E", "options": dict.fromkeys("ABCD", "x")},
+            "not one of the 4",
+        ),
         ("medqa_4opt", {"question": "?", "answer_idx": "A", "options": dict.fromkeys("ABCDE", "x")}, "5 options"),
         ("medqa_5opt", {"question": "?", "answer_idx": "A", "options": dict.fromkeys("ABCD", "x")}, "4 options"),
         (
@@ -284,9 +288,13 @@ def test_choices_in_other_shapes(name: str, record: dict[str, Any], gold: str, o
             {"question": "?", "answer_idx": "A", "answer": "B", "options": dict(zip("ABCD", "ABCD", strict=True))},
             "different options",
         ),
-        ("medmcqa", {"question": "?", "cop": 0, "opa": "w", "opb": "x", "opc": "y", "opd": "z"}, "none of the 4"),
+        (
+            "medmcqa",
+            {"question": "?", "cop": 0, "opa": "w", "opb": "x", "opc": "y", "opd": "z"},
+            "not one of the 4",
+        ),
         ("medmcqa", {"question": "?", "cop": True, "opa": "w", "opb": "x", "opc": "y", "opd": "z"}, "another kind"),
-        ("mmlu", {"question": "?", "choices": ["x", "y"], "answer": "AB"}, "none of the 2"),
+        ("mmlu", {"question": "?", "choices": ["x", "y"], "answer": "AB"}, "not one of the 2"),
         ("mmlu", {"question": "?", "choices": 4, "answer": "A"}, "choices has another shape"),
         ("mmlu_pro", {"question": "?", "options": ["x", "y"], "answer": "A", "answer_index": 1}, "different options"),
         ("arc_challenge", {"question": {"stem": "?"}, "answerKey": "A"}, "question has another shape"),

@@ -56,7 +56,7 @@ def test_an_item_of_several_runs_counts_once_in_an_interval(tmp_path: Path) -> N
 def test_settings_that_differ_are_other_systems(tmp_path: Path) -> None:
     made = study(tmp_path, a__1=(CONTROL, {"settings": {"k": 3}}), a__2=(CONTROL, {"settings": {"k": 5}}))
     assert [system.label for system in made.measured] == ["a", "a (2)"]
-    assert made.notes == ("a was run with other settings, corpora or prompts: a (2) is a system of its own.",)
+    assert made.notes == ("a was run with other settings, corpora or prompts: a (2) is a separate system.",)
 
 
 def test_the_plan_says_who_is_first_then_the_time(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_controls_follow_the_debate_whose_budget_they_had(tmp_path: Path) -> Non
         "variant": (None, ["e.eval"]),
     }
     assert made.notes == (
-        "variant is a control of debate, but there are 2 systems of that name: it is shown as a system of its own.",
-        "debate was run with other settings, corpora or prompts: debate (2) is a system of its own.",
+        "variant is a control of debate, but there are 2 systems of that name: it is shown as a separate system.",
+        "debate was run with other settings, corpora or prompts: debate (2) is a separate system.",
     )
 
 

@@ -130,7 +130,7 @@ def test_coverage_on_simulated_runs(alpha: float) -> None:
 def test_few_cases_promise_less() -> None:
     assert unpromised(200, 0.1) == ""
     assert unpromised(98, 0.1) == "With fewer than 200 cases it may be off by 6% either way for this file."
-    assert unpromised(8, 0.1).endswith("With so few, every prediction set holds all labels.")
+    assert unpromised(8, 0.1).endswith("With so few, every prediction set contains all labels.")
     assert prediction_set({"S": 0.9, "R": 0.1}, score_counts([0.0] * 8), 0.1) == ["S", "R"]
     assert guarantee(1_200, 0.1) == (
         "On average over claims like the 1,200 cases that it was fitted on, the right answer is in the prediction set "
@@ -263,5 +263,5 @@ def test_a_calibration_is_fitted_used_and_refused_elsewhere(tmp_path: Path, monk
     with pytest.raises(UserError, match="was changed after it was written"):
         read_calibration("calibration.json")
     Path("other.json").write_text("{}")
-    with pytest.raises(UserError, match="is no file of `moot calibrate`"):
+    with pytest.raises(UserError, match="is not a file of `moot calibrate`"):
         read_calibration("other.json")

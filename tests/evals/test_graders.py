@@ -118,7 +118,7 @@ def test_what_cannot_be_compared_is_said(logs: Path, tmp_path: Path) -> None:
     labels = tmp_path / "labels"
     labels.mkdir()
     write_log(labels, "c", {"1": debate("SUPPORTS")}, {"1": "SUPPORTS"}, system="s")
-    with pytest.raises(UserError, match="No log holds answers in words"):
+    with pytest.raises(UserError, match="No log contains answers in words"):
         read_gradable([labels])
 
 

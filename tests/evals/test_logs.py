@@ -80,7 +80,7 @@ def test_a_second_epoch_is_left_out_and_said(tmp_path: Path) -> None:
     documents = {"1": debate("SUPPORTS"), "2": debate("SUPPORTS")}
     [run], _ = read(write_log(tmp_path, "log", documents, GOLD, again={"1": debate("REFUTES")}))
     assert [seen.outcome for seen in run.observations] == ["SUPPORTS", "SUPPORTS"]
-    assert run.notes[:1] == ("1 samples of an item that was there already (further epochs?) are left out",)
+    assert run.notes[:1] == ("1 further samples of the same item (epochs?) are left out",)
 
 
 def test_the_log_of_a_plain_evaluation(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_what_does_not_count_is_said(tmp_path: Path) -> None:
     assert text.observations == run.observations
     assert sorted(notes) == [
         "cut.eval: it cannot be read as a log (EOCD not found); left out.",
-        "foreign.eval: it is no log of moot's benchmarks; left out.",
+        "foreign.eval: it is not a log of moot's benchmarks; left out.",
         "none.eval: it holds no sample; left out.",
         "other.eval: its benchmark 'mine' is unknown; left out.",
     ]

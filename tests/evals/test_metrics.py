@@ -165,7 +165,7 @@ def test_numeric_match() -> None:
     assert numeric_match("72", "#### 71") == 0.0
     assert numeric_match("none of them", "71") == numeric_match(ABSTAINED, "71") == 0.0
     assert numeric_match(None, "71") is None
-    with pytest.raises(ValueError, match="'about five' is no number"):
+    with pytest.raises(ValueError, match="'about five' is not a number"):
         numeric_match("5", "about five")
 
 

@@ -314,6 +314,6 @@ def test_the_ceiling_of_check_covid() -> None:
 def test_what_is_not_computable_is_listed_with_its_reason() -> None:
     named = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics if name in OFFICIAL}
     assert named == set(OFFICIAL)
-    listed = {name: measures for name, measures, *_ in benchmark_rows()}
+    listed = {name: measures for name, measures, *_ in benchmark_rows(BENCHMARKS.values())}
     assert listed["averitec"].splitlines()[1].startswith("not computable: AVeriTeC score: ")
     assert listed["fever"] == "accuracy, macro_f1, fever_score"

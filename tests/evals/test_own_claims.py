@@ -23,7 +23,7 @@ def written(folder: Path, text: str) -> Path:
 
 def test_the_demo_claims_are_such_a_file() -> None:
     reading = read_benchmark("claims", DEMO)
-    assert (len(reading.items), reading.notes) == (42, ("columns that mean nothing here: evidence, note",))
+    assert (len(reading.items), reading.notes) == (42, ("these columns are not read: evidence, note",))
     assert {item.gold for item in reading.items} == {("SUPPORTS",), ("REFUTES",), ("NOT ENOUGH INFO",)}
 
 
@@ -36,7 +36,7 @@ def test_rows_without_a_label_are_left_out_and_counted(tmp_path: Path) -> None:
 
 def test_columns_that_mean_nothing_here_are_named(tmp_path: Path) -> None:
     reading = read_benchmark("claims", written(tmp_path, "claim,label,colour,weight\nOne.,SUPPORTS,red,3\n"))
-    assert reading.notes == ("columns that mean nothing here: colour, weight",)
+    assert reading.notes == ("these columns are not read: colour, weight",)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.evals.stats import measures
+from moot.core import lazy
 from moot.evals.stats.panel_measures import (
     changes,
     cohen_kappa,
@@ -193,7 +193,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    monkeypatch.setattr(measures, "imported", gone)
+    monkeypatch.setattr(lazy, "imported", gone)
     for measure in (cohen_kappas, fleiss_kappa_of):
         with pytest.raises(UserError, match=r'pip install "moot\[evals\]"') as caught:
             measure(PANELS)

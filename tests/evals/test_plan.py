@@ -123,7 +123,8 @@ def test_what_is_wrong_with_a_plan_is_said(fields: dict[str, Any], said: str) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("graphs: [", "no YAML"), ("- a\n- b", "no plan"), ("graphs: [rag]", "tasks: this is missing")]
+    ("text", "said"),
+    [("graphs: [", "not a YAML"), ("- a\n- b", "contain a plan"), ("graphs: [rag]", "tasks: this is missing")],
 )
 def test_a_file_that_holds_no_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "plan.yaml").write_text(text)

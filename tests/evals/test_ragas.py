@@ -144,7 +144,7 @@ def some(tmp_path: Path, number: int) -> Path:
 @pytest.mark.parametrize(
     ("rule", "why", "calls", "code"),
     [
-        ({"reply": "no JSON"}, "gave no reply that RAGAS can read: it is not as RAGAS asks for it", 2, 3),
+        ({"reply": "no JSON"}, "gave no reply that RAGAS can read: it is not in the form that RAGAS asks for", 2, 3),
         ({"finish": "length"}, "gave no reply that RAGAS can read: it was cut off", 1, 3),
         ({"status": 400}, "did not accept the request for openai:stub-ragas (HTTP 400", 1, 3),
         ({"status": 500}, "failed while answering for openai:stub-ragas (HTTP 500", 3, 3),

@@ -21,7 +21,7 @@ def test_inspect_gives_a_log_that_was_resumed_after_a_kill_the_score_that_the_ru
     stub = start_stub([says("SUPPORTS")], latency_ms=50)
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS", "SUPPORTS", "REFUTES"] * 8)
     line = command(tmp_path, data)
-    assert stopped(stub, line, 16, signal.SIGKILL) == -signal.SIGKILL
+    assert stopped(stub, line, 21, signal.SIGKILL) == -signal.SIGKILL
     subprocess.run(line, capture_output=True, check=True)
     log = read_eval_log(str(next(headers(str(tmp_path / "logs"))).location))
     recovered = [sample for sample in log.samples or [] if not sample.store]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from moot.cli.evaluate import figure, short
+from moot.core import lazy
 from moot.evals.benchmarks.qrels import SCOPES, Row, Scope, read_rows
 from moot.evals.benchmarks.retrieval import (
     SOURCES,
@@ -24,7 +25,6 @@ from moot.evals.benchmarks.retrieval import (
     measure,
     rivals,
 )
-from moot.evals.stats import measures
 from moot.evals.stats.measures import differences, score_rankings
 from moot.retrievers import UserError, known_corpora
 
@@ -131,7 +131,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    monkeypatch.setattr(measures, "imported", gone)
+    monkeypatch.setattr(lazy, "imported", gone)
     with pytest.raises(UserError, match=r'pip install "moot\[evals\]"') as caught:
         score_rankings([{"a": 1}], [["a"]])
     assert caught.value.kind == "missing_package"

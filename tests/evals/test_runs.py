@@ -22,6 +22,7 @@ from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
 from moot.cli.main import app
 from moot.cli.run import Left
 from moot.core.errors import UserError
+from moot.core.files import exclusive_folder
 from moot.evals.benchmarks.catalogue import BENCHMARKS
 from moot.evals.report.comparison import studies_of
 from moot.evals.report.scores import costs_table
@@ -29,7 +30,7 @@ from moot.evals.runs.experiment import experiment_of
 from moot.evals.runs.logs import read_runs
 from moot.evals.runs.plan import make_plan
 from moot.evals.runs.reference import References, facts_of, headers
-from moot.evals.runs.run import Limits, alone_in, run_plan
+from moot.evals.runs.run import LOCK, Limits, run_plan
 from moot.evals.runs.solver import document_in
 from moot.nodes.models.equal_cost import taken
 from moot.nodes.models.prices import cost_of, read_prices
@@ -363,7 +364,7 @@ def test_two_runs_do_not_write_to_one_folder(start_stub: StartStub, tmp_path: Pa
     stub = start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     with (
-        alone_in(tmp_path / "logs"),
+        exclusive_folder(tmp_path / "logs", "run", LOCK),
         pytest.raises(UserError, match="Another run writes to"),
     ):
         run(tmp_path, graphs=["standard_prompting"], tasks={"fever": data})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Sequence
 from dataclasses import astuple
 from functools import partial
@@ -14,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals.report.comparison import System
-from moot.evals.stats import measures
 from moot.evals.stats.estimates import difference
 from moot.evals.stats.measures import package
 from moot.evals.stats.observations import Observation
@@ -354,12 +354,13 @@ def test_separation_with_what_logs_show() -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(name: str) -> Any:
-        raise ModuleNotFoundError(f"No module named {name!r}")
-
-    monkeypatch.setattr(measures, "imported", gone)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "statsmodels"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "statsmodels", None)
     calls: list[Any] = [lambda: wilson([True]), lambda: holm([0.5]), lambda: power(0.6, 0.5, 9)]
     for call in calls:
-        with pytest.raises(UserError, match=r'Measuring needs statsmodels .*pip install "moot\[evals\]"') as caught:
+        with pytest.raises(
+            UserError, match=r'Measuring needs the package statsmodels.*: pip install "moot\[evals\]"'
+        ) as caught:
             call()
         assert caught.value.kind == "missing_package"

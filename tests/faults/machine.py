@@ -63,7 +63,7 @@ def indexing(folder: Path, quick: bool) -> Result:
                 (stopped.code in (0, -signal.SIGKILL, 128 + signal.SIGTERM), f"exit code {stopped.code}"),
                 ("Traceback" not in stopped.errors, stopped.errors),
                 (ended.code == 0, ended.errors),
-                (f"now holds {number}" in ended.errors, ended.errors),
+                (f"now has {number}" in ended.errors, ended.errors),
             )
     return Result(times, "no text", wrong)
 
@@ -162,7 +162,7 @@ def twice(folder: Path, quick: bool) -> Result:
     wrong = first_wrong(
         (all(one.code == 0 for one in ended), "".join(one.errors for one in ended)),
         (len(verdicts) == 1, f"verdicts {verdicts}"),
-        (all("now holds 1." in one.errors for one in indexed), indexed[-1].errors),
+        (all("now has 1." in one.errors for one in indexed), indexed[-1].errors),
     )
     return Result(4, wrong=wrong)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from langchain_core.documents import Document
@@ -31,4 +32,12 @@ class Down(Shelf):
         raise ConnectionError("the source is down")
 
 
-shelf, down = Shelf(), Down()
+class Silent(Shelf):
+    """A source that never answers."""
+
+    async def _aget_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+
+shelf, down, silent = Shelf(), Down(), Silent()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.faults.debates import SYSTEMS
+from tests.faults.debates import SYSTEMS, place, words_of
 from tests.faults.kills import Moment, by_resume, kill, moments
 
 
@@ -25,3 +26,20 @@ def test_a_debate_that_is_killed_behind_its_gate_is_resumed_there(folder: Path) 
     killed = kill(Moment("gated", signal.SIGKILL, 0.6, "calls"), folder, again=by_resume)
     assert killed.wrong == ""
     assert killed.before > len(SYSTEMS["gated"]["agents"])  # the gate's own calls were over
+
+
+def test_calls_under_way_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> None:
+    with place(tmp_path / "here", latency_ms=300) as here:
+        words = [*words_of("proclaim", max_calls=14), "--out", str(here.out)]
+        for killed_after in (5, 3):
+            before, process = here.served(), here.start(*words)
+            while process.poll() is None and here.served() < before + killed_after:
+                time.sleep(0.005)
+            process.kill()
+            here.end(process)
+        ended = here.end(here.start(*words))
+        sent = [call for call in here.stub.calls() if call["kind"] == "chat"]
+    document = ended.document or {}
+    assert (ended.code, document["status"], document["stop_reason"]) == (0, "done", "budget_exhausted")
+    assert len(document["calls"]) < len(sent) <= 14  # some were lost
+    assert document["usage"]["ceilings"]["max_calls"] == {"ceiling": 14, "spent": 14}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -14,8 +14,8 @@ from typing_extensions import get_type_hints
 TURNS: TypeAdapter[Any] = TypeAdapter(get_type_hints(VerdictOutput, include_extras=True)["turns"])
 
 
-@pytest.fixture(autouse=True)
-def turns_have_the_fields_of_their_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def turns_have_the_fields_of_their_steps() -> Iterator[None]:
     """Checks them where a debate's end is told to its trace."""
 
     def checked(document: Mapping[str, Any]) -> None:
@@ -23,4 +23,6 @@ def turns_have_the_fields_of_their_steps(monkeypatch: pytest.MonkeyPatch) -> Non
         assert turns == document["turns"]
         conclude(document)
 
-    monkeypatch.setattr("moot.nodes.runtime.opening.conclude", checked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("moot.nodes.runtime.opening.conclude", checked)
+        yield

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from moot.core.endpoint import close_clients
 
-from tests.conftest import StubEndpoint
+from tests.conftest import StubEndpoint, running_stub
 from tests.graphs.scripted_agents import Rule, rule
 from tests.graphs.scripted_trial import (
     SIDES,
@@ -28,8 +32,30 @@ from tests.graphs.scripted_trial import (
     searches,
     shown,
     stances,
+    trial,
     weighs,
 )
+
+Held = tuple[dict[str, Any], StubEndpoint]
+"""A trial that was held: its document, and the endpoint that was asked."""
+
+
+@contextmanager
+def held(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[Held]:
+    """Holds a trial once for several tests."""
+
+    async def hold() -> dict[str, Any]:
+        try:
+            return await trial(**settings)
+        finally:
+            await close_clients()
+
+    with running_stub(folder / "stub", rules) as stub:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("OPENAI_BASE_URL", stub.url)
+            document = asyncio.run(hold())
+        yield document, stub
+
 
 # --- the script of a full trial ---------------------------------------------------------------------------------------
 

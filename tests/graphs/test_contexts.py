@@ -165,7 +165,7 @@ async def test_the_least_prompt_does_not_fit(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
     document = await debate("society_of_minds", context_tokens=256)
     assert document["error"]["kind"] == "too_long"
-    assert "takes 256 tokens, of which 64 are kept for the reply" in document["error"]["detail"]
+    assert "accepts 256 tokens, of which 64 are for the reply" in document["error"]["detail"]
     assert statuses(stub) == []
 
 

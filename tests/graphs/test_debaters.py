@@ -40,7 +40,12 @@ async def test_a_query_is_told_which_scores_are_low(start_stub: StartStub) -> No
     told = second[second.index("Why there is another round") : second.index("What the others")]
     lines = ["<answers>", "rag: SUPPORTS", "search: SUPPORTS", "</answers>"]
     low = "- rag: faithfulness 0.50 < 0.70 (how much of what it said follows from the evidence it had)"
-    assert told.strip().split("\n")[1:] == [*lines, "Scores from 0 to 1, each below what is needed:", low]
+    assert told.strip().split("\n")[1:] == [
+        *lines,
+        *("Scores from 0 to 1, each below what is needed:", low),
+        *("Statements that do not follow from the evidence of the debater who made them:", '<statement by="rag">'),
+        *("Statement 1.", "</statement>"),
+    ]
 
 
 async def test_scores_that_decide_nothing_are_no_reason_for_a_round(start_stub: StartStub) -> None:
@@ -87,6 +92,8 @@ async def test_who_has_no_evidence_answers_from_what_it_knows(start_stub: StartS
         assert ("SUPPORTS - the claim is true" in prompt) == knows
         assert ("SUPPORTS - the evidence shows that the claim is true" in prompt) != knows
         assert ("Say nothing that the evidence does not bear out" in prompt) != knows
+        assert ("Change your answer where theirs is better founded" in prompt) == knows
+        assert ('Your evidence is what stands under "Evidence in front of you"' in prompt) != knows
     assert ("(none, as none was looked for)" in vanilla) == known
 
 

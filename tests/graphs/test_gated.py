@@ -202,7 +202,7 @@ def test_settings_that_both_have_hold_in_the_debate_unless_it_has_its_own() -> N
         ({"debate_settings": {"rounds": 3}}, "There is no setting 'rounds'"),
         ({"debate": "gated"}, "debate: "),
         ({"models": {"judges": "fake:1"}}, "there is no role 'judges'"),
-        ({"agents": [{"name": "rag"}, {"name": "two"}]}, "'rag' is somebody in tool_mad"),
+        ({"agents": [{"name": "rag"}, {"name": "two"}]}, "'rag' is also a role in tool_mad"),
     ):
         with pytest.raises(UserError, match=said):
             checked_settings(load_graph("gated").settings, wrong)

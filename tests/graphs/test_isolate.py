@@ -123,7 +123,7 @@ async def test_each_origin_is_read_by_itself_and_a_flood_from_one_host_is_one_vo
     assert document["metrics"]["undecided"] == "contradicted"
     told = [line.text for line in ended(document)]
     assert told[0].startswith("Read one by one: 1 evil.com, 2 a.org, 3 b.org, 4 c.org")
-    assert told[1].startswith("Verdict: none, as the answer of most weight rests on one origin, which another contra")
+    assert told[1].startswith("Verdict: none, as the answer with the greatest weight rests on one origin, which")
 
 
 async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) -> None:

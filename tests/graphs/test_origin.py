@@ -72,7 +72,7 @@ async def test_the_next_debate_on_a_thread_does_not_inherit_it(start_stub: Start
 async def test_what_cannot_be_used_is_refused(wrong: dict[str, Any], field: str) -> None:
     document = await load_graph("standard_prompting").graph.ainvoke(asked(**wrong), context={"model": "openai:stub"})
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_claim")
-    assert document["error"]["detail"].startswith(f"`{field}` is a ")
+    assert document["error"]["detail"].startswith(f"`{field}` must be a ")
 
 
 async def test_what_is_not_known_is_not_shown(start_stub: StartStub) -> None:

@@ -280,7 +280,7 @@ PROPOSED = {"queries": {"rag": "eggs"}, "evidence": [{"id": "ev-1", "text": "Egg
         ("premises", {"premises": []}, "premises"),
         ("premises", {"accept": True, "premises": ["Eggs."]}, "either accept"),
         ("evidence", {"strike": ["ev-2"]}, "ev-2"),
-        ("evidence", {"add": [{"text": " "}]}, "holds nothing"),
+        ("evidence", {"add": [{"text": " "}]}, "contains nothing"),
         ("evidence", {"add": [{"text": "Eggs.", "id": "ev-1"}]}, "no `id`"),
         ("remark", {}, "either accept"),
         ("remark", {"accept": False}, "accept"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from moot.graphs.proclaim import ProclaimSettings
 from moot.retrievers import open_retriever
 
 from tests.conftest import StartStub, StubEndpoint
-from tests.graphs.full_trial import calls, check_trace, find_turns, full_trial, ids, names_of, near
+from tests.graphs.full_trial import calls, check_trace, find_turns, full_trial, held, ids, names_of, near
 from tests.graphs.scripted_agents import voted
 from tests.graphs.scripted_trial import (
     NAMES,
@@ -37,16 +38,43 @@ from tests.retrievers.conftest import Serve, serve  # noqa: F401
 # --- the whole record -------------------------------------------------------------------------------------------------
 
 
-async def test_the_record_of_a_full_trial_is_the_hand_worked_one(start_stub: StartStub) -> None:
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The document of a full trial; its record was worked out by hand."""
     found = judges("SUPPORTED", "SUPPORTED", "INCONCLUSIVE", scores=[(7, 6, 9), (8, 6, 8), (6, 6, 7)])
-    start_stub([*found, analyses(4), *full_trial()])
-    document = await trial()
-    assert outcome(document) == ("done", "SUPPORTS", "SUPPORTED", "max_rounds", 2)
-    assert document["error"] is None
-    check_trace(document, ("primary", 1), ("primary", 2), ("switched", 1), ("switched", 2))
+    with held(tmp_path_factory.mktemp("full"), [*found, analyses(4), *full_trial()]) as (document, _):
+        yield document
 
+
+def test_a_full_trials_turns_and_calls(full: dict[str, Any]) -> None:
+    assert outcome(full) == ("done", "SUPPORTS", "SUPPORTED", "max_rounds", 2)
+    assert full["error"] is None
+    check_trace(full, ("primary", 1), ("primary", 2), ("switched", 1), ("switched", 2))
+
+    # Per round: gap, query and refinement of each side, two arguments, two requests, rulings and testimonies, two
+    # reflections and the critic = 17. Negotiation: premises, queries, two challenges, twelve weights = 16.
+    assert calls(full, "phase", "round") == {
+        ("negotiation", 0): 16,
+        **{(phase, 1): 17 for phase in ("primary", "switched")},
+        **{(phase, 2): 18 for phase in ("primary", "switched")},  # the court may close the debate
+        ("panel", 0): 4,
+    }
+    assert calls(full, "role") == {
+        **dict.fromkeys(("miner", "negotiator", "analyser", "judge-1", "judge-2", "judge-3"), 1),
+        "arbiter": 12,
+        **dict.fromkeys(SIDES, 1 + 4 * 4),  # a challenge; a gap, an argument, a request, a reflection per round
+        "retrieval": 2 * 4,
+        "court": (2 + 2) * 4 + 2,
+        "expert": 2 * 4,
+        "critic": 4,
+    }
+    assert all(call["outcome"] == "ok" for call in full["calls"])
+    assert full["depth"] == 3 + 2 * 9 + 2  # both debates are held at the same time
+
+
+def test_a_full_trials_negotiation(full: dict[str, Any]) -> None:
     # Seven turns of the negotiation and one for each of the twelve pieces. A was found by the claim first.
-    pools = {(t["agent"], t["step"], t.get("number")): t for t in document["turns"] if t["phase"] == "negotiation"}
+    pools = {(t["agent"], t["step"], t.get("number")): t for t in full["turns"] if t["phase"] == "negotiation"}
     assert pools["retrieval", "retrieve_seed", None]["evidence_ids"] == ids("A B C D E")
     assert pools["retrieval", "retrieve_premise", 1]["evidence_ids"] == ids("A F G")  # three for a premise
     assert pools["retrieval", "retrieve_premise", 2]["evidence_ids"] == ids("H")
@@ -56,9 +84,11 @@ async def test_the_record_of_a_full_trial_is_the_hand_worked_one(start_stub: Sta
     assert pools["defense", "challenge", None]["evidence_ids"] == ids("I A9")
     assert pools["plaintiff", "challenge", None]["challenges"] == [{"evidence_id": id_of("J"), "reason": "J is idle."}]
 
+
+def test_a_full_trials_evidence_and_its_weights(full: dict[str, Any]) -> None:
     standing = {
         NAMES[e["text"]]: tuple(e.get(key) for key in ("relevance", "credibility", "weight", "status", "pool"))
-        for e in document["evidence"]
+        for e in full["evidence"]
     }
     usual = (0.9, 0.8, 0.72, "admitted")
     assert standing == {
@@ -79,13 +109,15 @@ async def test_the_record_of_a_full_trial_is_the_hand_worked_one(start_stub: Sta
         **dict.fromkeys(("P", "M8", "Q"), (None, None, None, "discovered", "discovery")),
     }
 
+
+def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
     # Novelty beside what is on record, the plaintiff's first: A8 shares 8 of 10 words with A (0.2 is enough), B and J
     # are disputed, and so known, K9 shares 9 with K, which has just joined. Redundant is what shares more than 8.5.
     searched = {
-        (*at, phase): t for phase in ("primary", "switched") for at, t in turns(document, "discover", phase).items()
+        (*at, phase): t for phase in ("primary", "switched") for at, t in turns(full, "discover", phase).items()
     }
     assert {
-        at: (names_of(document, t["joined"]), t["scores"]["novelty"], t["scores"]["redundancy"], t["ended"])
+        at: (names_of(full, t["joined"]), t["scores"]["novelty"], t["scores"]["redundancy"], t["ended"])
         for at, t in searched.items()
     } == {
         ("plaintiff", 1, "primary"): ("K A8", near((1 + 0.2 + 0) / 3), near(1 / 3), None),
@@ -104,27 +136,31 @@ async def test_the_record_of_a_full_trial_is_the_hand_worked_one(start_stub: Sta
         "first #K #A8 #B exactly",
         ids("K A8 B"),
     ]
-    [k] = [e for e in document["evidence"] if NAMES[e["text"]] == "K"]
+    [k] = [e for e in full["evidence"] if NAMES[e["text"]] == "K"]
     assert [(r["agent"], r.get("phase"), r["round"], r["query"], r["novelty"]) for r in k["retrievals"]] == [
         ("plaintiff", None, 1, "first #K #A8 #B exactly", 1),
         ("plaintiff", None, 2, "second #M #N #K exactly", 0),
         ("defense", "switched", 1, "switched #K #P exactly", 1),  # the pool began anew; the defense's counsel searched
     ]
 
+
+def test_a_full_trials_citations(full: dict[str, Any]) -> None:
     # What was cited: a quote that stands there, one that does not, and a disputed piece that counsel never saw.
-    opening = turns(document, "argue")["plaintiff", 1]
+    opening = turns(full, "argue")["plaintiff", 1]
     assert [(c["verified"], c["fabricated"]) for c in opening["citations"]] == [
         (True, False),
         (False, False),
         (False, True),
     ]
     assert opening["evidence_ids"] == ids("A A9 E F G H I D K A8 L")  # by weight, then as discovered
-    assert turns(document, "argue", "switched")["plaintiff", 1]["evidence_ids"] == ids("A A9 E F G H I D K P")
-    assert kinds(document) == ["unverified_quote", "fabricated_citation", "single_origin"]
-    assert document["metrics"]["citations"] == {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}
+    assert turns(full, "argue", "switched")["plaintiff", 1]["evidence_ids"] == ids("A A9 E F G H I D K P")
+    assert kinds(full) == ["unverified_quote", "fabricated_citation", "single_origin"]
+    assert full["metrics"]["citations"] == {"total": 3, "verified": 1, "unverified": 1, "fabricated": 1}
 
+
+def test_the_course_of_a_full_trials_debates(full: dict[str, Any]) -> None:
     # Reflections as in `REFLECTIONS`; novelty over all six candidates of a round.
-    assert course(document) == {
+    assert course(full) == {
         "phase": "primary",
         "stop_reason": "max_rounds",
         "rounds": 2,
@@ -133,7 +169,7 @@ async def test_the_record_of_a_full_trial_is_the_hand_worked_one(start_stub: Sta
         "novelty": [near(2.3 / 6), near(3.4 / 6)],
         "retrieval_ended": {},
     }
-    assert course(document, "switched") == {
+    assert course(full, "switched") == {
         "phase": "switched",
         "stop_reason": "max_rounds",
         "rounds": 2,
@@ -142,14 +178,16 @@ async def test_the_record_of_a_full_trial_is_the_hand_worked_one(start_stub: Sta
         "novelty": [1, 1],
         "retrieval_ended": {},
     }
-    assert [entry["phase"] for entry in document["debates"]] == ["primary", "switched"]
-    [critique] = find_turns(document, step="critique", phase="primary", round=1)
+    assert [entry["phase"] for entry in full["debates"]] == ["primary", "switched"]
+    [critique] = find_turns(full, step="critique", phase="primary", round=1)
     assert critique["recommendations"]["queries"] == ["suggested #Z"]  # recorded, and never run
-    assert not any("#Z" in (turn["query"] or "") for turn in document["turns"])
+    assert not any("#Z" in (turn["query"] or "") for turn in full["turns"])
 
+
+def test_a_full_trials_panel_and_confidence(full: dict[str, Any]) -> None:
     # sigma 2/3; means 7, 6, 8, so q = 21/30; base 0.8 x 2/3 + 0.3 x 0.7; gamma 4 is below 5; s_ref is the plaintiff's
     # last in the primary debate, 0.69, and (0.69 - 0.5) x 0.6 = 0.114.
-    assert document["confidence_parts"] == {
+    assert full["confidence_parts"] == {
         "consensus_strength": near(2 / 3),
         "quality": 0.7,
         "base": near(0.743333),
@@ -158,13 +196,13 @@ async def test_the_record_of_a_full_trial_is_the_hand_worked_one(start_stub: Sta
         "winning_reflection": 0.69,
         "reflection": 0.114,
     }
-    assert document["confidence"] == near(0.743333 - 0.05 + 0.114)
-    assert document["votes"] == [
+    assert full["confidence"] == near(0.743333 - 0.05 + 0.114)
+    assert full["votes"] == [
         {"agent": "judge-1", "answer": "SUPPORTS", "group": 0},
         {"agent": "judge-2", "answer": "SUPPORTS", "group": 0},
         {"agent": "judge-3", "answer": "NOT ENOUGH INFO", "group": 2},
     ]
-    assert document["metrics"]["panel"] == {
+    assert full["metrics"]["panel"] == {
         "verdicts": {"SUPPORTED": 2, "NOT SUPPORTED": 0, "INCONCLUSIVE": 1},
         "judges": 3,
         "without_verdict": [],
@@ -175,26 +213,6 @@ async def test_the_record_of_a_full_trial_is_the_hand_worked_one(start_stub: Sta
         "spread": {"evidence_strength": 2, "argument_validity": 0, "scientific_reliability": 2},
         "dissent": [{"agent": "judge-3", "verdict": "INCONCLUSIVE", "reason": "Reason of judge 3."}],
     }
-
-    # Per round: gap, query and refinement of each side, two arguments, two requests, rulings and testimonies, two
-    # reflections and the critic = 17. Negotiation: premises, queries, two challenges, twelve weights = 16.
-    assert calls(document, "phase", "round") == {
-        ("negotiation", 0): 16,
-        **{(phase, 1): 17 for phase in ("primary", "switched")},
-        **{(phase, 2): 18 for phase in ("primary", "switched")},  # the court may close the debate
-        ("panel", 0): 4,
-    }
-    assert calls(document, "role") == {
-        **dict.fromkeys(("miner", "negotiator", "analyser", "judge-1", "judge-2", "judge-3"), 1),
-        "arbiter": 12,
-        **dict.fromkeys(SIDES, 1 + 4 * 4),  # a challenge; a gap, an argument, a request, a reflection per round
-        "retrieval": 2 * 4,
-        "court": (2 + 2) * 4 + 2,
-        "expert": 2 * 4,
-        "critic": 4,
-    }
-    assert all(call["outcome"] == "ok" for call in document["calls"])
-    assert document["depth"] == 3 + 2 * 9 + 2  # both debates are held at the same time
 
 
 # --- the paper's transcript -------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,12 +11,14 @@ from moot.graphs.proclaim import graph
 from tests.conftest import StartStub
 from tests.graphs.full_trial import (
     COURSE,
+    Held,
     exhibits,
     expected_round,
     experts,
     find_turns,
     full_trial,
     heard,
+    held,
     holding,
     ids,
     names_of,
@@ -144,8 +147,10 @@ async def test_a_side_that_is_never_heard_after_the_switch_leaves_no_consistency
     assert (parts["consistency"], parts["role_switch"]) == (None, 0)
 
 
-@fault
-async def test_the_trial_goes_on_without_those_who_only_assist(start_stub: StartStub, fault: str) -> None:
+@pytest.fixture(scope="module", params=FAULTS)
+def unassisted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Held]]:
+    """A trial in which all who only assist fail, and how they do."""
+    fault: str = request.param
     gone = [rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")]
     gone += [rule("judge-2", **FAULTS[fault]), rule("arbiter", f"\n{TEXTS['A']}\n", **FAULTS[fault])]
     gone += [
@@ -155,8 +160,13 @@ async def test_the_trial_goes_on_without_those_who_only_assist(start_stub: Start
         for phase in ("primary", "switched")
     ]
     wanted = [r for r in experts(*COURSE) if "expert" not in r["model"]]
-    stub = start_stub([*gone, *wanted, *judges("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"), *otherwise()])
-    document = await trial(max_rounds=3, switched_rounds=3)
+    rules = [*gone, *wanted, *judges("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"), *otherwise()]
+    with held(tmp_path_factory.mktemp("unassisted"), rules, max_rounds=3, switched_rounds=3) as trial_held:
+        yield fault, trial_held
+
+
+def test_the_trial_goes_on_without_those_who_only_assist(unassisted: tuple[str, Held]) -> None:
+    fault, (document, _) = unassisted
     assert outcome(document) == ("done", "SUPPORTS", "SUPPORTED", "max_rounds", 3)
 
     missing = {
@@ -176,6 +186,9 @@ async def test_the_trial_goes_on_without_those_who_only_assist(start_stub: Start
     assert not find_turns(document, step="testify")
     assert not find_turns(document, step="retrieve_premise")
 
+
+def test_without_assistance_the_claim_is_searched_for(unassisted: tuple[str, Held]) -> None:
+    fault, (document, stub) = unassisted
     # The claim stands in for a query; nothing that the court could not refine is lost. What it finds is known, A too.
     searched = find_turns(document, step="discover")
     assert [(t["gap"], t["formulated"], t["query"]) for t in searched] == [(None, None, CLAIM)] * 4
@@ -188,6 +201,9 @@ async def test_the_trial_goes_on_without_those_who_only_assist(start_stub: Start
     assert {exhibits(p) for p in prompts(stub, "plaintiff", "argue")} == {"B C D E"}
     assert exhibits(prompts(stub, "judge-1")[0]) == "B C D E A"
 
+
+def test_without_assistance_two_judges_decide_and_all_is_warned_of(unassisted: tuple[str, Held]) -> None:
+    fault, (document, _) = unassisted
     # Two of two judges: 0.8 + 0.3 x 0.6; nothing is known of consistency and reflection.
     assert document["confidence"] == near(0.98)
     assert [document["confidence_parts"][key] for key in ("consistency", "role_switch", "winning_reflection")] == [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -16,11 +16,13 @@ from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.full_trial import (
     COURSE,
     RECORD,
+    Held,
     advised,
     exhibits,
     find_turns,
     full_trial,
     heard,
+    held,
     holding,
     names_of,
     needed,
@@ -38,19 +40,39 @@ from tests.graphs.scripted_trial import (
     trial,
 )
 
+ADMITTED = "A A9 E F G H I D"
+ON_RECORD = [f"{ADMITTED} K A8 L{more}" for more in ("", " M N A7 O", " M N A7 O R")]
+"""The exhibits that counsel see in the rounds of the primary debate."""
+
 
 def seen(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
     """For every call of a role, what it was shown of what was said; sorted, as two debates go on at the same time."""
     return sorted(heard(prompt) for prompt in prompts(stub, role, step, side))
 
 
-async def test_every_speaker_is_shown_what_it_may_see(start_stub: StartStub) -> None:
-    stub = start_stub(full_trial())
-    document = await trial(max_rounds=3)
+@pytest.fixture(scope="module")
+def two_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
+    """A full trial."""
+    with held(tmp_path_factory.mktemp("two rounds"), full_trial()) as trial_held:
+        yield trial_held
+
+
+@pytest.fixture(scope="module")
+def three_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
+    """A full trial whose primary debate has three rounds."""
+    with held(tmp_path_factory.mktemp("three rounds"), full_trial(), max_rounds=3) as trial_held:
+        yield trial_held
+
+
+def test_every_call_is_in_the_document_and_shows_the_claim(three_rounds: Held) -> None:
+    document, stub = three_rounds
     assert (document["stop_reason"], document["rounds"]) == ("max_rounds", 3)
     assert all(f"<claim>\n{CLAIM}\n</claim>" in prompt for _, prompt in holding(stub))
     assert len(holding(stub)) == len(document["calls"])
 
+
+def test_counsel_are_shown_the_last_of_what_was_said(three_rounds: Held) -> None:
+    _, stub = three_rounds
     # The last four of what was said, whoever asks; testimony from the next call on.
     for side in SIDES:
         for step in ("gap", "request_expert", "argue", "reflect"):
@@ -66,6 +88,10 @@ async def test_every_speaker_is_shown_what_it_may_see(start_stub: StartStub) -> 
                     "reflect": ["p1 d1", "p1 d1 p2 d2", "p2 d2 p3 d3"],  # both sides' last two; no testimony
                 }[step]
             )
+
+
+def test_others_are_shown_what_was_said_in_their_debate(three_rounds: Held) -> None:
+    _, stub = three_rounds
     twice = ["", "p1 d1 xp1 xd1", "p1* d1* xp1* xd1*", "p2 d2 xp2 xd2", ""]
     assert seen(stub, "retrieval") == sorted(twice * 2)
     rulings = ["p1 d1", "xp1 xd1 p2 d2", "xp2 xd2 p3 d3", "p1* d1*", "xp1* xd1* p2* d2*"]
@@ -77,70 +103,72 @@ async def test_every_speaker_is_shown_what_it_may_see(start_stub: StartStub) -> 
     assert seen(stub, "critic") == sorted(so_far)
     assert seen(stub, "court", "close") == sorted(["p2 d2 xp2 xd2", "p3 d3 xp3 xd3", "p2* d2* xp2* xd2*"])
 
+
+def test_each_is_shown_the_exhibits_on_record_at_the_time(three_rounds: Held) -> None:
+    _, stub = three_rounds
     # Nobody in court sees what is disputed, discarded or was rejected; each sees what is on record at the time.
     in_court = (*SIDES, "retrieval", "court", "expert", "critic")
     shown = {role: [exhibits(p) for p in prompts(stub, role) if "`challenges`" not in p] for role in in_court}
     assert not {"B", "C", "J", "B6", "K9", "L9"} & {
         name for of in shown.values() for text in of for name in text.split()
     }
-    admitted = "A A9 E F G H I D"
-    first, second, third = (f"{admitted} K A8 L{more}" for more in ("", " M N A7 O", " M N A7 O R"))
-    quoted_first = [admitted, *(f"A D {text.removeprefix('A ').replace(' D', '', 1)}" for text in (first, second))]
+    quoted_first = [ADMITTED, *(f"A D {text.removeprefix('A ').replace(' D', '', 1)}" for text in ON_RECORD[:2])]
     for side in SIDES:
         assert [exhibits(p) for p in prompts(stub, side, "gap", side)] == quoted_first
-        assert [exhibits(p) for p in prompts(stub, side, "argue", side)] == [first, second, third]
+        assert [exhibits(p) for p in prompts(stub, side, "argue", side)] == ON_RECORD
     # Who looks back, or testifies, is shown what was cited, in the primary debate alone: A, and D by its title.
     quoted = ["A D"] * 3 + [""] * 2
     assert sorted(shown["critic"]) == sorted(quoted)
     assert sorted(shown["expert"]) == sorted(quoted * 2)
     assert [exhibits(p) for p in prompts(stub, "plaintiff", "reflect", "plaintiff")] == ["A D"] * 3
 
+    # The arbiter sees one piece each, and what was said against it.
+    assert sorted(exhibits(p) for p in prompts(stub, "arbiter")) == sorted(f"{ADMITTED} B C J B6".split())
+    for name, reason in (("J", "J is idle."), ("A9", "A9 repeats.")):
+        assert [(role, exhibits(p)) for role, p in holding(stub, reason)] == [("arbiter", name)]
+
+
+def test_prompts_begin_with_what_they_have_in_common(three_rounds: Held) -> None:
+    _, stub = three_rounds
+    first, second, _ = ON_RECORD
     # What repeats comes first, in the same order: for both sides, in all rounds, and in both debates.
     for one, other, same in (
         (("plaintiff", "plaintiff", 0), ("plaintiff", "plaintiff", 1), first),
         (("plaintiff", "plaintiff", 1), ("plaintiff", "plaintiff", 2), second),
         (("plaintiff", "plaintiff", 1), ("defense", "defense", 1), second),
-        (("plaintiff", "plaintiff", 0), ("plaintiff", "defense", 0), f"{admitted} K"),
+        (("plaintiff", "plaintiff", 0), ("plaintiff", "defense", 0), f"{ADMITTED} K"),
     ):
         early, late = (prompts(stub, role, "argue", side)[number] for role, side, number in (one, other))
         assert exhibits(early[: in_common(early, late)]) == same
 
-    # The arbiter sees one piece each, and what was said against it.
-    assert sorted(exhibits(p) for p in prompts(stub, "arbiter")) == sorted(f"{admitted} B C J B6".split())
-    for name, reason in (("J", "J is idle."), ("A9", "A9 repeats.")):
-        assert [(role, exhibits(p)) for role, p in holding(stub, reason)] == [("arbiter", name)]
 
+@pytest.mark.parametrize(("phase", "number"), COURSE)
+def test_needs_and_advice_reach_the_next_prompt_of_their_side(three_rounds: Held, phase: str, number: int) -> None:
+    document, stub = three_rounds
     # What a reflection found missing reaches the next query of its side; advice reaches its side's next argument.
-    for phase, number in COURSE:
-        last = (phase, number + 1) not in COURSE
-        for side in SIDES:
-            asked = holding(stub, needed(side, number, phase))
-            advised_ = holding(stub, advised(side, number, phase))
-            assert [role for role, _ in asked] == ([] if last else ["retrieval"])
-            assert [role for role, _ in advised_] == ([] if last else [counsel_for(side, phase)])
-            for _, prompt in asked:
-                assert {
-                    turn["gap"] in prompt
-                    for turn in find_turns(document, step="discover")
-                    if is_next(turn, side, phase, number)
-                } == {True}
-            for _, prompt in advised_:
-                assert f"counsel for the {side}" in prompt
-                assert heard(prompt) in (f"p{number}", "") or f"p{number}" in heard(prompt)
-                assert "`argument`" in prompt
-                most = 2 if phase == "switched" else 3
-                assert f"This is round {number + 1} of at most {most}." in prompt
+    last = (phase, number + 1) not in COURSE
+    most = 2 if phase == "switched" else 3
+    for side in SIDES:
+        asked = holding(stub, needed(side, number, phase))
+        advised_ = holding(stub, advised(side, number, phase))
+        assert [role for role, _ in asked] == ([] if last else ["retrieval"])
+        assert [role for role, _ in advised_] == ([] if last else [counsel_for(side, phase)])
+        following = [turn for turn in find_turns(document, step="discover") if is_next(turn, side, phase, number)]
+        assert len(following) == (not last)
+        assert all(turn["gap"] in prompt for turn in following for _, prompt in asked)
+        for _, prompt in advised_:
+            assert f"counsel for the {side}" in prompt
+            assert heard(prompt) in (f"p{number}", "") or f"p{number}" in heard(prompt)
+            assert "`argument`" in prompt
+            assert f"This is round {number + 1} of at most {most}." in prompt
 
 
 def is_next(turn: Mapping[str, Any], side: str, phase: str, number: int) -> bool:
     return (turn["side"], turn["phase"], turn["round"]) == (side, phase, number + 1)
 
 
-async def test_switched_counsel_argue_the_other_side_and_know_nothing_of_the_primary_debate(
-    start_stub: StartStub,
-) -> None:
-    stub = start_stub(full_trial())
-    document = await trial()
+def test_switched_counsel_argue_the_other_side_and_know_nothing_of_the_primary_debate(two_rounds: Held) -> None:
+    document, stub = two_rounds
     for counsel_, side, other in (("plaintiff", "defense", "true"), ("defense", "plaintiff", "false")):
         sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{counsel_}"]
         told = [messages for messages in sent if f"You are counsel for the {side}," in messages[1]["content"]]
@@ -199,9 +227,10 @@ async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
     assert all(score in consistency for score in ("9.25", "8.5"))
 
 
-async def test_a_record_that_is_too_long_loses_what_nobody_cited_by_its_weight(start_stub: StartStub) -> None:
-    start_stub(full_trial())
-    document = await trial()
+async def test_a_record_that_is_too_long_loses_what_nobody_cited_by_its_weight(
+    start_stub: StartStub, two_rounds: Held
+) -> None:
+    document, _ = two_rounds
     claim, task, turns, evidence = (document[key] for key in ("claim", "task", "turns", "evidence"))
     left = {tokens: len(record_of(claim, task, turns, evidence, tokens)[1]) for tokens in range(500, 6000, 10)}
     room = next(tokens for tokens, count in left.items() if count == 15)

@@ -11,6 +11,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, START
 from moot.nodes import DebateGraph, Node, Settings
+from moot.nodes.records.reducers import anew
 from moot.nodes.runtime.state import StepUpdate, TrialState
 
 SEEN: ContextVar[str] = ContextVar("seen", default="")
@@ -96,3 +97,28 @@ async def test_an_error_leaves_a_quiet_node_as_it_is() -> None:
     with pytest.raises(LookupError, match="nothing there") as raised:
         await two_steps(deepens, fails).ainvoke(GIVEN, context=Settings())
     assert any("'second'" in note for note in raised.value.__notes__)
+
+
+async def test_an_edge_reads_the_state_with_what_its_node_wrote_whether_runs_are_followed_or_not() -> None:
+    told = {"kind": "stand_in", "detail": "wikipedia stood in"}
+    read: list[dict[str, Any]] = []
+
+    def look(state: Any) -> str:
+        read.append(dict(state))
+        return END
+
+    async def writes(state: Any, run: Any) -> dict[str, Any]:
+        return {"warnings": [told], "depth": 2, "query": "platinum", "calls": anew([]), "unheard_of": 1}
+
+    graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
+    graph.add_node("first", Node(writes))
+    graph.add_edge(START, "first")
+    graph.add_conditional_edges("first", look, [END])
+    compiled = graph.compile(name="one step")
+    given = {**GIVEN, "warnings": [{"kind": "unparsed", "detail": "no JSON"}], "depth": 3, "calls": [{"node": "open"}]}
+    await compiled.ainvoke(given, context=Settings())
+    await compiled.ainvoke(given, {"callbacks": [Heard()]}, context=Settings())
+    quiet, followed = read
+    assert quiet == followed
+    assert [warned["kind"] for warned in quiet["warnings"]] == ["unparsed", "stand_in"]
+    assert (quiet["depth"], quiet["calls"], "unheard_of" in quiet) == (3, [], True)

@@ -141,7 +141,7 @@ async def test_nothing_is_asked_if_the_setting_is_off_or_there_is_no_evidence(st
     off = await held("rag", robustness=False)
     assert (off["robustness"], off["usage"]["calls"]) == (None, 1)
     empty = await held("madke", retrieval="none", max_rounds=1)
-    assert empty["robustness"]["said"] == "Nothing to take away: those who decided had no evidence."
+    assert empty["robustness"]["said"] == "Nothing to take away: the verdict was decided without evidence."
 
 
 def test_quotes_that_say_the_same() -> None:

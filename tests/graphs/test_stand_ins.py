@@ -101,7 +101,7 @@ async def test_madke_asks_wikipedia_once_and_reads_no_demo_corpus(
     document = await debate("madke", model="openai:stub")
     assert (document["status"], {r["retriever"] for r in document["corpora"]}) == ("done", {"wikipedia"})
     failed = [warned["detail"] for warned in document["warnings"] if warned["kind"] == "retrieval_failed"]
-    assert "no demo corpus stands in" in failed[0]
+    assert "no demo corpus replaces it" in failed[0]
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,7 @@ SAID = {
 
 @pytest.mark.parametrize("said", SAID)
 def test_what_endpoints_say(said: str) -> None:
-    error = (
-        f"http://x/v1 finds the prompt for openai:gpt-4-32768 too long (HTTP 400: {said}). Use a model that reads more."
-    )
+    error = f"http://x/v1 finds the prompt for openai:gpt-4-32768 too long (HTTP 400: {said}). Use another model."
     assert refused_at(error) == SAID[said]
 
 

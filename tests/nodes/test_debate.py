@@ -205,5 +205,5 @@ def test_settings_that_offer_a_moment_at_which_nobody_asks_are_refused() -> None
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.begin(lambda state: "vote", ["vote"])
     builder.verdict_from("vote", reviewed=True)
-    with pytest.raises(ValueError, match=r"Unasked offers ask_person=\['remark'\], but nobody is asked then"):
+    with pytest.raises(ValueError, match=r"Unasked offers ask_person=\['remark'\], but no node asks a person then"):
         builder.compile(name="talk")

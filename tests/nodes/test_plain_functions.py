@@ -203,13 +203,15 @@ async def test_errors_are_raised_or_where_that_is_wanted_kept_in_the_state() -> 
 
 async def test_what_a_foreign_graph_lacks_is_said_in_words() -> None:
     score = faithfulness_node().having(Settings(model="fake:1"), "score")
-    with pytest.raises(UserError, match="The node score reads the state's key 'evidence', which is not there"):
+    with pytest.raises(UserError, match="The node score reads the state's key 'evidence', which is missing"):
         await foreign(score).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
     nameless = faithfulness_node().having(Settings(model="fake:1"))
     with pytest.raises(UserError, match="The node faithfulness_node reads the state's key 'evidence'"):
         await foreign(nameless).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
     record = compile_record_node().having(Settings(model="fake:1"), "record")
-    with pytest.raises(UserError, match="The node record reads the setting 'panel_tokens', which Settings has not"):
+    with pytest.raises(
+        UserError, match="The node record reads the setting 'panel_tokens', which Settings does not have"
+    ):
         await foreign(record).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
 
 

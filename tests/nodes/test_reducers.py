@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
@@ -12,8 +13,17 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from moot.core.errors import ErrorRecord
 from moot.graphs import load_graph
-from moot.nodes.records.entries import PHASES, Reading, Turn
-from moot.nodes.records.reducers import anew, deepest, first_error, merge_readings, merge_turns, written_values
+from moot.nodes.records.entries import PHASES, Reading, Turn, Warned
+from moot.nodes.records.reducers import (
+    SAID_ONCE,
+    anew,
+    deepest,
+    first_error,
+    merge_readings,
+    merge_turns,
+    merge_warnings,
+    written_values,
+)
 from moot.nodes.runtime.state import StepUpdate
 
 KEYS = ("round", "phase", "agent", "step")
@@ -142,6 +152,18 @@ def test_the_first_error_holds() -> None:
     assert first_error(None, one) == first_error(one, two) == one
     opening: ErrorRecord = {**two, "where": "open"}
     assert first_error(one, opening) == opening  # the debate that it belongs to is a new one
+
+
+@pytest.mark.parametrize("kind", [*SAID_ONCE, "unparsed"])
+def test_of_warnings_some_kinds_are_said_once(kind: str) -> None:
+    """Whether the same is warned of in one update or in several; of other kinds each time counts."""
+    warned, other = ({"kind": kind, "where": "retrieve", "detail": said} for said in ("First.", "Second."))
+    first = merge_warnings([], cast(list[Warned], [warned, other, warned]))
+    then = merge_warnings(first, cast(list[Warned], [other, warned, warned]))
+    if kind in SAID_ONCE:
+        assert first == then == [warned, other]
+    else:
+        assert then == [warned, other, warned, other, warned, warned]
 
 
 async def test_what_is_written_anew_takes_the_place_of_what_was_there() -> None:

@@ -53,8 +53,8 @@ async def test_a_judge_decides_only_what_the_votes_leave_open(
     ("agree", "agreed", "said"),
     [
         (True, True, "agreement - So."),
-        (True, False, "agreement (taken as no agreement, by the answers themselves) - So."),
-        (False, True, "no agreement (taken as an agreement, by the answers themselves) - So."),
+        (True, False, "agreement (taken as no agreement, judged by the answers' texts) - So."),
+        (False, True, "no agreement (taken as an agreement, judged by the answers' texts) - So."),
     ],
 )
 def test_what_a_judges_reply_was_taken_as(agree: bool, agreed: bool, said: str) -> None:

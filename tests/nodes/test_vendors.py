@@ -85,7 +85,7 @@ async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (401, ("authentication_error", f"invalid x-api-key {KEY}"), {}, "authentication", "Check ANTHROPIC_API_KEY"),
         (404, ("not_found_error", "model: claude-x"), {}, "unknown_model", "does not know the model"),
-        (429, ("rate_limit_error", "Too many."), {"retry-after": "90"}, "rate_limited", "asking for 90 s"),
+        (429, ("rate_limit_error", "Too many."), {"retry-after": "90"}, "rate_limited", "asking for a wait of 90 s"),
         (400, ("invalid_request_error", "Your credit balance is too low"), {}, "quota", "billing"),
         (400, ("invalid_request_error", "temperature: no"), {}, "bad_request", "did not accept"),
         (500, ("api_error", "Internal."), {}, "server_error", "failed while answering"),

@@ -203,7 +203,7 @@ async def test_a_build_killed_elsewhere_is_refused_completed_and_seen_whole(
     assert len(await before.search("entry", SMALL)) == 3  # from here on this process holds an old state
     await asyncio.to_thread(kill_while_indexing)
     assert await open_retriever("chroma:killed") is before
-    with pytest.raises(UserError, match="or still goes on") as caught:
+    with pytest.raises(UserError, match="or still runs") as caught:
         await open_retriever("bm25:killed")
     assert caught.value.kind == "unfinished_corpus"
     seen, encoded = await count("killed", passages)

@@ -128,7 +128,7 @@ async def test_a_mistake_leaves_a_whole_corpus_whole(empty_home: Path, tmp_path:
 
 @pytest.mark.parametrize("name", ["", "ab", "../up", "Upper", "a\0b", "x" * 64, "demo-mine"])
 async def test_bad_names_are_refused(name: str, empty_home: Path) -> None:
-    with pytest.raises(UserError, match=r"cannot name a corpus|kept for the demo") as caught:
+    with pytest.raises(UserError, match=r"cannot name a corpus|reserved for the demo") as caught:
         await index_passages(name, [passage(1)])
     assert caught.value.kind == "invalid_corpus"
     if name and not name.startswith("demo-"):

@@ -106,7 +106,7 @@ def test_a_table_with_a_column_text_is_read_as_rows_and_says_so(tmp_path: Path) 
     found = [p.text for p in read_passages(in_folder(tmp_path, tables), noted=notes.append)]
     assert found == ["year: 2019; cars: 11000", "id: a1; text: The Tarn is a river."]
     [note] = notes
-    assert note.startswith("texts.csv: each row is one passage with all of its columns, also the one that is called")
+    assert note.startswith("texts.csv: each row is one passage with all of its columns, including one named")
 
 
 def test_a_title_that_a_program_wrote_is_none(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_500_pages_are_read(tmp_path: Path) -> None:
         ("broken.pdf", b"%PDF-1.7 and nothing else", "it is damaged. Open it"),
         ("empty.pdf", b"", "it is empty"),
         ("empty.txt", " \n", "it is empty"),
-        ("named.pdf", "Only text.", "it is no PDF, though its name says so"),
-        ("named.docx", "Only text.", "it is no Word document"),
+        ("named.pdf", "Only text.", "it is not a PDF, though its name says so"),
+        ("named.docx", "Only text.", "it is not a Word document"),
         ("old.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "Save it as .docx"),
         ("archive.docx", b"PK\x03\x04 and nothing else", "it is damaged"),
         ("picture.txt", b"\x89PNG\r\n\x1a\n", "it is a picture"),
@@ -136,8 +136,8 @@ def test_500_pages_are_read(tmp_path: Path) -> None:
         ("letters.txt", b"caf\xe9", "it is not UTF-8 text. Save the file as UTF-8"),
         ("scripts.html", "<html><script>document.write('x')</script></html>", "it holds no text"),
         ("columns.csv", "a,b\n1,2,3\n", "line 2 has 3 columns, and the first line has 2"),
-        ("quotes.csv", 'a,b\n1,"2\n', "is no CSV"),
-        ("data.json", b"{}", "files of its kind are not read"),
+        ("quotes.csv", 'a,b\n1,"2\n', "is not CSV"),
+        ("data.json", b"{}", "files of this kind are not supported"),
     ],
 )
 def test_what_cannot_be_read_is_said(name: str, content: bytes | str, said: str, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_links_and_what_is_no_file_in_a_folder(tmp_path: Path) -> None:
     assert [p.id for p in read_passages(folder, refused.append)] == ["inside/notes.txt#1"]
     assert [error.detail.partition(" cannot be read: ")[::2] for error in refused] == [
         ("out", "it is a link out of the folder."),
-        ("pipe.txt", "it is no file but a pipe, a socket or a device."),
+        ("pipe.txt", "it is not a file but a pipe, a socket or a device."),
     ]
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from typing import Any
 
 import pytest
 from moot.retrievers import Encoder, open_encoder
 from moot.retrievers.corpus import demo_passages
-from moot.retrievers.encoders import FEW, SentenceEncoder, Vector, encode, load_sentence_encoder
+from moot.retrievers.encoders import FEW, Batches, SentenceEncoder, Vector, encode, load_sentence_encoder
 
 LONG = " ".join(p.text for p in demo_passages("demo-news")[:12])  # more tokens than the model reads
 MANY = [p.text for p in demo_passages("demo-encyclopaedia")]
@@ -140,6 +141,28 @@ async def test_a_search_that_is_given_up_leaves_the_others_alone(encoder: Encode
     for result in results[1::2]:
         assert isinstance(result, list)
     assert await encoder.embed(texts[1::2]) == [r[0] for r in results[1::2] if isinstance(r, list)]
+
+
+async def test_a_long_list_that_is_given_up_is_not_encoded_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
+    begun, go_on, batches = asyncio.Event(), threading.Event(), list[int]()
+    loop, run = asyncio.get_running_loop(), Batches._run
+
+    def held(self: Batches, tokens: Any, batch: list[int], step: int) -> Any:
+        batches.append(len(batch))
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait()
+        return run(self, tokens, batch, step)
+
+    monkeypatch.setattr(Batches, "_run", held)
+    task = asyncio.ensure_future(encoder.embed([f"{i} {LONG[:3000]}" for i in range(200)]))
+    await begun.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    go_on.set()
+    assert len(await encoder.embed([f"Wanted {i}" for i in range(FEW + 1)])) == FEW + 1
+    assert len(batches) < 20  # of about a hundred
+    assert task.cancelled()
 
 
 def test_two_loops_in_two_threads_share_one_encoder() -> None:

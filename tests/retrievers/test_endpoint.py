@@ -146,7 +146,7 @@ async def test_vectors_come_at_length_one_and_in_order(endpoint: Serve) -> None:
         (400, "bad_request", "did not accept", 1),
         (401, "authentication", "Check OPENAI_API_KEY", 1),
         (404, "unknown_model", "does not know the model openai:stub-embedding", 1),
-        (429, "rate_limited", "asking for 0 s of patience", 1),
+        (429, "rate_limited", "asking for a wait of 0 s", 1),
         (500, "server_error", "Try again later", 3),
     ],
 )
@@ -235,9 +235,9 @@ def test_keys_are_removed_from_messages(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"OPENAI_BASE_URL": "localhost:1234"}, "no web address"),
-        ({"OPENAI_BASE_URL": "http://[::bad/v1"}, "no web address"),
-        ({"OPENAI_BASE_URL": "ftp://example.org"}, "no web address"),
+        ({"OPENAI_BASE_URL": "localhost:1234"}, "not a web address"),
+        ({"OPENAI_BASE_URL": "http://[::bad/v1"}, "not a web address"),
+        ({"OPENAI_BASE_URL": "ftp://example.org"}, "not a web address"),
         ({"OPENAI_API_KEY": "sk-\u2026-1234567"}, "OPENAI_API_KEY holds characters"),
         ({"OPENAI_BASE_URL": "http://example.org/v1", "ALL_PROXY": "foo://127.0.0.1:9"}, "ALL_PROXY"),
         ({"OPENAI_BASE_URL": "http://example.org/v1", "ALL_PROXY": "socks5://127.0.0.1:9"}, "ALL_PROXY"),

@@ -133,7 +133,7 @@ async def test_a_page_that_is_read_again_is_the_same_corpus(site: str) -> None:
         ("/named", "inner.test is in a private network (10.0.0.7)"),
         ("/file", "begins with http:// or https://"),
         ("/round", "redirects more than 5 times"),
-        ("/picture", "is image/png, which is not read"),
+        ("/picture", "is image/png, which is not supported"),
         ("/missing", "HTTP 404"),
         ("/large", "more than 0 MiB"),
     ],

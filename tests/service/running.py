@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,21 +19,33 @@ from typing import Any
 
 import httpx
 from moot.core.lazy import imported
+from moot.core.postgres.connection import Postgres
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.conftest import StubEndpoint, free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-TOKENS = {"ann": "ann-and-her-token-1234", "bob": "bob-and-his-token-5678"}
+PRICES = DEPLOY / "prices.example.jsonl"
+LIMITS = {
+    "ann": 'corpora = ["press"]\ndebates_a_day = 30',
+    "bob": "",
+    "cid": "",
+    **dict.fromkeys(("dee", "eve", "fay"), "usd_a_day = 0.00001"),
+    "gus": "debates_a_day = 3",
+    "hal": "debates_a_day = 1",
+    "ida": "tokens_a_day = 10",
+}
+TOKENS = {name: f"{name}-and-a-token-of-{name}" for name in LIMITS}
 OURS = ("page", "worker-1", "worker-2", "chroma")
 PATIENCE = 180.0
 """Seconds that something may take on a machine that has other work."""
+CONTEXT = {"model": "openai:stub"}
 
 
 @cache
 def python() -> str | None:
     """A Python that has the extra `service`: the one that ``MOOT_SERVICE_PYTHON`` names, else this one; None if not."""
-    named = os.environ.get("MOOT_SERVICE_PYTHON", sys.executable)
+    named = str(Path(os.environ.get("MOOT_SERVICE_PYTHON", sys.executable)).absolute())
     found = subprocess.run([named, "-c", "import aegra_api, procrastinate"], capture_output=True, check=False)
     return None if found.returncode else named
 
@@ -59,22 +71,24 @@ class Service:
         folder: where its processes run.
         postgres: its database.
         stub: the endpoint that it calls.
+        said: what else `.env` says.
     """
 
     folder: Path
     postgres: Server
     stub: StubEndpoint
+    said: Mapping[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=lambda: {name: free_port() for name in (*OURS, "redis")})
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def environment(self, name: str) -> dict[str, str]:
         """What the file sets, with the addresses of this machine."""
-        users = self.folder / "users.toml"
-        said = {"OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "stub", "POSTGRES_PASSWORD": "unused"}
-        found = {}
+        said = {"OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "stub", "POSTGRES_PASSWORD": "unused", **self.said}
+        found = dict(said) if "env_file" in compose()[name] else {}
         for key, value in compose()[name].get("environment", {}).items():
             text = re.sub(r"\$\{(\w+):[-?]([^}]*)\}", lambda one: said.get(one[1], one[2]), str(value))
-            text = re.sub(r"^postgresql://.*", self.postgres.url, text).replace("/run/secrets/users", str(users))
+            text = re.sub(r"^postgresql://.*", self.postgres.url, text)
+            text = {"/run/secrets/users": str(self.folder / "users.toml"), "/prices": str(PRICES)}.get(text, text)
             for host, port in (("redis:6379", "redis"), ("chroma:8000", "chroma")):
                 text = text.replace(f"//{host}", f"//127.0.0.1:{self.ports[port]}")
             found[key] = text
@@ -83,11 +97,12 @@ class Service:
     def start(self, name: str) -> None:
         """Starts a process by the file's command."""
         program, *words = compose()[name]["command"]
-        port = str(self.ports[name])
+        port = str(self.ports.setdefault(name, free_port()))
         named = {"8000": port, "0.0.0.0": "127.0.0.1", "/data": str(self.folder / "chroma")}
         command = [program] if name == "redis" else [str(Path(python() or "").with_name(program))]
         command += [named.get(word, word) for word in words] + (["--port", port] if name == "redis" else [])
         home = {"MOOT_HOME": str(self.folder / f"home-{name}"), "HF_HUB_OFFLINE": "1", "LANGSMITH_TRACING": "false"}
+        home |= {"OTEL_EXPORTER_PROMETHEUS_PORT": port}
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 command, cwd=self.folder, env=os.environ | home | self.environment(name), stdout=log, stderr=log
@@ -125,10 +140,21 @@ class Service:
         self.processes[name].send_signal(signal.SIGKILL)
         self.processes[name].wait()
 
-    def of(self, user: str) -> httpx.Client:
-        """A client of the page's process, as a user."""
+    def restart(self, name: str) -> None:
+        """Starts a process that was ended, and waits until it is ready."""
+        self.start(name)
+        self.wait_for(lambda: self.is_ready(name), f"{name} is not ready")
+
+    def of(self, user: str, process: str = "page") -> httpx.Client:
+        """A client of a process, as a user."""
         headers = {"Authorization": f"Bearer {TOKENS[user]}"}
-        return httpx.Client(base_url=f"http://127.0.0.1:{self.ports['page']}", headers=headers, timeout=PATIENCE)
+        return httpx.Client(base_url=f"http://127.0.0.1:{self.ports[process]}", headers=headers, timeout=PATIENCE)
+
+    def asked(self, query: str, *values: Any) -> list[Any]:
+        """What the database answers."""
+        with closing(Postgres(self.postgres.url)) as postgres:
+            found: list[Any] = postgres.do(lambda cursor: cursor.execute(query, values).fetchall())
+            return found
 
     def end(self) -> None:
         """Ends all processes."""
@@ -143,14 +169,35 @@ class Service:
 
 
 @contextmanager
-def running_service(folder: Path, stub: StubEndpoint) -> Iterator[Service]:
-    """A service of one page and two workers, with two users."""
+def running_service(folder: Path, stub: StubEndpoint, said: Mapping[str, str] | None = None) -> Iterator[Service]:
+    """A service of one page and two workers, with the users of `LIMITS`."""
     digests = {name: hashlib.sha256(token.encode()).hexdigest() for name, token in TOKENS.items()}
-    limits = {"ann": 'corpora = ["press"]\ndebates_a_day = 30\n', "bob": ""}
-    users = [f'[{name}]\ntoken_sha256 = "{digest}"\n{limits[name]}' for name, digest in digests.items()]
+    users = [f'[{name}]\ntoken_sha256 = "{digest}"\n{LIMITS[name]}' for name, digest in digests.items()]
     (folder / "users.toml").write_text("\n".join(users))
     with ExitStack() as stack:
-        service = Service(folder, stack.enter_context(running_postgres()), stub)
+        service = Service(folder, stack.enter_context(running_postgres()), stub, said or {})
         stack.callback(service.end)
         service.start_all()
         yield service
+
+
+def begin(client: httpx.Client, claim: str, graph: str = "society_of_minds", **context: Any) -> tuple[str, str]:
+    """Begins a debate; its thread and its run."""
+    thread = client.post("/threads", json={}).raise_for_status().json()["thread_id"]
+    asked = {"assistant_id": graph, "input": {"claim": claim}, "context": {**CONTEXT, **context}}
+    run = client.post(f"/threads/{thread}/runs", json=asked).raise_for_status().json()
+    return thread, run["run_id"]
+
+
+def rows(service: Service) -> list[Any]:
+    """The rows of debates that are not done, with who runs them and when that was seen last."""
+    return service.asked(
+        "SELECT d.id, d.status, d.owner, d.run, d.note, to_timestamp(d.updated), s.seen, now() FROM moot.debates AS d "
+        "LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
+    )
+
+
+def status(client: httpx.Client, place: tuple[str, str]) -> str:
+    """How a run stands."""
+    found: str = client.get(f"/threads/{place[0]}/runs/{place[1]}").json()["status"]
+    return found

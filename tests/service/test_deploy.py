@@ -4,22 +4,53 @@ from __future__ import annotations
 
 import re
 
+from moot.core.lazy import imported
+from moot.nodes.models.prices import read_prices
+from moot.web.serve import PATHS
 from moot.web.service.users import User
 from typer.main import get_command
 
-from tests.service.running import DEPLOY, OURS, compose
+from tests.service.running import DEPLOY, OURS, PRICES, compose
+
+DOCS = DEPLOY.parent / "docs"
+SOURCES = [
+    file for folder in ("core", "nodes", "retrievers", "web", "cli") for file in (DEPLOY.parent / folder).rglob("*.py")
+]
+HOME = "MOOT_HOME"
+NOT_SET = {"MOOT_TOKEN"}
+"""Compose names users in its place."""
+OF_OTHERS = {"FORWARDED_ALLOW_IPS", "BG_JOB_TIMEOUT_SECS", "AEGRA_THREAD_TTL"}
+"""Variables that uvicorn and Aegra read."""
 
 MODES = ("read_only", "cap_drop", "security_opt", "restart")
 
 
 def test_every_variable_is_explained() -> None:
     asked = {*re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text())}
-    explained = {*re.findall(r"^(\w+)=", (DEPLOY / ".env.example").read_text(), re.MULTILINE)}
-    assert asked == explained
+    explained = {*re.findall(r"^(?:# )?(\w+)=", (DEPLOY / ".env.example").read_text(), re.MULTILINE)}
+    assert asked <= explained
+    page = (DOCS / "howto/service.md").read_text()
+    named = {*re.findall(r"`([A-Z]+_[A-Z_]+)`", page)} - NOT_SET
+    assert named <= explained | {*compose()["page"]["environment"]}
+    read = {*re.findall(r"\b[A-Z]+_[A-Z_]+\b", "".join(one.read_text() for one in SOURCES))}
+    assert explained - asked <= read | OF_OTHERS
+
+
+def test_each_process_gets_what_is_set_and_the_files_that_it_names() -> None:
+    whole = imported("yaml").safe_load((DEPLOY / "compose.yaml").read_text())
+    for name in (*OURS[:3], "batch-worker"):
+        said = compose()[name]
+        assert said["env_file"] == [{"path": ".env", "required": False}]
+        mounted = {f"/run/secrets/{one}" for one in said["secrets"]} | {f"/{one}" for one in said["configs"]}
+        assert {said["environment"][variable] for variable in PATHS if variable != HOME} == mounted
+        assert {*said["secrets"]} <= {*whole["secrets"]}
+        assert {*said["configs"]} <= {*whole["configs"]}
+    assert f" {HOME}=/tmp/" in (DEPLOY / "Dockerfile").read_text()
+    assert read_prices(PRICES)
 
 
 def test_our_processes_write_nowhere_and_run_as_nobody_in_particular() -> None:
-    for name in OURS:
+    for name in (*OURS, "batch-worker"):
         said = compose()[name]
         assert all(said.get(mode) for mode in MODES), name
         assert "user" not in said
@@ -30,15 +61,26 @@ def test_our_processes_write_nowhere_and_run_as_nobody_in_particular() -> None:
 def test_the_commands_are_ours() -> None:
     from moot.cli.main import app
 
-    known = {flag for one in get_command(app).commands["service"].params for flag in one.opts}  # type: ignore[attr-defined]
-    for name in OURS[:3]:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    known = {name: {flag for one in commands[name].params for flag in one.opts} for name in ("service", "worker")}
+    for name in (*OURS[:3], "batch-worker"):
         program, command, *words = compose()[name]["command"]
-        assert (program, command) == ("moot", "service")
-        assert {word for word in words if word.startswith("--")} <= known
+        assert (program, command) == ("moot", "worker" if name == "batch-worker" else "service")
+        assert {word for word in words if word.startswith("--")} <= known[command]
+
+
+def test_prometheus_reaches_each_process_at_its_port() -> None:
+    jobs = imported("yaml").safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
+    [ours, queue] = ([target for one in job["static_configs"] for target in one["targets"]] for job in jobs)
+    for name, _, port in (target.partition(":") for target in ours):
+        said = compose()[name]
+        assert said["command"][2:6] == ["--host", "0.0.0.0", "--port", port]
+        assert name in said["environment"]["MOOT_ALLOWED_HOSTS"].split(",")
+    assert {target.partition(":")[0] for target in ours} == {*OURS[:3]}
+    assert queue == ["batch-worker:9464"]
+    assert compose()["batch-worker"]["environment"]["OTEL_EXPORTER_PROMETHEUS_HOST"] == "0.0.0.0"
 
 
 def test_the_example_of_a_user_has_what_a_user_has() -> None:
-    from moot.core.lazy import imported
-
     [said] = imported("tomllib").loads((DEPLOY / "users.example.toml").read_text()).values()
     assert {*said} == {*User.__dataclass_fields__}

@@ -13,6 +13,7 @@ from moot.core.postgres.connection import TABLES, UPGRADES, VERSION, Postgres
 from moot.core.postgres.served import Presence, ServedLedger
 from moot.web import debates
 from moot.web.caller import asking
+from moot.web.service import keys
 from moot.web.service.documents import Documents
 
 from tests.cluster.postgres import Server, binaries, running_postgres
@@ -141,3 +142,36 @@ async def test_documents_are_found_by_their_user_alone(postgres: Postgres) -> No
         assert len(debates.stems()) == 3
         debates.delete(id)
         assert id not in debates.stems()
+
+
+async def test_a_document_is_replaced_by_its_user_alone_and_by_nothing_less(postgres: Postgres) -> None:
+    document = await a_debate()
+    with debates.kept_in(Documents(postgres)):
+        token = asking.set("ann")
+        id = debates.write(document, "run")
+        # Another worker has taken the run over, and this one is cancelled late.
+        assert debates.write({**document, "status": "interrupted"}, "run") == id
+        assert debates.load(id) == document
+        asking.set("bob")
+        with pytest.raises(UserError, match="no such debate"):  # he has put her debate's id into a state of his
+            debates.write({**document, "claim": "His."}, "another")
+        asking.reset(token)
+        assert debates.load(id) == document
+        assert len(debates.stems()) == 1
+
+
+def test_a_key_is_taken_once(postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_DATABASE", server.url)
+    with closing(keys.database()):
+        assert keys.take("key", "print", "one", None).is_ours
+        waits = keys.take("key", "print", "two", None)
+        assert (waits.is_ours, waits.thread, waits.run) == (False, "one", None)
+        keys.give_up("key", "two")  # not that one's
+        keys.settle("key", "one", "run")
+        assert keys.take("key", "print", "two", None).run == "run"
+        assert not keys.take("key", "other", "two", "run").is_ours  # another request
+        assert keys.take("key", "print", "two", "run").is_ours  # its debate is to go on
+        keys.give_up("key", "two")
+        assert keys.take("key", "other", "three", None).is_ours
+        postgres.do(lambda cursor: cursor.execute("UPDATE moot.keys SET at = now() - interval '2 minutes'"))
+        assert keys.take("key", "other", "four", None).is_ours  # who had it is lost

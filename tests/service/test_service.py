@@ -5,52 +5,48 @@ from __future__ import annotations
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from moot.core.postgres.connection import Postgres
 
-from tests.conftest import running_stub
-from tests.service.running import TOKENS, Service, lacking, python, running_service
+from tests.conftest import free_port
+from tests.service.running import CONTEXT, TOKENS, Service, begin, lacking, python, rows, status
 
 pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(900)]
 
-CONTEXT = {"model": "openai:stub"}
+
+ENDS = """
+import atexit, sys
+from moot.cli.main import run
+
+class Module:
+    def __del__(self):
+        print("taken apart")
+
+module = Module()
+atexit.register(print, "sent", flush=True)
+run()
+"""
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("service")
-    with running_stub(folder / "stub", latency_ms=300) as stub, running_service(folder, stub) as found:
-        yield found
-
-
-def begin(client: httpx.Client, claim: str, graph: str = "society_of_minds", **context: Any) -> tuple[str, str]:
-    """Begins a debate; its thread and its run."""
-    thread = client.post("/threads", json={}).raise_for_status().json()["thread_id"]
-    asked = {"assistant_id": graph, "input": {"claim": claim}, "context": {**CONTEXT, **context}}
-    run = client.post(f"/threads/{thread}/runs", json=asked).raise_for_status().json()
-    return thread, run["run_id"]
-
-
-def rows(service: Service) -> Any:
-    """The rows of debates that are not done, with who runs them and when that was seen last."""
-    query = (
-        "SELECT d.id, d.status, d.owner, d.run, d.note, to_timestamp(d.updated), s.seen, now() FROM moot.debates AS d "
-        "LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
-    )
-    with closing(Postgres(service.postgres.url)) as postgres:
-        return postgres.do(lambda cursor: cursor.execute(query).fetchall())
-
-
-def status(client: httpx.Client, place: tuple[str, str]) -> str:
-    """How a run stands."""
-    found: str = client.get(f"/threads/{place[0]}/runs/{place[1]}").json()["status"]
-    return found
+def test_a_process_that_is_told_to_end_ends_once_its_work_is_done(service: Service) -> None:
+    service.ports["third"] = free_port()
+    words = ["service", "--port", str(service.ports["third"]), "--at-once", "2"]
+    with service.of("bob", "third") as bob, (service.folder / "third.log").open("wb") as log:
+        command, environment = [python() or "", "-c", ENDS, *words], os.environ | service.environment("worker-1")
+        process = service.processes["third"] = subprocess.Popen(
+            command, env=environment, cwd=service.folder, stdout=log, stderr=log
+        )
+        service.wait_for(lambda: service.is_ready("third"), "it is not ready")
+        bob.get("/moot/api/debates").raise_for_status()  # this client's connection stays open
+        process.terminate()
+        assert process.wait(60) == 0, service.log("third")
+    del service.processes["third"]
+    assert "sent" in service.log("third")
+    assert "taken apart" not in service.log("third"), "that takes Python seconds, or half a minute on a busy machine"
 
 
 def test_a_debate_is_held_by_a_worker_and_shown_by_the_page_to_its_user_alone(service: Service) -> None:
@@ -58,13 +54,13 @@ def test_a_debate_is_held_by_a_worker_and_shown_by_the_page_to_its_user_alone(se
         asked = {"assistant_id": "standard_prompting", "input": {"claim": "Bees dance."}, "context": CONTEXT}
         document = bob.post("/runs/wait", json=asked).raise_for_status().json()
         assert document["status"] == "done"
-        [listed] = bob.get("/moot/api/debates").json()["debates"]
+        [listed] = bob.get("/moot/api/debates", params={"q": "Bees dance"}).json()["debates"]
         assert (listed["claim"], listed["debate"], listed["status"]) == ("Bees dance.", document["id"], "done")
         page = bob.get(f"/moot/debates/{listed['id']}")
         assert page.status_code == 200
         assert "Bees dance." in page.text
         assert bob.get(f"/moot/api/debates/{listed['id']}/json").json() == document
-        assert ann.get("/moot/api/debates").json()["total"] == 0
+        assert ann.get("/moot/api/debates", params={"q": "Bees"}).json()["total"] == 0
         for path in (f"/moot/api/debates/{listed['id']}", f"/moot/api/debates/{document['id']}/html"):
             assert ann.get(path).status_code == 404
         assert ann.get(f"/moot/debates/{listed['id']}").status_code == 404
@@ -95,12 +91,18 @@ def test_debates_go_on_at_a_call_when_workers_are_killed(service: Service) -> No
 
 def test_a_request_that_is_sent_twice_is_one_debate(service: Service) -> None:
     asked = {"assistant_id": "standard_prompting", "input": {"claim": "Salt is sweet."}, "context": CONTEXT}
-    with service.of("bob") as bob, service.of("ann") as ann:
-        ids = [
-            client.post("/runs/wait", json=asked, headers={"Idempotency-Key": "salt"}).raise_for_status().json()["id"]
-            for client in (bob, bob, ann)
-        ]
-    assert ids[0] == ids[1] != ids[2]
+
+    def ask(user: str, process: str) -> Any:
+        with service.of(user, process) as client:
+            answer = client.post("/runs/wait", json=asked, headers={"Idempotency-Key": "salt"})
+            return answer.raise_for_status().json().get("id")
+
+    with ThreadPoolExecutor(6) as pool:
+        ids = {*pool.map(ask, ["bob"] * 6, ["page", "worker-1", "worker-2"] * 2)}
+    assert len(ids) == 1
+    assert ask("bob", "worker-2") in ids
+    assert ask("ann", "page") not in ids
+    assert len([one for one in service.stub.prompts() if "Salt is sweet." in one]) == 2
 
 
 def test_a_corpus_of_the_chroma_server_is_read_by_those_who_may(service: Service, tmp_path: Path) -> None:
@@ -152,9 +154,18 @@ def test_mcp_is_answered_without_langgraphs_own_endpoint(service: Service) -> No
         arguments = {"claim": "Bees sing.", "model": "openai:stub"}
         called = asked("tools/call", name="standard_prompting", arguments=arguments)["result"]
         assert called["structuredContent"]["status"] == "done", called
-        for path in ("/runs/batch", "/moot/api/batches"):
+        for path in ("/runs/batch", "/moot/api/batches", "/runs/crons", "/threads/any/runs/crons"):
             refused = ann.post(path, json=[])
             assert (refused.status_code, refused.json()["kind"]) == (501, "not_here")
+
+
+def test_a_debate_of_an_installed_package_is_held_by_a_worker(service: Service) -> None:
+    with service.of("cid") as cid:
+        asked = {"assistant_id": "chaired", "input": {"claim": "Bees sing."}, "context": CONTEXT | {"max_rounds": 1}}
+        document = cid.post("/runs/wait", json=asked).raise_for_status().json()
+        assert (document["graph"], document["status"], document["error"]) == ("chaired", "done", None)
+        wrong = cid.post("/runs/wait", json=asked | {"context": CONTEXT | {"k": 3}})
+        assert (wrong.status_code, wrong.json()["kind"]) == (422, "invalid_setting")
 
 
 def test_a_user_gets_no_more_debates_than_the_quota(service: Service) -> None:

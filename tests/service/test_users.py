@@ -18,13 +18,13 @@ OTHER = hashlib.sha256(b"another token").hexdigest()
 @pytest.mark.parametrize(
     ("said", "fault"),
     [
-        ("", "names nobody"),
-        ("[ann", "no valid TOML"),
+        ("", "names no user"),
+        ("[ann", "not valid TOML"),
         ("[ann]", "ann.token_sha256: Field required"),
         ('[ann]\ntoken_sha256 = "1234"', "64 hexadecimal digits"),
-        (f'[Ann]\ntoken_sha256 = "{DIGEST}"', "'Ann' is no name"),
-        (f'[system]\ntoken_sha256 = "{DIGEST}"', "'system' is no name"),
-        (f'[ann]\ntoken_sha256 = "{DIGEST}"\ncolour = "red"', "ann has 'colour'"),
+        (f'[Ann]\ntoken_sha256 = "{DIGEST}"', "'Ann' is not a name"),
+        (f'[system]\ntoken_sha256 = "{DIGEST}"', "'system' is not a name"),
+        (f'[ann]\ntoken_sha256 = "{DIGEST}"\ncolour = "red"', "ann has the unknown field 'colour'"),
         (f'[ann]\ntoken_sha256 = "{DIGEST}"\n[bob]\ntoken_sha256 = "{DIGEST}"', "the same token"),
     ],
 )

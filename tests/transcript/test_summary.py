@@ -87,9 +87,9 @@ async def test_the_graph_sums_up_and_the_report_shows_it(start_stub: StartStub) 
     assert "What would change this verdict" in page
     assert "how many &lt;b&gt;" in page
     for one in (page, report(found, "md")):
-        assert "2 more sentences were left out: each has to rest on a checked quote" in one
-    assert "nobody has summed the debate up" not in page
-    assert "nobody has summed the debate up" in report(document, "html")
+        assert "2 more sentences were left out: each must rest on a checked quote" in one
+    assert "the debate has no summary for readers" not in page
+    assert "the debate has no summary for readers" in report(document, "html")
     forged = json.loads(json.dumps(found))
     forged["reader_summary"]["sentences"][0]["citations"][0]["end"] += 1
     with pytest.raises(UserError, match="was not checked"):

@@ -114,7 +114,7 @@ async def test_a_source_that_fails_in_every_round_is_told_once(start_stub: Start
     assert (kind, len(document["warnings"])) == ("retrieval_failed", 3)
     told_everywhere(
         document, said, "SUPPORTS (max_rounds) - a source failed",
-        f"A source failed: {down}: {down} failed (ConnectionError: the shelf is locked). Check it on its own.",
+        f"A source failed: {down}: {down} failed (ConnectionError: the shelf is locked). Test it on its own.",
     )  # fmt: skip
     assert not [line for line in said if line.tone == "warning" and "retrieval_failed" in line.text]
     assert said_of(document, over=True)["warnings"] == []
@@ -124,7 +124,7 @@ async def test_verdicts_without_any_evidence(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
     document, said = await held("rag", model="openai:stub", sources=[f"{HERE}:empty"])
     told_everywhere(
-        document, said, "SUPPORTS (single_pass) - no evidence", "The verdict rests on no evidence: none was found."
+        document, said, "SUPPORTS (single_pass) - no evidence", "The verdict is based on no evidence: none was found."
     )
     assert [(w["kind"], w["where"]) for w in document["warnings"]][-1] == ("no_evidence", "verdict")
     for name, given in (("rag", {"sources": [f"{HERE}:shelf"]}), ("chain_of_thought", {}), ("society_of_minds", {})):
@@ -150,7 +150,7 @@ async def test_a_verdict_of_one_origin_says_so_everywhere(start_stub: StartStub)
     document, said = await held("rag", model="openai:stub", sources=[f"{HERE}:shelf"])
     told_everywhere(
         document, said, "SUPPORTS (single_pass) - one origin",
-        "All that the verdict cites is of one origin: Shelf: Eggs.",
+        "All citations of the verdict are of one origin: Shelf: Eggs.",
     )  # fmt: skip
     [piece] = document["evidence"]
     answer = document["turns"][-1]
@@ -201,4 +201,4 @@ async def test_equal_votes_are_named(start_stub: StartStub) -> None:
     start_stub(rules)
     agents = [{"model": "openai:stub-1"}, {"model": "openai:stub-2"}]
     document, _ = await held("society_of_minds", agents=agents, max_rounds=1)
-    assert ending(document).lines[0].text == "Verdict: SUPPORTS (max_rounds; of equal votes the earliest holds)"
+    assert ending(document).lines[0].text == "Verdict: SUPPORTS (max_rounds; tied votes, so the earliest answer counts)"

@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
+from moot.core.endpoint import close_clients
 
 from tests.claims.test_find import rules as finding
 from tests.conftest import free_port, running_stub, says, supports
 from tests.web.documents import CLAIM, PAYLOADS
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Browser, Page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 REFUSED = "addEventListener('securitypolicyviolation', (event) => { top.refused = event.violatedDirective; })"
@@ -45,7 +47,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     said: Any = {"rationale": MARKUP, "query": MARKUP}
     rules: list[dict[str, Any]] = [*finding(), says("rag", "SUPPORTS", **said), says("search", "SUPPORTS", **said)]
     rules += [says("judge", "SUPPORTS")]
-    rules = [{"model": "unhurried", "delay_ms": 30_000}, {"model": "gone", "status": 400}, *rules]
+    slowly = [rule | {"model": "hesitant", "delay_ms": 1500} for rule in finding()]
+    rules = [{"model": "unhurried", "delay_ms": 30_000}, *slowly, {"model": "gone", "status": 400}, *rules]
     rules += [{"model": "slow", "match": "your `answer`", "delay_ms": 1500}, *supports([True, True], CLAIM)]
     with running_stub(folder / "stub", rules) as stub:
         yield from serve(folder, stub.url)
@@ -117,7 +120,26 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-@pytest.fixture
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a browser run in the session's event loop, as the browser does."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)  # before that of the mode "auto"
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """A browser for all tests: each has pages of its own, which share nothing."""
+    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def wire(served: Served) -> AsyncIterator[Wire]:
     """A wire to the server."""
     wire = Wire(int(served.url.rpartition(":")[2]))
@@ -126,21 +148,17 @@ async def wire(served: Served) -> AsyncIterator[Wire]:
     await wire.cut()
 
 
-@pytest.fixture
-async def page(served: Served) -> AsyncIterator[Page]:
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
     """A page of a browser; at the end nothing has run that is not ours, and nothing has gone wrong in it."""
-    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
-    if CHROMIUM is None:
-        pytest.skip("needs chromium")
     faults: list[str] = []
-    async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM)
-        page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900})
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("dialog", lambda dialog: faults.append(dialog.message))
-        page.set_default_timeout(60_000)
-        await page.add_init_script(REFUSED)
-        yield page
-        ran = await page.evaluate("[window.ran, window.refused].map(String)")
-        await browser.close()
+    page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900})
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("dialog", lambda dialog: faults.append(dialog.message))
+    page.set_default_timeout(60_000)
+    await page.add_init_script(REFUSED)
+    yield page
+    ran = await page.evaluate("[window.ran, window.refused].map(String)")
+    await page.context.close()
+    await close_clients()
     assert (ran, faults) == (["undefined", "undefined"], [])

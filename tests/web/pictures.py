@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from moot.transcript.report.report import report
 from moot.web import debates
 from playwright.async_api import Browser, Page, async_playwright
 
@@ -21,7 +22,9 @@ from tests.conftest import running_stub, says, supports
 from tests.web.conftest import CHROMIUM, serve
 from tests.web.documents import CLAIM, a_debate, with_evidence
 
-FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
+DOCS = Path(__file__).parents[2] / "docs"
+FOLDER = DOCS / "pictures"
+RECORDED = DOCS / "recorded" / "nuclear-ban.json"
 WIDE, PHONE = (1200, 750), (390, 844)
 LEXICAL = [{"name": name, "retriever": "bm25:demo-encyclopaedia"} for name in ("rag", "search")]
 SETTINGS = {"embedder": "openai:stub-embedding", "debaters": LEXICAL, "model": "openai:slow"}
@@ -89,6 +92,13 @@ async def begun(browser: Browser, url: str, more: dict[str, Any]) -> Page:
     return page
 
 
+async def reported(browser: Browser) -> None:
+    """The report of the recorded debate, as far as its quotes."""
+    page = await browser.new_page(viewport={"width": 1000, "height": 1290})
+    await page.set_content(report(json.loads(RECORDED.read_text(encoding="utf-8")), "html"))
+    await keep(page, "report")
+
+
 async def keep(page: Page, name: str) -> None:
     """Writes what a page shows into the folder."""
     await page.screenshot(path=FOLDER / f"{name}.jpg", type="jpeg", quality=70)
@@ -100,6 +110,7 @@ async def pictures(url: str, home: Path) -> None:
     FOLDER.mkdir(exist_ok=True)
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        await reported(browser)
         await taken(browser, url, home)
         await browser.close()
 

@@ -150,8 +150,11 @@ async def test_a_remote_graph_as_a_client_and_as_a_node(server: Server, client: 
 
 async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, client: LangGraphClient) -> None:
     await client.assistants.create(GRAPH, name="quick check", description="A quick check.", context=FAKE)
+    async with Client(f"{server.url}/mcp?tools=rag,quick_check") as session:
+        few = (await session.list_tools()).tools
     async with Client(f"{server.url}/mcp") as session:
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+        assert few == [tools["rag"], tools["quick_check"]]
         assert {*DESCRIPTIONS, "quick_check"} <= set(tools)
         for tool in tools.values():
             assert tool.description
@@ -164,6 +167,7 @@ async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, 
         plain: Any = await session.call_tool("tool_mad", ASKED | {"model": "fake:2", "settings": {"max_rounds": 1}})
         faults: list[Any] = [
             await session.call_tool("quick_check", {"claim": " "}),
+            await session.call_tool("quick_check", {}),
             await session.call_tool("tool_mad", ASKED | {"max_round": 1}),
             await session.call_tool("tool_mad", ASKED | {"model": "opnai:x"}),
             await session.call_tool("tool_mad", ASKED | {"max_rounds": 99}),
@@ -182,9 +186,8 @@ async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, 
         document = server.json(result["document"])
         document = document.get("document", document)
         assert (document["id"], document["answer"]) == (result["id"], result["verdict"])
-    for fault, said in zip(
-        faults, ("The claim is empty.", "Did you mean max_rounds?", "Did you mean openai", "max_rounds"), strict=True
-    ):
+    told = ("The claim is empty.", "needs a `claim`", "Did you mean max_rounds?", "Did you mean openai", "max_rounds")
+    for fault, said in zip(faults, told, strict=True):
         assert fault.is_error
         assert said in fault.content[0].text
 

@@ -51,7 +51,7 @@ def test_a_run_that_has_nothing_to_go_on_with(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
     begun, resumed = {"assistant_id": "rag"}, {"assistant_id": "rag", "command": {"resume": True}}
     for path in (f"/threads/{thread}/runs/wait", f"/threads/{thread}/runs/stream", f"/threads/{thread}/runs"):
-        for run, said in ((begun, "The thread is empty"), (resumed, "Nobody waits for a reply")):
+        for run, said in ((begun, "The thread is empty"), (resumed, "No debate waits for a reply")):
             status, answer = server.refused(path, run)
             assert (status, answer["detail"].startswith(said)) == (422, True)
     unknown = f"/threads/{uuid4()}/runs/wait"

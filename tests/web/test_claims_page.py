@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.claims.test_find import TEXT, WRITTEN
 from tests.web.conftest import Served
 from tests.web.documents import CLAIM
-from tests.web.test_browser import BOX, EXPERT, MODELS, SUPPORTED
+from tests.web.test_browser import BOX, EXPERT, GO, MODELS, SUPPORTED
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -21,7 +20,7 @@ LIST: Any = {
 }
 
 
-async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, served: Served, tmp_path: Path) -> None:
+async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, served: Served) -> None:
     """As somebody would who has an article: paste it, see its claims, mend one, leave one out, watch, read."""
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
@@ -33,20 +32,18 @@ async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, s
     await page.get_by_text("Left out: less worth checking.").wait_for()
     await page.get_by_text("dropped, as the text does not hold").wait_for()
     await page.get_by_text("Filled in from the text: tram line in Norwick.").wait_for()
-    await page.screenshot(path=tmp_path / "found.png", full_page=True)
     await page.get_by_label("Claim", exact=True).first.fill("Norwick opened its tram line in spring 2024.")
     await page.get_by_label(f"Check: {WRITTEN[2]['claim']}").uncheck()
     await page.get_by_label("At the same time").fill("2")
     await page.get_by_role("button", name="Check 2 claims").click()
     await page.wait_for_url("**/moot/batches/*")
     await page.get_by_text("2 of 2 done").wait_for()
-    await page.screenshot(path=tmp_path / "batch.png", full_page=True)
     rows = await page.locator(".batch tbody tr").all_inner_texts()
     assert ["Norwick opened its tram line in spring 2024." in rows[0], WRITTEN[1]["claim"] in rows[1]] == [True, True]
     assert "Helena Brandt" in rows[1]
     assert all("Supported" in row for row in rows)
     await page.get_by_label("Refuted 0").check(force=True)
-    await page.get_by_text("No claim is so.").wait_for()
+    await page.get_by_text("No claim matches.").wait_for()
     await page.get_by_label("Supported 2").check(force=True)
     await page.get_by_label("Find in claims").fill("412")
     await page.locator(".batch tbody tr").nth(1).wait_for(state="detached")
@@ -64,7 +61,7 @@ async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, s
     await page.get_by_text("2 of 2 done").first.wait_for()
 
 
-async def test_a_claim_of_ones_own_is_added(page: Page, served: Served, tmp_path: Path) -> None:
+async def test_a_claim_of_ones_own_is_added(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
@@ -78,12 +75,36 @@ async def test_a_claim_of_ones_own_is_added(page: Page, served: Served, tmp_path
             await box.uncheck()
     await page.get_by_role("button", name="Check 1 claim").click()
     await page.get_by_text("1 of 1 done").wait_for()
-    await page.screenshot(path=tmp_path / "checked.png", full_page=True)
     await page.get_by_role("link", name=CLAIM).click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
 
 
-async def test_a_list_is_edited_and_saved(page: Page, served: Served, tmp_path: Path) -> None:
+async def test_a_list_is_pasted(page: Page, served: Served) -> None:
+    await page.goto("/moot")
+    await page.get_by_text(EXPERT).click()
+    await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
+    for text, button in (
+        ("The Suez Canal was dug\nin ten years.", GO),  # a claim in two lines
+        ("\n\n".join(["A paragraph of ten words, and then of some more words."] * 9), "Find its claims"),
+        (f"1. {CLAIM}\n\n- Fish can fly.", "List these claims"),
+    ):
+        await page.get_by_label(BOX).fill(text)
+        await page.get_by_role("button", name=button).wait_for()
+    await page.get_by_role("button", name="Check it as one claim instead").click()
+    await page.get_by_role("button", name=GO).wait_for()
+    await page.reload()
+    await page.get_by_text(EXPERT).click()
+    await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
+    await page.get_by_label(BOX).fill(text)
+    await page.get_by_role("button", name="List these claims").click()
+    await page.get_by_role("heading", name="2 claims").wait_for()
+    texts = [await one.input_value() for one in await page.get_by_label("Claim", exact=True).all()]
+    assert texts == [CLAIM, "Fish can fly."]
+    await page.get_by_role("button", name="Check 2 claims").click()
+    await page.get_by_text("2 of 2 done").wait_for()
+
+
+async def test_a_list_is_edited_and_saved(page: Page, served: Served) -> None:
     await page.goto("/moot/claims")
     await page.get_by_label("An article").set_input_files(LIST)
     await page.get_by_role("heading", name="2 claims").wait_for()
@@ -96,4 +117,3 @@ async def test_a_list_is_edited_and_saved(page: Page, served: Served, tmp_path: 
     assert "The echidna lays eggs." in table
     assert "2020-10-21" in table
     assert "Fish" not in table
-    await page.screenshot(path=tmp_path / "list.png", full_page=True)

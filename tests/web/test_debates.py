@@ -51,7 +51,7 @@ async def test_pages_and_a_damaged_file(own_home: Path) -> None:
     (first, total), *more = [await table.listed(page, client) for page in (1, 2, 3)]
     assert (len(first), total, [len(entries) for entries, _ in more]) == (debates.A_PAGE, 21, [1, 0])
     assert first[0] == {"id": last, "fault": "Its file is damaged."}
-    with pytest.raises(UserError, match="no valid JSON"):
+    with pytest.raises(UserError, match="not valid JSON"):
         debates.load(last)
 
 
@@ -85,9 +85,9 @@ def changed(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda d: b"[1", "no valid JSON"),
-        (lambda d: b"\xff", "no valid JSON"),
-        (lambda d: b"[" * 100_000, "no valid JSON"),
+        (lambda d: b"[1", "not valid JSON"),
+        (lambda d: b"\xff", "not valid JSON"),
+        (lambda d: b"[" * 100_000, "not valid JSON"),
         (lambda d: b"{}", "schema_version: Field required"),
         (lambda d: b" " * (debates.LARGEST + 1), "more than 32 MiB"),
         (changed(lambda d: d.update(turns=1)), "turns: Input should be a valid list"),
@@ -96,8 +96,8 @@ def changed(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
         (changed(lambda d: d.update(started_at="yesterday")), "Invalid isoformat"),
         (changed(lambda d: d.update(graph="../tool_mad")), "There is no graph"),
         (changed(lambda d: d["settings"].update(color=1)), "There is no setting 'color'"),
-        (changed(lambda d: d["turns"][0]["citations"][0].update(start=1)), "a quote verified that does not stand in"),
-        (changed(lambda d: d["turns"][0]["citations"][0].update(quote="fly")), "a quote verified that does not stand"),
+        (changed(lambda d: d["turns"][0]["citations"][0].update(start=1)), "a quote marked as verified is not in"),
+        (changed(lambda d: d["turns"][0]["citations"][0].update(quote="fly")), "a quote marked as verified is not in"),
     ],
 )
 async def test_what_is_no_document_is_not_taken(make: Callable[[Document], bytes], said: str) -> None:

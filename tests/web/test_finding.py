@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.claims.test_find import TEXT
@@ -28,7 +27,7 @@ async def paste(page: Page, model: str) -> None:
     await page.get_by_label("Name of the model").fill(model)
 
 
-async def test_an_error_is_said_where_the_text_still_stands(bare: Page, served: Served, tmp_path: Path) -> None:
+async def test_an_error_is_said_where_the_text_still_stands(bare: Page, served: Served) -> None:
     await paste(bare, "openai:gone")
     await bare.get_by_role("button", name=FINDS).click()
     await bare.locator(".fault").wait_for()
@@ -36,21 +35,23 @@ async def test_an_error_is_said_where_the_text_still_stands(bare: Page, served: 
     assert await bare.get_by_label(BOX).input_value() == ARTICLE
     assert await bare.get_by_role("button", name=FINDS).is_enabled()
     assert bare.url.endswith("/moot")
-    assert await look(bare, tmp_path, "failed") == []
+    assert await look(bare, "failed") == []
     await bare.goto("/moot/debates")
     row = bare.locator(".checks li").first
     assert "A line" in await row.inner_text()
-    assert "the same text again goes on where it was" in await row.inner_text()
+    await row.get_by_role("button", name="Go on").click()  # the same again: it fails as before, and says so
+    await bare.get_by_role("heading", name="The claims are not found yet").wait_for()
+    assert await look(bare, "not-found") == []
 
 
-async def test_finding_is_stopped_and_goes_on(bare: Page, served: Served, tmp_path: Path) -> None:
+async def test_finding_is_stopped_and_goes_on(bare: Page, served: Served) -> None:
     await paste(bare, "openai:unhurried")
     await bare.get_by_role("button", name=FINDS).click()
     await bare.get_by_role("heading", name="A line").wait_for()
     await bare.get_by_text("Next: you tick the claims to check.").wait_for()
-    wrong = await look(bare, tmp_path, "finding")
+    wrong = await look(bare, "finding")
     await bare.get_by_role("button", name="Stop").click()
-    await bare.get_by_text("The same text goes on where it was").wait_for()
+    await bare.get_by_text("Paste the same text again to continue it").wait_for()
     await bare.get_by_text("More options").click()
     await bare.get_by_label("When it was said or published").fill("2025-05-14")
     await bare.get_by_label("Name of the model").fill("openai:stub")
@@ -60,16 +61,42 @@ async def test_finding_is_stopped_and_goes_on(bare: Page, served: Served, tmp_pa
     button = await bare.get_by_role("button", name="Check 3 claims").bounding_box()
     assert button
     assert button["y"] + button["height"] < 844
-    assert await look(bare, tmp_path, "found") + wrong == []
+    assert await look(bare, "found") + wrong == []
+    await bare.go_back()
+    await bare.get_by_label(BOX).wait_for()
 
 
-async def test_the_built_in_model_lists_sentences(page: Page, served: Served, tmp_path: Path) -> None:
+async def test_a_search_outlives_the_page(page: Page, served: Served) -> None:
+    """It goes on without its page, is joined after a reload, and taken up after a stop."""
+    await paste(page, "openai:hesitant")
+    await page.get_by_label("Quick check").check()
+    await page.get_by_role("button", name=FINDS).click()
+    await page.get_by_text("Next: you tick the claims to check.").wait_for()
+    await page.wait_for_url("**/moot/claims?thread=*")
+    address = page.url
+    await page.reload()
+    await page.get_by_text("Finding claims:").wait_for()  # what there was is told again
+    await page.goto("/moot/debates")
+    await page.get_by_role("link", name="A line").first.click()
+    await page.wait_for_url("**/moot/claims?thread=*")
+    assert page.url == address
+    await page.get_by_role("button", name="Stop").click()
+    await page.get_by_role("heading", name="The claims are not found yet").wait_for()
+    await page.get_by_role("button", name="Go on").click()
+    await page.get_by_role("heading", name="4 claims").wait_for()
+    await page.get_by_text("Each gets a quick check").wait_for()  # what was chosen is kept
+    assert page.url.endswith("/moot/claims")
+    await page.reload()
+    await page.get_by_role("heading", name="4 claims").wait_for()
+
+
+async def test_the_built_in_model_lists_sentences(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_label(BOX).fill(ARTICLE)
     await page.get_by_label("Built in").check()
     await page.get_by_text("too weak to find claims").wait_for()
     await page.get_by_role("button", name=LISTS).click()
-    await page.get_by_text("every sentence stands here").wait_for()
+    await page.get_by_text("every sentence is listed").wait_for()
     assert await page.get_by_role("button", name="Check 0 claims").is_disabled()
     everything = page.get_by_label("All of them")
     await everything.check()
@@ -81,7 +108,6 @@ async def test_the_built_in_model_lists_sentences(page: Page, served: Served, tm
     await page.get_by_text("at most about 31 model calls in all").wait_for()
     await page.reload()  # the list is kept
     await page.get_by_role("button", name="Check 1 claim").wait_for()
-    await page.screenshot(path=tmp_path / "sentences.png", full_page=True)
 
 
 async def test_a_link_that_is_opened_while_a_model_loads(page: Page, served: Served) -> None:

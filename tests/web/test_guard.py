@@ -48,14 +48,14 @@ def test_who_is_answered(headers: dict[str, str], method: str, path: str) -> Non
     ("headers", "method", "path", "said"),
     [
         ({"host": "evil.example"}, "GET", "/info", "not known as 'evil.example'"),  # DNS rebinding
-        ({"host": "192.0.2.2:2024"}, "GET", "/info", "not known as '192.0.2.2': name it"),
+        ({"host": "192.0.2.2:2024"}, "GET", "/info", "not known as '192.0.2.2': add that name"),
         ({"host": "localhost.evil.example:2024"}, "GET", "/info", "not known"),
         ({"host": "localhost@evil.example"}, "GET", "/info", "not known"),
         ({"host": ""}, "GET", "/", "not known"),
         ({"host": "evil.example"}, "POST", "/ok", "not known"),
         ({"host": "evil.example"}, "GET", "/ok/", "not known"),
         (FETCH, "GET", "/ok", "no other website"),
-        ({"origin": "https://evil.example"}, "POST", "/runs", "name https://evil.example in MOOT_ALLOWED_ORIGINS"),
+        ({"origin": "https://evil.example"}, "POST", "/runs", "add https://evil.example to MOOT_ALLOWED_ORIGINS"),
         ({"origin": "null"}, "POST", "/runs", "no other website"),  # a sandboxed frame, a file
         ({"origin": "http://localhost:3000"}, "POST", "/runs", "no other website"),
         ({"origin": f"{STUDIO}.evil.example"}, "POST", "/runs", "no other website"),
@@ -117,7 +117,7 @@ def test_every_route_of_a_server_refuses_other_websites(server: Server, method: 
 
 def test_who_starts_the_server_reads_what_would_let_studio_in(server: Server) -> None:
     server.refused("/info", headers={"origin": STUDIO, "sec-fetch-site": "cross-site"})
-    assert f"name {STUDIO} in MOOT_ALLOWED_ORIGINS" in server.log()
+    assert f"add {STUDIO} to MOOT_ALLOWED_ORIGINS" in server.log()
 
 
 def test_a_socket_that_another_website_opens_is_refused(server: Server) -> None:

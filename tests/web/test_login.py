@@ -128,7 +128,7 @@ async def test_the_page_behind_the_token_in_a_browser(locked: Server) -> None:
         await page.goto("/docs")
         await page.get_by_label("The server's token").fill(TOKEN + "!")
         await page.get_by_role("button", name="Log in").click()
-        await page.get_by_text("That is not this server's token.").wait_for()
+        await page.get_by_text("The token is not this server's.").wait_for()
         await page.get_by_label("The server's token").fill(TOKEN)
         await page.get_by_role("button", name="Log in").click()
         await page.get_by_role("heading", name="The server's API").wait_for()
@@ -168,7 +168,11 @@ def test_a_server_that_others_reach_needs_a_token(monkeypatch: pytest.MonkeyPatc
         check_token(host)
     for local in ("127.0.0.1", "localhost", "::1", "127.1.2.3"):
         check_token(local)
-    for unfit, said in (("short", "has 5 characters"), ("a b" * 8, "holds a space"), ("ü" * 16, "other than ASCII's")):
+    for unfit, said in (
+        ("short", "has 5 characters"),
+        ("a b" * 8, "contains a space"),
+        ("ü" * 16, "non-ASCII characters"),
+    ):
         monkeypatch.setenv("MOOT_TOKEN", unfit)
         for anywhere in (host, "127.0.0.1"):
             with pytest.raises(UserError, match=said):
@@ -180,7 +184,7 @@ def test_a_server_that_others_reach_needs_a_token(monkeypatch: pytest.MonkeyPatc
 def test_it_says_so_at_once_and_that_the_home_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     environment = os.environ | {"MOOT_TOKEN": "", "MOOT_HOME": str(tmp_path / "home")}
-    for options, said in ((["--host", "0.0.0.0"], "set MOOT_TOKEN"), ([], "Debates cannot be kept in")):
+    for options, said in ((["--host", "0.0.0.0"], "set MOOT_TOKEN"), ([], "Debates cannot be stored in")):
         done = subprocess.run([*MOOT, "serve", *options], env=environment, capture_output=True, text=True)
         assert (done.returncode, said in " ".join(done.stderr.split())) == (2, True), done.stderr
 

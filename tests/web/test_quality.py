@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
+from moot.core.endpoint import close_clients
 from moot.web import debates
 
-from tests.web.conftest import CHROMIUM, Served
+from tests.web.conftest import Served
 from tests.web.documents import CLAIM, a_debate, with_evidence
 from tests.web.test_browser import BOX, GO, MODELS, SLOW, reach, start
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Browser, Page
 
 FAULTS = """async () => (await axe.run()).violations.map(
     ({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ html }) => html.slice(0, 200)).join(" | ")}`)"""
@@ -25,22 +26,18 @@ WIDTH = "document.documentElement.scrollWidth"
 LOOKS: list[tuple[int, Any]] = [(1440, "light"), (360, "dark"), (360, "light"), (1440, "dark")]
 
 
-@pytest.fixture
-async def bare(served: Served) -> AsyncIterator[Page]:
+@pytest_asyncio.fixture(loop_scope="session")
+async def bare(served: Served, browser: Browser) -> AsyncIterator[Page]:
     """A page whose policy lets axe-core in."""
-    playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
     pytest.importorskip("axe_playwright_python", reason="needs the package axe-playwright-python")
-    if CHROMIUM is None:
-        pytest.skip("needs chromium")
-    async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=CHROMIUM)
-        context = await browser.new_context(base_url=served.url, bypass_csp=True, reduced_motion="reduce")
-        context.set_default_timeout(60_000)
-        yield await context.new_page()
-        await browser.close()
+    context = await browser.new_context(base_url=served.url, bypass_csp=True, reduced_motion="reduce")
+    context.set_default_timeout(60_000)
+    yield await context.new_page()
+    await context.close()
+    await close_clients()
 
 
-async def look(page: Page, folder: Path, name: str) -> list[str]:
+async def look(page: Page, name: str) -> list[str]:
     """What is wrong with a state of the page, in all its looks."""
     await page.evaluate(UNFOLD)
     if not await page.evaluate("'axe' in window"):
@@ -49,14 +46,13 @@ async def look(page: Page, folder: Path, name: str) -> list[str]:
     for width, scheme in LOOKS:
         await page.set_viewport_size({"width": width, "height": 844})
         await page.emulate_media(color_scheme=scheme)
-        await page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
         found += [f"{name}, {width}, {scheme}: {fault}" for fault in await page.evaluate(FAULTS)]
         if (wide := await page.evaluate(WIDTH)) > width:
             found.append(f"{name}, {width}: {wide} wide")
     return found
 
 
-async def test_states_at_rest(bare: Page, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_states_at_rest(bare: Page, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
     document = with_evidence(await a_debate(), 12)
     failed = document | {
@@ -78,7 +74,7 @@ async def test_states_at_rest(bare: Page, served: Served, tmp_path: Path, monkey
         await bare.locator("#tools .acts").wait_for()
         if name == "sparse":
             await bare.locator(".graph").first.wait_for(state="attached")
-        wrong += await look(bare, tmp_path, name)
+        wrong += await look(bare, name)
     places = {
         "home": ("/moot", ".ask"),
         "past": ("/moot/debates", ".checks li"),
@@ -90,29 +86,29 @@ async def test_states_at_rest(bare: Page, served: Served, tmp_path: Path, monkey
     for name, (path, sign) in places.items():
         await bare.goto(path)
         await bare.locator(sign).first.wait_for()
-        wrong += await look(bare, tmp_path, name)
+        wrong += await look(bare, name)
     await bare.route("**/moot/api/choices", lambda route: route.abort())
     await bare.goto("/moot")
     await bare.get_by_role("heading", name="The server does not answer").wait_for()
-    wrong += await look(bare, tmp_path, "offline")
+    wrong += await look(bare, "offline")
     assert "\n".join(wrong) == ""
 
 
-async def test_states_on_the_way(bare: Page, served: Served, tmp_path: Path) -> None:
+async def test_states_on_the_way(bare: Page, served: Served) -> None:
     await start(bare, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await bare.locator(".rounds .fold").first.wait_for()
-    wrong = await look(bare, tmp_path, "live")
+    wrong = await look(bare, "live")
     await bare.get_by_role("button", name="Stop").click()
     await bare.get_by_role("heading", name="No verdict").wait_for()
     await start(bare, CLAIM, MODELS | {"ask_person": ["evidence"], "max_rounds": 1, "scoring": "all_rounds"})
     await bare.locator(".question").wait_for()
-    wrong += await look(bare, tmp_path, "waits")
+    wrong += await look(bare, "waits")
     await bare.get_by_role("button", name="Stop").click()
     await bare.locator(".verdict h2").wait_for()
     assert "\n".join(wrong) == ""
 
 
-async def test_states_of_many_claims(bare: Page, served: Served, tmp_path: Path) -> None:
+async def test_states_of_many_claims(bare: Page, served: Served) -> None:
     await bare.goto("/moot/claims")
     claims = ["Slow and under way.", "It fails.", "An answer.", *(f"One to come, number {n}." for n in range(3))]
     settings = {"It fails.": {"model": "openai:gone", "attempts": 1}, "An answer.": MODELS | {"max_rounds": 1}}
@@ -123,13 +119,13 @@ async def test_states_of_many_claims(bare: Page, served: Served, tmp_path: Path)
         {"name": "claims.jsonl", "mimeType": "application/jsonl", "buffer": table}
     )
     await bare.get_by_role("heading", name="6 claims").wait_for()
-    wrong = await look(bare, tmp_path, "list")
+    wrong = await look(bare, "list")
     await bare.get_by_role("button", name="Check 6 claims").focus()
     await bare.keyboard.press("Enter")
     await bare.wait_for_url("**/moot/batches/*")
     await bare.locator(".batch .chip").first.wait_for()
     await bare.get_by_role("button", name="Try again: It fails.").wait_for()
-    wrong += await look(bare, tmp_path, "batch")
+    wrong += await look(bare, "batch")
     await bare.set_viewport_size({"width": 820, "height": 844})
     claim = await bare.locator(".batch tbody .claim").first.bounding_box()
     assert claim is not None
@@ -137,21 +133,40 @@ async def test_states_of_many_claims(bare: Page, served: Served, tmp_path: Path)
     await reach(bare, "Stop")
     await bare.keyboard.press("Enter")
     await bare.get_by_text("It was stopped.").wait_for()
-    wrong += await look(bare, tmp_path, "stopped")
+    wrong += await look(bare, "stopped")
     await bare.goto("/moot/claims")
     await bare.get_by_role("button", name="Another text").click()
     await bare.get_by_role("heading", name="Earlier lists").wait_for()
-    wrong += await look(bare, tmp_path, "earlier")
+    wrong += await look(bare, "earlier")
     assert "\n".join(wrong) == ""
 
 
-async def test_many_debaters_are_counted_by_answer(page: Page, served: Served, tmp_path: Path) -> None:
+async def test_on_a_phone_the_round_that_runs_is_in_sight(page: Page, served: Served) -> None:
+    await page.set_viewport_size({"width": 360, "height": 740})
+    await page.goto("/moot")
+    for about in await page.locator(".ask > .fold > summary .quiet").all():
+        box = await about.bounding_box()
+        assert box is not None
+        assert box["width"] > 250, await about.inner_text()  # not one word below the other
+    await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
+    await page.get_by_role("columnheader", name="Round 3, now").wait_for()
+    for sight in ("in sight", "still, when the table has changed"):
+        region = await page.locator(".holding").bounding_box()
+        here = await page.locator(".holding th.here").bounding_box()
+        assert region is not None
+        assert here is not None
+        assert region["x"] <= here["x"] <= region["x"] + region["width"] - here["width"] + 1, sight
+        await page.locator(".holding tbody tr", has_text="writing its answer").first.wait_for()
+    await page.get_by_role("button", name="Stop").click()
+    await page.locator(".verdict h2").wait_for()
+
+
+async def test_many_debaters_are_counted_by_answer(page: Page, served: Served) -> None:
     agents = {"agents": 12, "max_rounds": 2, "model": "openai:slow"}
     await start(page, CLAIM, agents, graph="society_of_minds")
     await page.locator(".holding td", has_text="agents").first.wait_for()
     await page.locator(".holding tbody tr", has_text="answer").first.wait_for()
     assert await page.locator(".holding tbody tr").count() < 8
-    await page.screenshot(path=tmp_path / "many.png", full_page=True)
     await page.get_by_role("button", name="Stop").click()
     await page.locator(".verdict h2").wait_for()
 

@@ -49,7 +49,7 @@ async def test_a_debate_is_summed_up_once_when_its_report_is_opened(
     await page.get_by_text("They lay eggs, as echidnas do.").wait_for()
     assert await page.get_by_role("heading", name="What speaks for it").count() == 1
     assert await page.get_by_text("It is so.").count() == 0  # rests on no quote
-    assert await page.get_by_text("nobody has summed the debate up").count() == 0
+    assert await page.get_by_text("the debate has no summary for readers").count() == 0
     kept = debates.load(id)
     assert kept["reader_summary"]["dropped"] == 1
     await page.reload()

@@ -1,0 +1,110 @@
+"""How soon the page is painted, and how long it keeps the browser busy: ``python -m tests.benchmarks.browser``.
+
+First paint on loopback, of ten loads each; then a debate of 50 agents over 10 rounds that is watched: how many events
+the server streamed, how often the page was drawn from them, the main thread's whole time by each of the two (events are
+read, joined and drawn in that time), and its longest task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx
+from playwright.async_api import Browser, Page, async_playwright
+
+from tests.conftest import running_stub, supports
+from tests.web.conftest import CHROMIUM, serve
+from tests.web.documents import CLAIM
+from tests.web.test_browser import start
+
+PAGES = ("/moot", "/moot/claims", "/moot/debates")
+LOADS = 10
+WATCH = """window.long = [];
+new PerformanceObserver((list) => window.long.push(...list.getEntries().map((one) => one.duration)))
+    .observe({type: 'longtask', buffered: true});"""
+"""Keeps the milliseconds of tasks of 50 ms and more: of shorter ones browsers tell nothing."""
+PAINT = """() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"""
+MANY: dict[str, Any] = {"agents": 50, "max_rounds": 10, "model": "openai:soon", "max_concurrency": 50}
+
+
+async def painted(browser: Browser, url: str) -> None:
+    """Prints the milliseconds to the first paint with content, without a cache."""
+    for path in PAGES:
+        taken = []
+        for _ in range(LOADS):
+            context = await browser.new_context(viewport={"width": 1440, "height": 900})
+            page = await context.new_page()
+            await page.goto(url + path)
+            await page.locator("main h1:visible").first.wait_for()
+            await page.wait_for_function(f"({PAINT})() !== null")
+            taken.append(float(await page.evaluate(PAINT)))
+            await context.close()
+        print(f"{path}: first paint {median(taken):.0f} ms (median), {max(taken):.0f} ms (longest of {LOADS})")
+
+
+async def watched(browser: Browser, url: str) -> None:
+    """Prints what a large debate takes of the main thread while it is watched, to its end."""
+    page = await browser.new_page(viewport={"width": 1440, "height": 900})
+    page.set_default_timeout(180_000)
+    await page.add_init_script(WATCH)
+    draws: list[str] = []
+    over = asyncio.Event()
+    await page.route("**/moot/api/debates/*", lambda _: over.set())  # held back, else the report would be measured, too
+    page.on("response", lambda response: draws.append(response.url) if "/api/told" in response.url else None)
+    session = await page.context.new_cdp_session(page)
+    await session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    await start(page, CLAIM, MANY, url, "society_of_minds")
+    await page.wait_for_url("**/moot?thread=*")
+    await page.locator(".acts button", has_text="Stop").wait_for()
+    before, drawn, long = await busy(session), len(draws), list(map(float, await page.evaluate("window.long")))
+    await over.wait()
+    spent, drawn = 1000 * (await busy(session) - before), len(draws) - drawn
+    tasks = list(map(float, await page.evaluate("window.long")))[len(long) :]
+    events = await asyncio.to_thread(streamed, page, url)
+    print(f"50 agents, 10 rounds: {events} events were streamed, the page was drawn {drawn} times")
+    print(f"the main thread took {spent:.0f} ms: {spent / events:.2f} ms an event, {spent / drawn:.1f} ms a drawing")
+    print(f"tasks of 50 ms and more: {len(tasks)}, the longest {max(tasks, default=0):.0f} ms")
+
+
+def streamed(page: Page, url: str) -> int:
+    """How many events the page's debate streams, as the page asks for them."""
+    thread = page.url.rpartition("=")[2]
+    [run] = httpx.get(f"{url}/threads/{thread}/runs").json()
+    place = f"{url}/threads/{thread}/runs/{run['run_id']}/stream"
+    content = httpx.get(place, headers={"last-event-id": "0"}, timeout=60).text
+    return len(re.findall(r"^event: (?:updates|custom)", content, re.MULTILINE))
+
+
+async def busy(session: Any) -> float:
+    """Seconds of the processor that the tasks of the main thread took so far."""
+    metrics = (await session.send("Performance.getMetrics"))["metrics"]
+    return next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
+
+
+async def measured(url: str) -> None:
+    async with async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM)
+        await painted(browser, url)
+        await watched(browser, url)
+        await browser.close()
+
+
+def main() -> None:
+    rules = [{"model": "soon", "delay_ms": 400}, *supports([True, True], CLAIM)]
+    print(json.dumps({"load": os.getloadavg(), "cores": os.cpu_count()}))
+    with tempfile.TemporaryDirectory() as folder, running_stub(Path(folder) / "stub", rules) as stub:
+        for served in serve(Path(folder), stub.url):
+            asyncio.run(measured(served.url))
+            break
+    print(json.dumps({"load": os.getloadavg()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Times as people say them, and what a batch and a plan say is left."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from inspect_ai.log import EvalSample
+from moot.cli.batch.progress import Progressing
+from moot.cli.run import Left
+from moot.transcript.line import lasting
+from rich.console import Console
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0.0 s"),
+        (4.24, "4.2 s"),
+        (9.97, "10 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min"),
+        (125, "2 min 5 s"),
+        (3599.7, "1 h"),
+        (3900, "1 h 5 min"),
+        (86_400, "1 day"),
+        (183_700, "2 days 3 h"),
+    ],
+)
+def test_lasting(seconds: float, said: str) -> None:
+    assert lasting(seconds) == said
+
+
+def test_a_batch_and_a_plan_say_what_is_left_as_people_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), width=200)
+    batch, plan = Progressing(console, 3, None, None, (0, 0.0)), Left(console)
+    plan.begin(3, 0)
+    monkeypatch.setattr("time.monotonic", lambda: max(batch.started, plan.started) + 12)
+    with batch:
+        batch.note({"status": "done", "paid": {"tokens": 100, "usd": 0.01}})
+        assert batch.said() == "about 24 s and 200 tokens ($0.02) to go"
+        batch.ended = 3
+        assert batch.said() == "none to go"
+    plan.note(EvalSample(id=1, epoch=1, input="x", target="y"))
+    assert plan.said() == "about 24 s and 0 tokens to go"

@@ -1,0 +1,323 @@
+"""Debates of the service to which things happen, and what came of them: the part of ``make cluster`` that needs Aegra.
+
+A page and two workers run by the commands of ``deploy/compose.yaml``, without containers, and hold 40 debates. Each
+happens once so many calls were answered: when is drawn.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from moot.core.postgres.connection import Postgres
+
+from tests.conftest import running_stub
+from tests.service.running import Service, running_service
+
+DEBATES = 40
+ROUNDS = 3
+WORKERS = ("worker-1", "worker-2")
+LATENCY = 1000
+"""Milliseconds that the endpoint takes for a call."""
+CONTEXT = {"model": "openai:stub", "max_rounds": ROUNDS}
+PAGE = Path(__file__).parents[2] / "docs/howto/service.md"
+BEGIN, END = "<!-- make cluster: begin -->", "<!-- make cluster: end -->"
+HEAD = (
+    "| what was done | times | ended by themselves | went on at a call | without a verdict | there twice | "
+    "calls made again, of those in flight | runs that ended as errors | as expected |"
+)
+
+
+@dataclass
+class Trial:
+    """Debates of one user, and what happened to them.
+
+    Args:
+        service: which holds them.
+        name: stands in their claims, so that they are told from those of other trials.
+        draw: of moments, and of which worker.
+    """
+
+    service: Service
+    name: str
+    draw: random.Random
+    places: list[tuple[str, str]] = field(default_factory=list)
+    in_flight: int = 0
+
+    def __post_init__(self) -> None:
+        self.before = len(self.service.stub.prompts())
+        self.client = self.service.of("bob")
+
+    def begin(self) -> None:
+        """Begins the debates, each as a run of a thread of its own."""
+        for number in range(DEBATES):
+            thread = self.client.post("/threads", json={}).raise_for_status().json()["thread_id"]
+            asked = {"assistant_id": "society_of_minds", "input": {"claim": f"{self.name} {number}."}}
+            run = self.client.post(f"/threads/{thread}/runs", json={**asked, "context": CONTEXT})
+            self.places.append((thread, run.raise_for_status().json()["run_id"]))
+
+    def paid(self) -> int:
+        """How many calls were made."""
+        return len(self.service.stub.prompts()) - self.before
+
+    def statuses(self) -> list[str]:
+        """How the runs stand; empty if the server cannot say."""
+        try:
+            replies = [self.client.get(f"/threads/{thread}/runs/{run}") for thread, run in self.places]
+        except httpx.TransportError:
+            return []
+        return [reply.json()["status"] for reply in replies] if all(one.is_success for one in replies) else []
+
+    def are_over(self) -> bool:
+        """Whether no run goes on."""
+        found = self.statuses()
+        return bool(found) and not {"pending", "running"} & {*found}
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The debates as the page lists them."""
+        found: list[dict[str, Any]] = []
+        page = pages = 1
+        while page <= pages:
+            asked: dict[str, str | int] = {"q": self.name, "page": page}
+            reply = self.client.get("/moot/api/debates", params=asked).raise_for_status().json()
+            found, page, pages = found + reply["debates"], page + 1, reply["pages"]
+        return found
+
+    def left(self) -> list[Any]:
+        """The debates that are not done as the database has them, with the server's run: for whoever looks for why."""
+        query = (
+            "SELECT d.id, d.status, to_timestamp(d.updated)::text, d.note, s.seen::text, r.status, r.updated_at::text, "
+            "r.execution_params -> '_retry_count' FROM moot.debates AS d LEFT JOIN runs AS r ON r.run_id = d.run "
+            "LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
+        )
+        with closing(Postgres(self.service.postgres.url)) as postgres:
+            return postgres.do(lambda cursor: cursor.execute(query).fetchall())
+
+    def resume(self) -> int:
+        """Has those that are listed as interrupted or failed go on, as the page's button does; how many."""
+        asked = [one["debate"] for one in self.listed() if one.get("can") == "resume"]
+        for id in asked:
+            told = self.client.post(f"/moot/api/debates/{id}/resume").raise_for_status().json()
+            self.places.append((told["thread_id"], told["run_id"]))
+        return len(asked)
+
+    def happen(self, event: Callable[[Trial], None]) -> None:
+        """Has something happen, and counts the calls that were in flight."""
+        stats = self.service.stub.url.removesuffix("/v1") + "/stub/stats"
+        self.in_flight += int(httpx.get(stats).json()["in_flight"])
+        event(self)
+
+    # --- what may happen ----------------------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """Kills one of the workers, and starts it again."""
+        worker = self.draw.choice(WORKERS)
+        self.service.wait_for(lambda: self.service.is_ready(worker), f"{worker} is not ready")
+        self.service.kill(worker)
+        self.service.start(worker)
+
+    def kill_both(self) -> None:
+        """Kills both workers at once, and starts them again."""
+        for worker in WORKERS:
+            self.service.wait_for(lambda worker=worker: self.service.is_ready(worker), worker)  # type: ignore[misc]
+        for worker in WORKERS:
+            self.service.kill(worker)
+        for worker in WORKERS:
+            self.service.start(worker)
+
+    def kill_page(self) -> None:
+        """Kills the process that answers, and starts it again."""
+        self.service.wait_for(lambda: self.service.is_ready("page"), "the page is not ready")
+        self.service.kill("page")
+        self.service.start("page")
+        self.service.wait_for(lambda: self.service.is_ready("page"), "the page is not ready")
+
+    def restart_postgres(self) -> None:
+        """Restarts Postgres."""
+        self.service.postgres.stop()
+        time.sleep(self.draw.uniform(0, 5))
+        self.service.postgres.start()
+
+    def restart_redis(self) -> None:
+        """Kills Redis, which keeps nothing, and starts it again."""
+        self.service.kill("redis")
+        time.sleep(self.draw.uniform(0, 5))
+        self.service.start("redis")
+
+    def freeze(self) -> None:
+        """Freezes a worker until others have its debates, and wakes it up."""
+        worker = self.service.processes[self.draw.choice(WORKERS)]
+        mine = f"{socket.gethostname()}-{worker.pid}-%"
+        query = "SELECT count(*) FROM runs WHERE status = 'running' AND claimed_by LIKE %s"
+        os.kill(worker.pid, signal.SIGSTOP)
+        try:
+            with closing(Postgres(self.service.postgres.url)) as postgres:
+                self.service.wait_for(
+                    lambda: not postgres.do(lambda cursor: cursor.execute(query, (mine,)).fetchone()[0]),
+                    "nobody has the debates of a frozen worker",
+                )
+        finally:
+            os.kill(worker.pid, signal.SIGCONT)
+
+    def pause(self) -> None:
+        """Freezes a worker for less time than its debates are waited for."""
+        worker = self.service.processes[self.draw.choice(WORKERS)]
+        os.kill(worker.pid, signal.SIGSTOP)
+        time.sleep(self.draw.uniform(1, 11))
+        os.kill(worker.pid, signal.SIGCONT)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault that is arranged.
+
+    Args:
+        name: of one word, for ``--only``.
+        done: what is done, in words.
+        events: what happens, each once.
+        calls: whether debates may have to be gone on with at a call.
+        again: whether calls in flight may have to be made again.
+    """
+
+    name: str
+    done: str
+    events: tuple[Callable[[Trial], None], ...]
+    calls: bool = False
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of the debates of a trial.
+
+    Args:
+        alone: debates that had a verdict without anybody's doing.
+        resumed: those that had one after they were gone on with.
+        lost: those that had none.
+        twice: those that have two documents, or are not listed once.
+        again: calls that were made again.
+        in_flight: calls that were in flight when things happened.
+        errors: runs that the server calls errors.
+    """
+
+    alone: int
+    resumed: int
+    lost: int
+    twice: int
+    again: int
+    in_flight: int
+    errors: int
+
+    def wrong(self, fault: Fault) -> list[str]:
+        """What is not as it has to be."""
+        most = self.in_flight if fault.again else 0
+        found = [f"{self.lost} debates have no verdict"] * bool(self.lost)
+        found += [f"{self.twice} debates are there twice"] * bool(self.twice)
+        found += [f"{self.resumed} debates did not end by themselves"] * bool(self.resumed and not fault.calls)
+        return found + [f"{self.again} calls were made again, and {most} may be"] * (self.again > most)
+
+    def row(self, fault: Fault) -> str:
+        """A line of the table, in Markdown."""
+        held = "**no**" if self.wrong(fault) else "yes"
+        again = f"{self.again} of {self.in_flight}"
+        counts = (len(fault.events), self.alone, self.resumed, self.lost, self.twice, again, self.errors)
+        return f"| {fault.done} | {' | '.join(map(str, counts))} | {held} |"
+
+
+FAULTS = (
+    Fault("kills", "`kill -9` of either worker", (Trial.kill,) * 4, again=True),
+    Fault("both", "`kill -9` of both workers at once", (Trial.kill_both,), again=True),
+    Fault("frozen", "a worker is frozen (SIGSTOP) until the other has its debates", (Trial.freeze,) * 2, again=True),
+    Fault("paused", "a worker is frozen for 1 to 11 seconds", (Trial.pause,) * 3, again=True),
+    Fault("page", "`kill -9` of the page's process", (Trial.kill_page,) * 2),
+    Fault("redis", "Redis is killed, and away for up to 5 seconds", (Trial.restart_redis,) * 3),
+    Fault(
+        "postgres",
+        "Postgres is restarted, and away for up to 5 seconds",
+        (Trial.restart_postgres,) * 2,
+        calls=True,
+        again=True,
+    ),
+)
+
+
+def happening(service: Service, fault: Fault, seed: int) -> Result:
+    """Has 40 debates held while things happen; what came of them."""
+    trial = Trial(service, f"{fault.name.title()} {seed}", random.Random(f"{fault.name} {seed}"))
+    with trial.client:
+        trial.begin()
+        moments = sorted(trial.draw.sample(range(1, DEBATES * 3 * ROUNDS * 8 // 10), len(fault.events)))
+        for after, event in zip(moments, fault.events, strict=True):
+            service.wait_for(lambda after=after: trial.paid() >= after, "no calls")  # type: ignore[misc]
+            trial.happen(event)
+            print(
+                f"  {event.__name__} after {after} calls, in flight so far {trial.in_flight}",
+                file=sys.stderr,
+                flush=True,
+            )
+        service.wait_for(trial.are_over, f"not all runs ended: {trial.statuses()}")
+        failed = trial.statuses().count("error")
+        first = [one["status"] for one in trial.listed()]
+        for row in trial.left():
+            print(f"  {row}", file=sys.stderr)
+        while trial.resume():
+            service.wait_for(trial.are_over, f"not all runs ended: {trial.statuses()}")
+        found = trial.listed()
+        documents = [one for one in found if one["status"] == "done"]
+        needed = sum(
+            len(trial.client.get(f"/moot/api/debates/{one['id']}/json").raise_for_status().json()["calls"])
+            for one in documents
+        )
+        return Result(
+            alone=first.count("done"),
+            resumed=len(documents) - first.count("done"),
+            lost=DEBATES - len({one["debate"] for one in documents}),
+            twice=len(found) - len({one["debate"] for one in found}),
+            again=trial.paid() - needed,
+            in_flight=trial.in_flight,
+            errors=failed,
+        )
+
+
+def arranged(folder: Path, faults: list[Fault], seed: int) -> dict[Fault, Result | None]:
+    """What came of each fault; None of a trial that did not come to its end."""
+    found: dict[Fault, Result | None] = {}
+    with running_stub(folder / "stub", latency_ms=LATENCY) as stub, running_service(folder, stub) as service:
+        for fault in faults:
+            started, found[fault] = time.monotonic(), None
+            for name in WORKERS:
+                service.wait_for(lambda name=name: service.is_ready(name), name)  # type: ignore[misc]
+            try:
+                found[fault] = result = happening(service, fault, seed)
+                said = "; ".join(result.wrong(fault)) or "as expected"
+                said += f"; {result.errors} runs ended as errors" * bool(result.errors)
+            except Exception as error:  # noqa: BLE001 (the others are still tried)
+                said = f"{type(error).__name__}: {error}"
+            print(f"service {fault.name}: {said} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
+    return found
+
+
+def table(results: dict[Fault, Result | None]) -> str:
+    """The table of the page, in Markdown."""
+    lines = [
+        result.row(fault) if result else f"| {fault.done} | {len(fault.events)} " + "| ? " * 6 + "| **no** |"
+        for fault, result in results.items()
+    ]
+    return "\n".join([HEAD, "|---" * 9 + "|", *lines])
+
+
+def write_table(results: dict[Fault, Result | None]) -> None:
+    """Writes the table into the page."""
+    before, rest = PAGE.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{after}")

@@ -1,0 +1,124 @@
+"""`moot list`, `show`, `delete` and `ledger` read the database of a service if one is named."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from moot.core.ledger import key_of
+from moot.core.ledger.records import Entry, Request
+from moot.core.ledger.values import packed
+from moot.core.postgres.connection import VERSION, Postgres
+from moot.core.postgres.served import Presence, ServedLedger
+from moot.web import debates
+from moot.web.caller import asking
+from moot.web.service.documents import Documents
+
+from tests.cluster.postgres import Server, binaries, running_postgres
+from tests.commands import moot
+from tests.web.documents import a_debate
+
+pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
+pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
+
+DONE, RUNNING, LOST, QUEUED = "a" * 32, "b" * 32, "c" * 32, "d" * 32
+ASKED = '{"claim": "It rains."}'
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running_postgres() as found:
+        yield found
+
+
+@pytest.fixture
+async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[str]:
+    """A database with a debate of Ann's that is done, one of Bob's that runs, a lost one, and one of a queue."""
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MOOT_DATABASE", raising=False)
+    with closing(Postgres(server.url)) as postgres:
+        postgres.do(lambda cursor: cursor.execute("DROP SCHEMA IF EXISTS moot CASCADE"))
+        postgres.prepare()
+        presence = Presence(server.url)
+        presence.begin()
+        mine, lost = ServedLedger(postgres, presence.id), ServedLedger(postgres, "a process that is silent")
+        for ledger, id, person in (
+            (mine, DONE, "ann"),
+            (mine, RUNNING, "bob"),
+            (lost, LOST, None),
+            (lost, QUEUED, None),
+        ):
+            ledger.begin(Request(id, "print", "rag", ASKED, "{}", True, None, person, f"run {id}"))
+            if id != QUEUED:
+                ledger.place(id, f"thread {id}", f"run {id}")
+        value = packed(json.dumps("SUPPORTS"))
+        key = key_of("chat", {"model": "m", "messages": "It rains."})
+        mine.keep([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
+        with debates.kept_in(Documents(postgres)):
+            asking.set("ann")
+            debates.write({**await a_debate("chain_of_thought"), "id": DONE})
+            asking.set(None)
+        mine.end(DONE, "done", None, None)
+        yield server.url
+        presence.end()
+
+
+def test_debates_of_all_users_are_listed_shown_and_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = moot("list")
+    assert (local.stdout, local.stderr) == ("No debate is kept yet.\n", "")
+    monkeypatch.setenv("MOOT_DATABASE", url)
+    done = moot("list", "--json")
+    assert "From the database postgres at 127.0.0.1" in done.stderr
+    assert "moot@" not in done.stderr
+    found = {entry["id"][-32:]: (entry["status"], entry.get("user")) for entry in json.loads(done.stdout)}
+    assert found == {DONE: ("done", "ann"), RUNNING: ("running", "bob"), LOST: ("interrupted", None)}
+    table = moot("list").stdout
+    assert "user" in table
+    assert "ann" in table
+    assert json.loads(moot("show", DONE[:6], "--json").stdout)["id"] == DONE
+    assert "Verdict" in moot("show", DONE[:6]).stdout
+    assert "still running" in moot("delete", RUNNING, "--yes").stderr
+    gone = moot("delete", DONE, LOST, "--yes")
+    assert gone.stdout == f"Deleted: {DONE}\nDeleted: {LOST}\n"
+    assert "table of threads is not changed" in gone.stderr
+    assert [entry["id"][-32:] for entry in json.loads(moot("list", "--json").stdout)] == [RUNNING]
+    assert DONE not in moot("ledger", "--json").stdout
+
+
+def test_the_ledger_of_a_database(url: str, tmp_path: Path) -> None:
+    assert json.loads(moot("ledger", "--json").stdout) == []
+    listed = json.loads(moot("ledger", "--json", "--database", url).stdout)
+    found = {row["id"]: (row["status"], row["entries"], row["calls"]) for row in listed}
+    assert found == {
+        DONE: ("done", 1, 1),
+        RUNNING: ("running", 0, 0),
+        LOST: ("interrupted", 0, 0),
+        QUEUED: ("interrupted", 0, 0),
+    }
+    assert "judge" in moot("ledger", "show", DONE, "--database", url).stdout
+    assert moot("ledger", "export", DONE, tmp_path / "one.moot", "--database", url).returncode == 0
+    assert moot("ledger", "delete", QUEUED, "--database", url).returncode == 0
+    assert "There is no debate" in moot("ledger", "show", QUEUED, "--database", url).stderr
+    assert moot("ledger", "import", tmp_path / "one.moot").returncode == 0  # into this machine's
+    assert [row["id"] for row in json.loads(moot("ledger", "--json").stdout)] == [DONE]
+
+
+def test_a_database_that_is_none_of_this_version(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(query: str) -> None:
+        with closing(Postgres(url)) as postgres:
+            postgres.do(lambda cursor: cursor.execute(query))
+
+    for version, said in ((VERSION - 1, "an earlier version"), (VERSION + 1, "a later version")):
+        change(f"UPDATE moot.about SET version = {version}")
+        done = moot("list", "--database", url)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr
+    change("DROP SCHEMA moot CASCADE")
+    done = moot("list", "--database", url)
+    assert (done.returncode, "has no tables of moot" in done.stderr) == (2, True)
+    away = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")  # and nothing is waited for
+    assert (away.returncode, "See that it runs" in away.stderr) == (3, True)

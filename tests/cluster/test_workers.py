@@ -1,0 +1,119 @@
+"""Workers that cannot do rows, or cannot reach Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from moot.cli.queue import worker
+
+from tests.cluster.postgres import Server, binaries, running_postgres
+from tests.cluster.trial import Trial, trial
+from tests.commands import moot
+from tests.conftest import StartStub
+
+pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
+pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with running_postgres() as found:
+        yield found
+
+
+@contextmanager
+def changed(one: Trial, **variables: str) -> Iterator[None]:
+    """Within it commands begin with another environment; an empty variable is unset."""
+    before, one.env = one.env, {**one.env, **variables}
+    one.env = {name: value for name, value in one.env.items() if value}
+    yield
+    one.env = before
+
+
+def said(one: Trial) -> str:
+    return " ".join((one.folder / "log.txt").read_text().split())
+
+
+def joined(one: Trial, count: int) -> None:
+    one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] == count)
+
+
+def test_a_worker_without_a_key_leaves_its_rows_to_others(
+    server: Server, start_stub: StartStub, tmp_path: Path
+) -> None:
+    with trial(tmp_path / "trial", server, start_stub(latency_ms=50)) as one:
+        with changed(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
+            keyless = one.start_worker()
+        joined(one, 1)
+        able = one.start_worker()
+        joined(one, 2)
+        batch = one.submit(30)
+        one.wait(lambda: batch.poll() is not None)
+        assert {row["status"] for row in one.table()} == {"done"}
+        assert keyless.wait(30) == 2
+        assert "OPENAI_API_KEY is not set" in said(one)
+        assert "This worker cannot process its rows, so it ends; other workers get them." in said(one)
+        assert able.poll() is None
+
+
+def test_the_last_worker_without_a_key_ends_the_batch(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
+    with trial(tmp_path / "trial", server, start_stub()) as one:
+        with changed(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
+            keyless = one.start_worker()
+        batch = one.submit(30)
+        one.wait(lambda: batch.poll() is not None)
+        assert batch.returncode == 3
+        assert any("OPENAI_API_KEY is not set" in row["error"] for row in one.table())
+        assert "No further row was started: all rows would fail like this one." in said(one)
+        assert keyless.poll() is None
+        one.start_worker()
+        joined(one, 2)
+        keyless.terminate()
+        keyless.wait()
+        again = one.submit(30)
+        one.wait(lambda: again.poll() is not None)
+        assert {row["status"] for row in one.table()} == {"done"}
+
+
+async def test_a_worker_waits_however_long_postgres_is_away(
+    server: Server,
+    start_stub: StartStub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stub, warned = start_stub(latency_ms=50), list[str]()
+    monkeypatch.setattr(worker.log, "warning", lambda text, *values: warned.append(text % values))
+    monkeypatch.setattr(worker, "PATIENCE", 0.5)
+    monkeypatch.setattr(worker, "CONNECTED", 0.5, raising=False)
+    with trial(tmp_path / "trial", server, stub) as one:
+        working = asyncio.create_task(worker.Site(server.url, 1, 4, 60).work(drain=False))
+        begun = "SELECT 1 FROM procrastinate_workers"
+        await asyncio.to_thread(one.wait, lambda: bool(one.ask(begun)) or working.done())
+        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(one.wait, lambda: "has been away" in str(warned) or working.done())
+        await asyncio.to_thread(server.start)
+        assert not working.done()
+        batch = one.submit(5)
+        await asyncio.to_thread(one.wait, lambda: batch.poll() is not None)
+        assert {row["status"] for row in one.table()} == {"done"}
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+
+
+def test_it_is_said_that_rows_wait_for_nobody(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
+    with trial(tmp_path / "trial", server, start_stub()) as one:
+        batch = one.submit(3)
+        one.wait(lambda: "No worker is at the queue" in said(one))
+        one.start_worker()
+        one.wait(lambda: batch.poll() is not None)
+        assert {row["status"] for row in one.table()} == {"done"}
+        assert said(one).count("No worker is at the queue") == 1
+        shown = moot("batch", "status", "--queue", server.url).stdout
+        assert "9 calls" in shown
+        assert "no price known for 3 rows" in " ".join(shown.split())
+        assert "$" not in shown

@@ -1,0 +1,33 @@
+"""Which name is meant by a misspelt one, and where a wrong setting's error leads."""
+
+from __future__ import annotations
+
+import pytest
+from moot.core.errors import UserError, nearest
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
+from moot.nodes.runtime.settings import checked_settings
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "meant"),
+    [
+        ("max_round", ["max_seconds", "max_rounds"], "max_rounds"),
+        ("max-rounds", ["max_rounds"], "max_rounds"),
+        ("tool_mat", ["tool_mad"], "tool_mad"),
+        ("temprature", ["temperature"], "temperature"),
+        ("max_rounds", ["max_seconds"], ""),  # near only by the word that they share
+        ("min_cost", ["max_cost"], ""),
+    ],
+)
+def test_only_a_near_name_is_suggested(name: str, known: list[str], meant: str) -> None:
+    assert nearest(name, known) == (f"Did you mean {meant}? " if meant else "")
+
+
+@pytest.mark.parametrize("graph", [*DESCRIPTIONS, *OTHER_GRAPHS])
+def test_a_wrong_setting_leads_to_those_of_its_graph(graph: str) -> None:
+    kind = load_graph(graph, others=True).settings
+    with pytest.raises(UserError, match=f"See: moot settings {graph}$"):
+        checked_settings(kind, {"nonsense": 1}, graph)
+    with pytest.raises(UserError) as caught:
+        checked_settings(kind, {"nonsense": 1})
+    assert "See:" not in caught.value.detail  # somebody's own graph is in no list

@@ -1,0 +1,25 @@
+"""Ceilings of `moot eval run` hold over its runs, however these end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+from tests.conftest import StartStub
+from tests.evals.test_runs import AT_ONCE, command, stopped
+from tests.evals.test_solver import claims
+
+
+def test_a_ceiling_of_calls_holds_over_kills_and_a_higher_one_goes_on(start_stub: StartStub, tmp_path: Path) -> None:
+    stub, kills, most = start_stub(latency_ms=50), 2, 24
+    line = command(tmp_path, claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 32))
+    bounded = [*line, "--max-calls", str(most)]
+    for kill in range(kills):
+        assert stopped(stub, bounded, 8 * (kill + 1), signal.SIGKILL) == -signal.SIGKILL
+    ended = subprocess.run(bounded, capture_output=True, text=True, check=False)
+    assert ended.returncode == 3, ended.stderr  # samples are missing
+    assert "Earlier runs took up to" in ended.stderr
+    assert most - kills * AT_ONCE <= len(stub.calls()) <= most
+    whole = subprocess.run([*line, "--max-calls", str(4 * most)], capture_output=True, text=True, check=False)
+    assert whole.returncode == 0, whole.stderr

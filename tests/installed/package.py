@@ -1,0 +1,45 @@
+"""The tutorial's package, built and installed by pip into a folder of its own; and packages that are only declared."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "chaired_debate"
+
+
+def installed(folder: Path) -> Path:
+    """Installs the tutorial's package.
+
+    Args:
+        folder: a folder that may be written to.
+
+    Returns:
+        The folder for ``PYTHONPATH``.
+    """
+    source, target = folder / "source", folder / "installed"
+    shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    command += ["--target", str(target), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def declare(folder: Path, package: str, module: str = "", **entry_points: str) -> None:
+    """Puts a package into a folder as pip would leave it.
+
+    Args:
+        folder: the folder for ``PYTHONPATH``.
+        package: its name, which is also its module's.
+        module: the module's text.
+        entry_points: by kind (graph, source, benchmark) the lines ``name = value``.
+    """
+    about = folder / f"{package}-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    groups = (f"[moot.{kind}s]\n{lines}\n" for kind, lines in entry_points.items())
+    (about / "entry_points.txt").write_text("\n".join(groups))
+    (folder / f"{package}.py").write_text(module)

@@ -1,0 +1,171 @@
+"""A package with a fault is named when it is used, and holds nothing else up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib import invalidate_caches
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.core.errors import UserError, WorldError
+from moot.core.installed import Installed
+from moot.evals.benchmarks import catalogue
+from moot.evals.identity.parts import version_of
+from moot.graphs import load_graph, registry
+from moot.retrievers import open_retriever, search
+from moot.retrievers.search import about_source
+
+from tests.commands import moot
+from tests.conftest import free_port
+from tests.installed.package import declare
+
+RING = """
+from moot.nodes import Debate, RoundsSettings, agent_node, agents_needs, compare_node, consensus_or_rounds
+from moot.nodes import neighbours, no_round_left, to_agents, vote_node
+
+
+def another(state, settings):
+    return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, neighbours)
+
+
+builder = Debate("ring", RoundsSettings, agents_needs)
+builder.add_node("answer", agent_node())
+builder.add_node("compare", compare_node())
+builder.add_node("vote", vote_node(consensus_or_rounds))
+builder.begin(another, ["answer"])
+builder.rounds(another, ["answer"])
+builder.add_edge("answer", "compare")
+builder.add_conditional_edges("compare", another, ["answer", "vote"])
+builder.verdict_from("vote")
+graph = builder.compile()
+"""
+SHELF = """
+from moot.retrievers import UserError
+
+class Shelf:
+    "the shelf in the hall."
+    name = "shelf"
+
+    async def search(self, query, k):
+        if query == "key":
+            raise UserError("Set SHELF_KEY.", kind="missing_key")
+        return [{"text": "Eggs."}] * 3 if query == "eggs" else 1 / 0
+
+shelf = Shelf()
+"""
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Declares packages, which this process then sees as one that starts would."""
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    packages = []
+
+    def seen(package: str, module: str = "", **entry_points: str) -> None:
+        declare(tmp_path, package, module, **entry_points)
+        packages.append(package)
+        invalidate_caches()
+        for kind, known in (("graph", registry), ("source", search), ("benchmark", catalogue)):
+            own = known.INSTALLED
+            monkeypatch.setattr(own, "_points", Installed(kind, (), "invalid_setting")._points)
+            monkeypatch.setattr(own, "_loaded", {})
+
+    yield seen
+    for package in packages:
+        sys.modules.pop(package, None)
+
+
+def test_a_module_that_cannot_be_imported_is_an_error_for_its_users_alone(install: Install) -> None:
+    install("torn", "import no_such_module", graph="torn = torn:graph", benchmark="tears = torn:tears")
+    used = moot("verify", "Bees fly.", "--graph", "torn", "--model", "fake:1")
+    assert used.returncode == 2
+    assert 'The package torn 1.0 declares the graph torn = "torn:graph", but it cannot be imported' in used.stderr
+    assert "No module named 'no_such_module'" in used.stderr
+    for words in (["--help"], ["settings", "rag"], ["verify", "Bees fly.", "--graph", "rag", "--model", "fake:1"]):
+        assert (done := moot(*words)).returncode == 0, done.stderr
+    for words, last in ((["graphs"], "isolate"), (["eval", "tasks"], "math")):
+        listed = moot(*words)
+        assert listed.returncode == 0
+        assert last in listed.stdout
+        assert "not listed: The package torn 1.0 declares" in listed.stderr
+
+
+def test_a_name_of_moots_own_is_an_error_of_that_name_alone(install: Install) -> None:
+    install("greedy", RING, graph="rag = greedy:graph", source="wikipedia = greedy:x", benchmark="fever = greedy:x")
+    said = 'The package greedy 1.0 declares the graph rag = "greedy:graph", but rag is one of moot\'s own.'
+    port = str(free_port())
+    for command in (["verify", "Bees fly.", "--graph", "rag"], ["settings", "rag"], ["serve", "--port", port]):
+        done = moot(*command)
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert moot("settings", "madke").returncode == 0
+    with pytest.raises(UserError, match="source wikipedia"):
+        search.resolve("wikipedia")
+    with pytest.raises(UserError, match="benchmark fever"):
+        catalogue.load_benchmark("fever")
+    assert search.resolve("bm25") == ("bm25", "")
+
+
+@pytest.mark.parametrize(
+    ("point", "module", "said"),
+    [
+        ("ring = own:builder", RING, "that is no graph which moot.nodes.Debate has compiled"),
+        ("round = own:graph", RING, "its debate calls itself 'ring'"),
+        ("my-ring = own:graph", RING, "a name has letters, digits and underscores only"),
+        ("ring = own:missing", RING, "it cannot be imported (AttributeError"),
+        ("ring = own:graph", "raise SystemExit(7)", "it cannot be imported (SystemExit: 7)"),
+    ],
+)
+def test_what_is_no_debate_system_is_refused(install: Install, point: str, module: str, said: str) -> None:
+    install("own", module, graph=point)
+    for _ in range(2):  # a fault is remembered
+        with pytest.raises(UserError, match="The package own 1.0 declares the graph") as error:
+            load_graph(point.partition(" ")[0])
+        assert said in error.value.detail
+
+
+def test_two_packages_with_one_name_are_both_named(install: Install) -> None:
+    install("own", RING, graph="ring = own:graph")
+    install("theirs", RING, graph="ring = theirs:graph")
+    with pytest.raises(UserError, match=r"The package (own|theirs) 1.0 .* so does (own|theirs) 1.0"):
+        load_graph("ring")
+
+
+def test_an_unknown_name_is_told_from_all_that_there_are(install: Install) -> None:
+    install("own", RING, graph="ring = own:graph")
+    with pytest.raises(UserError, match="There is no graph 'rign'. Did you mean ring[?]"):
+        load_graph("rign")
+    assert registry.graph_title("ring") == "ring"  # it was compiled without a name
+
+
+def test_changed_code_is_another_version(install: Install, tmp_path: Path) -> None:
+    install("own", RING, graph="ring = own:graph")
+    settings = load_graph("ring").settings()
+    before = version_of("ring", settings)
+    assert before.startswith("own 1.0 ")
+    (tmp_path / "own.py").write_text(RING + "\n# changed")
+    assert version_of("ring", settings) != before
+
+
+async def test_a_source_answers_in_its_name_and_its_errors_are_errors_of_a_source(install: Install) -> None:
+    install("own", SHELF, source="shelf = own:shelf\nclassy = own:Shelf")
+    source: Any = await open_retriever("shelf")
+    first, second = await source.search("eggs", 2)
+    assert (first["text"], first["retrievals"][0]["retriever"], second["source"]) == ("Eggs.", "shelf", "shelf")
+    assert about_source("shelf") == "the shelf in the hall"
+    with pytest.raises(WorldError, match="shelf failed .ZeroDivisionError"):
+        await source.search("anything", 2)
+    with pytest.raises(UserError, match="SHELF_KEY"):
+        await source.search("key", 2)
+    with pytest.raises(UserError, match="that is no object with `async def search"):
+        await open_retriever("classy")
+    with pytest.raises(UserError, match="Known: .*, web, classy, shelf, langchain:"):
+        await open_retriever("shelf:corpus")
+
+
+def test_what_is_no_benchmark_is_refused(install: Install) -> None:
+    install("own", "box = object()", benchmark="box = own:box")
+    with pytest.raises(UserError, match="that is a object, and no moot.evals.Benchmark"):
+        catalogue.load_benchmark("box")

@@ -1,0 +1,106 @@
+"""Each block of the tutorial runs, with the package that it writes installed by pip."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.collector import collecting
+from tests.installed.package import EXAMPLE, installed
+
+PAGE = (Path(__file__).parents[2] / "docs/howto/tutorial.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line
+    for block in re.findall(r"```console\n(.*?)```", PAGE, re.S)
+    for line in block.replace("\\\n", " ").splitlines()
+    if re.match(r"(\w+=\S+ )*moot (?!serve)", line)
+]
+Shell = Callable[..., str]
+
+
+def block(kind: str) -> str:
+    """The page's only block of a kind."""
+    (found,) = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.S)
+    return str(found)
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """Runs a command of the page where the package is installed; gives what it prints."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    (folder / "claims.csv").write_text(block("csv"))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {"PATH": path, "PYTHONPATH": str(installed(folder)), "MOOT_HOME": str(folder / "home")}
+
+    def run(line: str, **more: str) -> str:
+        command = [shutil.which("bash") or "sh", "-c", line]
+        here = os.environ | environment | more
+        done = subprocess.run(command, cwd=folder, env=here, capture_output=True, text=True, timeout=250, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_it_shows_the_whole_package() -> None:
+    shown = [EXAMPLE.parents[1] / name for name in re.findall(r"<!-- FILE: (\S+) -->", PAGE)]
+    assert shown == [EXAMPLE / "pyproject.toml", EXAMPLE / "chaired_debate/debate.py"]
+    debate = shown[1].read_text(encoding="utf-8").partition(")\n\n\n")[2]
+    assert len([line for line in debate.splitlines() if line.strip() and '"""' not in line]) <= 30
+
+
+def test_the_debate_is_listed_with_its_settings_and_held(shell: Shell) -> None:
+    listing, settings, verify = COMMANDS[:3]
+    assert "chaired               A chaired debate: the first agent hears all others" in shell(listing)
+    assert "max_rounds" in shell(settings)
+    assert re.search(r"Graph chaired;.*^Verdict: ", shell(verify), re.S | re.M)
+    assert json.loads(shell(f"{verify} --json"))["graph"] == "chaired"
+
+
+def test_who_hears_whom(shell: Shell) -> None:
+    chair, *others = json.loads(shell(f"python - <<'END'\n{block('python')}\nEND").replace("'", '"')).values()
+    assert (chair, others) == (["agent-2", "agent-3"], [["agent-1"], ["agent-1"]])
+
+
+def test_it_is_measured_against_two_others(shell: Shell) -> None:
+    run, compare = COMMANDS[3:5]
+    rows = [line.split() for line in shell(run).splitlines()]
+    measured = {row[0]: row[3:5] for row in rows if row[1:3] == ["claims", "fake:1"]}
+    assert measured == {name: ["4", "0"] for name in ("chaired", "society_of_minds", "self_consistency")}
+    shell(compare)
+    report = shell("cat report/report.md").replace("\\_", "_")
+    assert all(name in report for name in measured)
+
+
+def test_it_is_traced_here_and_in_langsmith(shell: Shell) -> None:
+    spans, langsmith = COMMANDS[5:]
+    assert '"name": "invoke_workflow chaired"' in shell(spans)
+    with collecting() as collector:
+        shell(langsmith, **collector.environment)
+    names = {run["name"] for run in collector.runs.values()}
+    assert {"Chaired debate", "answer", "compare_answers", "vote"} <= names
+    assert any("chaired" in run["tags"] for run in collector.runs.values() if run["name"] == "Chaired debate")
+
+
+def test_its_source_and_benchmark_are_found(shell: Shell) -> None:
+    listed = {row["name"] for row in json.loads(shell("moot eval tasks --json"))}
+    assert {"motions", "fever"} <= listed
+    document = json.loads(
+        shell("""moot verify "The council opened the tram line." --graph rag --set 'sources=["minutes"]' \
+            --model fake:1 --json""")
+    )
+    assert document["evidence"][0]["title"] == "May 2024"
+    assert document["evidence"][0]["retrievals"][0]["retriever"] == "minutes"
+    shell("""echo '{"motion": "The council opens a tram line.", "carried": true}' > motions.jsonl""")
+    run = "moot eval run --graph chaired --task motions=motions.jsonl --model fake:1 --logs motions"
+    assert re.search(r"chaired +motions +fake:1 +1 +0 +accuracy", shell(run))
+    shell("moot batch claims.csv --graph chaired --model fake:1 --out verdicts")
+    assert {f"{number}.json" for number in (1, 2, 3, 4)} <= set(shell("ls verdicts").split())

@@ -1,0 +1,64 @@
+"""Corpora without vectors: they are built without an encoder or Chroma, and BM25 alone searches them."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from moot.retrievers import UserError, index_passages, open_retriever, read_passages
+from moot.retrievers.corpus import read_manifest
+from moot.retrievers.files import Passage
+from moot.retrievers.stores import Manifest, ServerStore, corpora_folder
+
+
+async def index(passages: list[Passage], encoder: str = "none") -> int:
+    """Indexes into one corpus; the number of passages that were new."""
+    fresh = [0]
+    await index_passages("words", passages, encoder=encoder, progress=lambda seen, new: fresh.append(new))
+    return fresh[-1]
+
+
+async def texts_of(query: str) -> list[str]:
+    source = await open_retriever("bm25:words")
+    return [piece["text"] for piece in await source.search(query, 5)]
+
+
+async def test_what_changed_is_stored_and_earlier_versions_go(empty_home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "metals.md"
+    file.write_text("# Copper\n\nCopper conducts well.\n\n# Tin\n\nTin is soft.\n")
+    assert await index(list(read_passages(file))) == 2
+    assert await texts_of("Which metal conducts?") == ["Copper conducts well."]
+    assert await index(list(read_passages(file))) == 0
+    file.write_text("# Copper\n\nCopper conducts heat.\n")
+    assert await index(list(read_passages(file))) == 1
+    assert await texts_of("Is tin soft, or does copper conduct heat?") == ["Copper conducts heat."]
+    manifest = read_manifest("words")
+    assert manifest is not None
+    assert (manifest.passages, manifest.complete, manifest.encoder) == (1, True, "none")
+    assert not (corpora_folder() / "words" / "chroma").exists()
+
+
+async def test_searches_by_meaning_and_other_encoders_are_refused(empty_home: Path) -> None:
+    await index([Passage(id="a", text="Copper conducts well.")])
+    for opening in (open_retriever("hybrid:words"), open_retriever("chroma:words"), index([], "all-MiniLM-L6-v2")):
+        with pytest.raises(UserError, match="built without vectors: only BM25 searches it. Name bm25:words"):
+            await opening
+
+
+async def test_damage_is_refused(empty_home: Path) -> None:
+    await index([Passage(id=str(i), text=f"Passage {i} of copper.") for i in range(3)])
+    path = corpora_folder() / "words" / "passages.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM passages WHERE id = '1'")
+    connection.close()
+    with pytest.raises(UserError, match="it should hold 3 passages and holds 2"):
+        await open_retriever("bm25:words")
+    path.write_bytes(b"no database" * 1000)
+    with pytest.raises(UserError, match="'words' is damaged: it cannot be opened .file is not a database"):
+        await open_retriever("bm25:words")
+
+
+async def test_a_chroma_server_stores_none(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="stores no corpus without vectors"):
+        ServerStore("http://127.0.0.1:9", "").create(Manifest("words", "none", 0, 0, complete=False))

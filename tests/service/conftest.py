@@ -1,0 +1,21 @@
+"""One service for all tests that need one: it takes half a minute to start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import running_stub
+from tests.installed.package import installed
+from tests.service.running import Service, running_service
+
+
+@pytest.fixture(scope="package")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A page and two workers; a package with a debate of its own is installed."""
+    folder = tmp_path_factory.mktemp("service")
+    with running_stub(folder / "stub", latency_ms=300) as stub, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(installed(folder)))
+        with running_service(folder, stub) as found:
+            yield found

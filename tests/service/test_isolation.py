@@ -1,0 +1,117 @@
+"""What one user has is out of another's reach, on every route that there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.service.running import CONTEXT, Service, begin, lacking, status
+
+pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(600)]
+
+MARK = "Fenugreek"
+"""A word of all that is Bob's."""
+
+
+@dataclass
+class Bobs:
+    """What Bob has, by the name that routes give its id."""
+
+    ids: dict[str, str]
+    debate: str
+
+
+@pytest.fixture(scope="module")
+def bobs(service: Service) -> Bobs:
+    """A debate of Bob's that waits for a reply, an assistant, and an item of the store."""
+    with service.of("bob") as bob:
+        thread, run = begin(bob, f"{MARK} is bitter.", ask_person=["remark"])
+        service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "nobody is asked")
+        made = {"graph_id": "rag", "name": MARK, "context": CONTEXT, "metadata": {"of": MARK}}
+        assistant = bob.post("/assistants", json=made).raise_for_status().json()["assistant_id"]
+        item = {"namespace": ["notes"], "key": "note", "value": {"said": MARK}}
+        bob.put("/store/items", json=item).raise_for_status()
+        [listed] = bob.get("/moot/api/debates", params={"q": MARK}).json()["debates"]
+        checkpoint = bob.get(f"/threads/{thread}/state").json()["checkpoint"]["checkpoint_id"]
+    ids = {"thread_id": thread, "run_id": run, "assistant_id": assistant, "checkpoint_id": checkpoint}
+    return Bobs({**ids, "id": listed["id"], "kind": "json", "name": "page.css"}, listed["debate"])
+
+
+def bodies(bobs: Bobs) -> list[dict[str, Any]]:
+    """What Ann sends wherever something may be sent."""
+    ids = bobs.ids
+    run = {"assistant_id": ids["assistant_id"], "input": {"claim": "Ann asks."}, "context": CONTEXT}
+    redirected = {"configurable": {"thread_id": ids["thread_id"], "run_id": ids["run_id"]}}
+    return [
+        {},
+        run,
+        {**run, "assistant_id": "standard_prompting", "config": redirected, "checkpoint": redirected["configurable"]},
+        {"assistant_id": "society_of_minds", "command": {"resume": {"remark": "Ann's."}}},
+        {"namespace": ["users", "bob", "notes"], "key": "note", "value": {"said": "Ann's"}},
+        {"namespace_prefix": ["users", "bob"], "prefix": ["users", "bob"], "limit": 1000},
+        {"values": {"claim": "Ann's"}, "checkpoint": {"checkpoint_id": ids["checkpoint_id"], **ids}},
+        {"thread_id": ids["thread_id"], "run_ids": [ids["run_id"]], "if_exists": "do_nothing", "graph_id": "rag"},
+        {"status": "all"},
+    ]
+
+
+def routes(client: httpx.Client) -> Iterator[tuple[str, str]]:
+    """The method and the path of each route, of the server's and of ours."""
+    from moot.web.pages import ROUTES
+
+    for path, known in client.get("/openapi.json").raise_for_status().json()["paths"].items():
+        yield from ((method.upper(), path) for method in known if method in ("get", "post", "put", "patch", "delete"))
+    for route in ROUTES:
+        yield from ((method, route.path) for method in (route.methods or ()) if method != "HEAD")
+
+
+def answer(client: httpx.Client, method: str, path: str, **sent: Any) -> tuple[int, str]:
+    """How a request is answered, as far as it is within ten seconds: some streams have no end."""
+    try:
+        with client.stream(method, path, timeout=10, **sent) as response:
+            return response.status_code, response.read().decode()
+    except httpx.ReadTimeout:
+        return 0, ""
+
+
+def test_no_route_shows_or_changes_what_is_anothers(service: Service, bobs: Bobs) -> None:
+    named = re.compile(r"{(\w+)[^}]*}")
+    with service.of("cid") as cid, service.of("bob") as bob:
+        place = (bobs.ids["thread_id"], bobs.ids["run_id"])
+        before = bob.get(f"/threads/{place[0]}/state").json()
+        reached = 0
+        for method, pattern in routes(cid):
+            path = named.sub(lambda one: bobs.ids.get(one[1], bobs.ids["run_id"]), pattern)
+            for body in bodies(bobs) if method in ("POST", "PUT", "PATCH", "DELETE") else [None]:
+                code, text = answer(cid, method, path, **({} if body is None else {"json": body}))
+                assert MARK not in text, (method, path, body, text[:500])
+                its_own = {*named.findall(pattern)} <= {"kind", "name"}
+                shell = text == "[]" or text.startswith("<!doctype html>")  # which holds nothing
+                assert its_own or shell or not 200 <= code < 300, (method, path, body, code, text[:300])
+                reached += 1
+        assert reached > 150
+        assert bob.get(f"/threads/{place[0]}/state").json() == before
+        assert status(bob, place) == "interrupted"
+        assert bob.get(f"/assistants/{bobs.ids['assistant_id']}").json()["name"] == MARK
+        query = {"key": "note", "namespace": "notes"}
+        assert bob.get("/store/items", params=query).json()["value"] == {"said": MARK}
+        [listed] = bob.get("/moot/api/debates", params={"q": MARK}).json()["debates"]
+        assert (listed["debate"], listed["status"], listed["can"]) == (bobs.debate, "waiting", "answer")
+
+
+def test_what_a_request_forges_is_of_no_use(service: Service, bobs: Bobs) -> None:
+    asked = {"assistant_id": "standard_prompting", "input": {"claim": "Ann forges."}, "context": CONTEXT}
+    place = {"langgraph_auth_user": {"identity": "bob"}, "user_id": "bob", "__moot_session": {"id": bobs.debate}}
+    with service.of("cid") as cid, service.of("bob") as bob:
+        had = bob.get("/moot/api/debates").json()["total"]
+        forged = {**asked, "config": {"configurable": place, "metadata": {"owner": "bob"}}, "checkpoint": place}
+        document = cid.post("/runs/wait", json=forged).raise_for_status().json()
+        assert document["status"] == "done"
+        ours = cid.get("/moot/api/debates").json()["debates"]
+        assert document["id"] in {one["debate"] for one in ours}
+        assert bob.get("/moot/api/debates").json()["total"] == had

@@ -1,0 +1,150 @@
+"""Workers that are lost or stopped at the worst moment: whatever the server calls ended is kept, once."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from moot.core.lazy import imported
+
+from tests.service.running import CONTEXT, Service, begin, lacking, rows, status
+
+pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(600)]
+
+Place = tuple[str, str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_worker(service: Service) -> Iterator[None]:
+    """The second worker is away, so that a test knows where debates run."""
+    service.kill("worker-2")
+    yield
+    for name in ("worker-1", "worker-2"):
+        if service.processes[name].poll() is not None:
+            service.restart(name)
+
+
+@contextmanager
+def nothing_is_kept(service: Service) -> Iterator[Any]:
+    """Within it a document that is to be kept waits; gives how one knows that one does."""
+    psycopg = imported("psycopg")
+    with psycopg.connect(service.postgres.url) as holder:
+        holder.execute("LOCK TABLE moot.documents IN SHARE MODE")
+        waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'moot.documents'::regclass"
+        yield lambda: bool(holder.execute(waits).fetchall())
+
+
+def check_kept(service: Service, client: httpx.Client, claim: str, places: list[Place], end: str = "success") -> None:
+    """Each run ends so, and each debate is listed once, as done, and has the id of its document."""
+    service.wait_for(lambda: all(status(client, one) == end for one in places), f"not all ended: {rows(service)}")
+    listed = client.get("/moot/api/debates", params={"q": claim}).json()["debates"]
+    assert [one["status"] for one in listed] == ["done"] * len(places), rows(service)
+    for one in listed:
+        assert client.get(f"/moot/api/debates/{one['id']}/json").json()["id"] == one["debate"]
+
+
+def test_runs_that_wait_as_a_worker_starts_are_kept(service: Service) -> None:
+    service.kill("worker-1")
+    with service.of("bob") as bob:
+        places = [begin(bob, f"Cloves are {number} years old.", "standard_prompting") for number in range(4)]
+        service.start("worker-1")
+        check_kept(service, bob, "Cloves", places)
+
+
+def test_a_worker_that_is_stopped_keeps_what_ends_meanwhile_and_hands_the_rest_on(service: Service) -> None:
+    before = len(service.stub.calls())
+    with service.of("bob") as bob:
+        places = [begin(bob, f"Nutmeg is ground {number} times.") for number in range(4)]
+        places += [begin(bob, f"Nutmeg is stored {number} years.", "standard_prompting") for number in range(2)]
+        service.wait_for(lambda: len(service.stub.calls()) > before + 4, "no calls")
+        service.processes["worker-1"].send_signal(signal.SIGTERM)
+        service.processes["worker-1"].wait(60)
+        service.start("worker-1")
+        check_kept(service, bob, "Nutmeg", places)
+
+
+def test_a_worker_that_is_killed_before_the_document_is_kept(service: Service) -> None:
+    with service.of("bob") as bob:
+        with nothing_is_kept(service) as one_waits:
+            place = begin(bob, "Mace is a spice.")
+            service.wait_for(one_waits, "no document")
+            service.kill("worker-1")
+        calls = len(service.stub.calls())
+        service.start("worker-1")
+        check_kept(service, bob, "Mace", [place])
+        assert len(service.stub.calls()) == calls
+
+
+def test_a_worker_that_is_killed_before_what_a_reply_led_to_is_kept(service: Service) -> None:
+    with service.of("bob") as bob:
+        thread, run = begin(bob, "Sumac is sour.", ask_person=["remark"])
+        service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "nobody is asked")
+        asked = {"assistant_id": "society_of_minds", "command": {"resume": {"remark": "It is."}}, "context": CONTEXT}
+        with nothing_is_kept(service) as one_waits:
+            reply = bob.post(f"/threads/{thread}/runs", json=asked).raise_for_status().json()["run_id"]
+            service.wait_for(one_waits, "no document")
+            service.kill("worker-1")
+        calls = len(service.stub.calls())
+        service.start("worker-1")
+        check_kept(service, bob, "Sumac", [(thread, reply)])
+        assert len(service.stub.calls()) == calls
+
+
+def test_a_run_whose_end_cannot_be_noted_is_found_again(service: Service) -> None:
+    psycopg = imported("psycopg")
+    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
+        owner.execute(
+            "CREATE SEQUENCE refused; CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN PERFORM nextval('refused'); RAISE 'no end is noted'; END $$; CREATE TRIGGER refuse BEFORE UPDATE "
+            "ON runs FOR EACH ROW WHEN (NEW.status IN ('success', 'error')) EXECUTE FUNCTION refuse()"
+        )
+        place = begin(bob, "Sumac is red.", "standard_prompting")
+        refusals = "SELECT last_value FROM refused"
+        service.wait_for(lambda: owner.execute(refusals).fetchone()[0] >= 2, "its end was not to be noted")
+        owner.execute("DROP FUNCTION refuse CASCADE")
+        check_kept(service, bob, "Sumac", [place])
+
+
+def test_a_run_that_postgres_cuts_off_as_it_ends_is_begun_again(service: Service) -> None:
+    psycopg = imported("psycopg")
+    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
+        owner.execute(
+            "CREATE SEQUENCE ended; CREATE FUNCTION cut_off() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            "IF nextval('ended') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NEW; END $$; "
+            "CREATE TRIGGER cut_off BEFORE UPDATE ON runs FOR EACH ROW WHEN (NEW.status IN ('success', 'error')) "
+            "EXECUTE FUNCTION cut_off()"
+        )
+        place = begin(bob, "Turmeric is yellow.", "standard_prompting")
+        check_kept(service, bob, "Turmeric", [place])
+        assert owner.execute("SELECT last_value FROM ended").fetchone() > (1,)
+        assert len([one for one in service.stub.prompts() if "Turmeric is yellow." in one]) == 1
+        owner.execute("DROP FUNCTION cut_off CASCADE; DROP SEQUENCE ended")
+
+
+def test_a_claim_that_is_lost_before_its_run_begins_begins_nothing(service: Service) -> None:
+    psycopg = imported("psycopg")
+    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
+        owner.execute(
+            "CREATE SEQUENCE claims; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            "IF nextval('claims') = 1 THEN NEW.status = 'pending'; NEW.claimed_by = NULL; NEW.lease_expires_at = NULL; "
+            "END IF; RETURN NEW; END $$; CREATE TRIGGER lose BEFORE UPDATE ON runs FOR EACH ROW WHEN "
+            "(OLD.status = 'pending' AND NEW.claimed_by IS NOT NULL) EXECUTE FUNCTION lose()"
+        )
+        place = begin(bob, "Fennel is tall.", "standard_prompting")
+        check_kept(service, bob, "Fennel", [place])
+        assert owner.execute("SELECT last_value FROM claims").fetchone() == (2,)
+        owner.execute("DROP FUNCTION lose CASCADE; DROP SEQUENCE claims")
+
+
+def test_claims_of_one_worker_have_names_of_their_own(service: Service) -> None:
+    claims = "SELECT claimed_by FROM runs WHERE status = 'running' AND claimed_by IS NOT NULL"
+    with service.of("bob") as bob:
+        places = [begin(bob, f"Ginger grows {number} years.") for number in range(3)]
+        service.wait_for(lambda: len(service.asked(claims)) > 1, "no two debates run")
+        names = service.asked(claims)
+        assert len({*names}) == len(names)
+        check_kept(service, bob, "Ginger", places)

@@ -1,0 +1,133 @@
+"""Quotas of users: how many debates, and how much money, also by ways around them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.service.running import CONTEXT, TOKENS, Service, begin, lacking, status
+
+pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(600)]
+
+PRICED = {"model": "openai:gpt-5"}
+
+
+def debated(client: httpx.Client, claim: str, context: Any = PRICED, **more: Any) -> httpx.Response:
+    """A debate that is waited for."""
+    asked = {"assistant_id": "standard_prompting", "input": {"claim": claim}, "context": context}
+    return client.post("/runs/wait", json={**asked, **more})
+
+
+def check_refused(answer: httpx.Response, why: str) -> None:
+    """A request was refused for the quota."""
+    assert (answer.status_code, answer.json().get("kind")) == (429, "quota"), answer.text[:300]
+    assert why in answer.json()["detail"]
+
+
+def logged_in(client: httpx.Client, user: str) -> str:
+    """What the page of the log-in tells a user."""
+    with httpx.Client(base_url=str(client.base_url), follow_redirects=True) as browser:
+        browser.post("/moot/login", data={"token": TOKENS[user], "next": "/moot"}).raise_for_status()
+        return browser.get("/moot/login").text
+
+
+def test_money_that_is_spent_is_spent(service: Service) -> None:
+    with service.of("dee") as dee:
+        assert debated(dee, "Dill is green.").json()["status"] == "done"
+        check_refused(debated(dee, "Dill is blue."), "spent $")
+        for one in dee.get("/moot/api/debates").json()["debates"]:
+            dee.request("DELETE", f"/moot/api/debates/{one['id']}").raise_for_status()
+        assert dee.get("/moot/api/debates").json()["total"] == 0
+        check_refused(debated(dee, "Dill is red."), "spent $")
+        assert "In the last 24 hours: 1 debates, " in logged_in(dee, "dee")
+
+
+def test_a_debate_of_a_model_without_a_price_does_not_begin(service: Service) -> None:
+    with service.of("eve") as eve:
+        own = {"graph_id": "standard_prompting", "context": CONTEXT}
+        assert eve.post("/assistants", json=own).json()["kind"] == "invalid_setting"
+        debaters = [{"name": name, "retriever": "bm25", "model": "openai:stub"} for name in ("one", "two")]
+        before = len(service.stub.prompts())
+        for context, more in (
+            (CONTEXT, {}),
+            ({**PRICED, "models": {"agent-1": "openai:stub"}}, {}),
+            ({**PRICED, "models": {"agent-1": {"model": "openai:stub", "temperature": 1}}}, {}),
+            ({**PRICED, "debaters": debaters}, {"assistant_id": "tool_mad"}),
+            (PRICED, {"command": {"update": {"settings": CONTEXT}}, "input": None}),
+            ({}, {}),  # the model of who names none
+        ):
+            refused = debated(eve, "Leeks are long.", context, **more)
+            assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_setting"), refused.text
+            assert "No price is known for " in refused.json()["detail"]
+        assert len(service.stub.prompts()) == before
+        assert debated(eve, "Leeks are short.").json()["status"] == "done"
+        assert "In the last 24 hours: 1 debates" in logged_in(eve, "eve")
+
+
+def test_what_nobody_knows_the_cost_of_counts_as_all_that_there_is(service: Service) -> None:
+    with service.of("fay") as fay:
+        asking = "INSERT INTO moot.spent (id, person, tokens) VALUES ('untold', 'fay', 0) RETURNING 1"
+        assert service.asked(asking)
+        check_refused(debated(fay, "Chives are thin."), "the cost of 1 of your debates is not known")
+        assert service.asked("DELETE FROM moot.spent WHERE id = 'untold' RETURNING 1")
+
+
+def test_tokens_that_are_used_are_used(service: Service) -> None:
+    with service.of("ida") as ida:
+        assert debated(ida, "Sage is wise.", CONTEXT).json()["status"] == "done"
+        check_refused(debated(ida, "Sage is grey.", CONTEXT), "tokens in 24 hours, and may have 10")
+
+
+def test_claims_that_are_looked_for_cost_what_they_cost(service: Service) -> None:
+    with service.of("fay") as fay:
+        asked = {"assistant_id": "find_claims", "input": {"text": "The bridge opened in 1932."}, "context": PRICED}
+        assert fay.post("/runs/wait", json=asked).raise_for_status().json()["status"] == "done"
+        assert service.asked("SELECT tokens > 0, usd > 0 FROM moot.spent WHERE person = 'fay'") == [(True, True)]
+        check_refused(debated(fay, "The bridge is red."), "spent $")
+
+
+def test_of_many_requests_at_once_no_more_begin_than_may(service: Service) -> None:
+    def ask(number: int) -> int:
+        with service.of("gus", ("page", "worker-1", "worker-2")[number % 3]) as gus:
+            asked = {"assistant_id": "standard_prompting", "input": {"claim": f"No {number}."}, "context": CONTEXT}
+            return gus.post("/runs", json=asked).status_code
+
+    with ThreadPoolExecutor(12) as pool:
+        codes = sorted(pool.map(ask, range(12)))
+    assert codes == [200] * 3 + [429] * 9
+
+
+def test_a_branch_counts_and_a_reply_does_not(service: Service) -> None:
+    with service.of("hal") as hal:
+        thread, run = begin(hal, "Basil is sweet.", ask_person=["remark"])
+        service.wait_for(lambda: status(hal, (thread, run)) == "interrupted", "nobody is asked")
+        waits = hal.get(f"/threads/{thread}/state").json()["checkpoint"]
+        named = {"assistant_id": "society_of_minds", "context": CONTEXT}
+        for around in (
+            {"checkpoint": waits},
+            {"checkpoint_id": waits["checkpoint_id"]},
+            {"command": {"goto": "open"}},
+            {"command": {"resume": {"accept": True}, "update": {"claim": "Basil is sour."}}},
+        ):
+            check_refused(hal.post(f"/threads/{thread}/runs", json={**named, **around}), "1 debates in 24 hours")
+        reply = {**named, "command": {"resume": {"accept": True}}}
+        answer = hal.post(f"/threads/{thread}/runs/wait", json=reply).raise_for_status().json()
+        assert answer["status"] == "done"
+
+
+def test_a_state_is_given_no_corpus_of_others(service: Service) -> None:
+    with service.of("ann") as ann:
+        thread, run = begin(ann, "Thyme grows.", ask_person=["remark"])
+        service.wait_for(lambda: status(ann, (thread, run)) == "interrupted", "nobody is asked")
+        settings = {"settings": {"sources": ["chroma:law"]}}
+        named = {"assistant_id": "society_of_minds"}
+        for path, body in (
+            ("state", {"values": settings}),
+            ("runs", {**named, "command": {"update": settings}}),
+            ("runs", {**named, "command": {"goto": {"node": "open", "input": settings}}}),
+        ):
+            refused = ann.post(f"/threads/{thread}/{path}", json=body)
+            assert (refused.status_code, refused.json()["kind"]) == (422, "unknown_corpus"), path

@@ -1,0 +1,137 @@
+"""The programs and commands that the pages of docs/ show run, or at least have the options and settings they name."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from moot.cli.main import app
+from moot.cli.options import parse_settings
+from moot.evals.stats.official import place_of
+from moot.graphs import load_graph
+from moot.retrievers.files import parse_passage
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+UNRUN = {"claims.md": 1, "mcp.md": 1}
+"""Pages with parts of programs, which need a text and a server of the reader."""
+
+
+def programs(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.S)
+
+
+def run(program: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **more)
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Each page's name and each command of moot on it, in one line."""
+    for page in PAGES:
+        for block in re.findall(r"```(?:console|sh|bash)\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+            block = re.sub(
+                r"'[\w.]+=\[[^'\n]*\n[^'\n]*'", lambda found: found[0].replace("\n", ""), block.replace("\\\n", " ")
+            )
+            for line in block.splitlines():
+                for part in line.split(" && "):
+                    if found := re.match(r"(?:\w+=\S+ )*(moot (?!-).*)", part.strip()):
+                        yield page.name, found[1]
+
+
+COMMANDS = [*commands()]
+SET = [command for _, command in COMMANDS if command.startswith("moot verify") and "--set" in command]
+
+
+def test_every_program_of_the_pages_is_run() -> None:
+    held = {page.name: len(re.findall(r"```python\n", page.read_text(encoding="utf-8"))) for page in PAGES[1:]}
+    run_here = {"evaluation.md": 1, "ledger.md": 1, "measures.md": 2, "nodes.md": 2, "sources.md": 1, "speed.md": 1}
+    run_here["tutorial.md"] = 1  # tests/installed/test_tutorial.py
+    assert {name: number for name, number in held.items() if number and name != "commands.md"} == UNRUN | run_here
+
+
+def test_a_source_of_langchain_community(tmp_path: Path) -> None:
+    (source,) = programs("howto/sources.md")
+    (tmp_path / "shop.py").write_text(source)
+    (shown,) = (command for _, command in COMMANDS if "langchain:" in command)
+    command = [sys.executable, "-c", "from moot.cli.main import run; run()", *shlex.split(shown, comments=True)[1:]]
+    command += ["--model", "fake:1", "--json", "--set", "query_formulation=false", "--set", "k=1"]
+    command += ["--set", "max_rounds=1", "--set", "scoring=consensus_only"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    found = [e for e in json.loads(done.stdout)["evidence"] if e["source"] == "shop"]
+    assert [(e["title"], e["text"]) for e in found] == [("Deliveries", "Parcels leave on Monday.")]
+    assert done.stderr == ""  # no warning of a package
+
+
+@pytest.mark.parametrize(
+    ("page", "place"),
+    [("howto/nodes.md", 0), ("howto/nodes.md", 1), ("howto/evaluation.md", 0), ("howto/measures.md", 0)],
+)
+def test_programs_that_print_run(page: str, place: int, tmp_path: Path) -> None:
+    done = run(programs(page)[place], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_the_program_of_many_debates_runs() -> None:
+    (program,) = programs("howto/speed.md")
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+    assert len(answers := done.stdout.splitlines()) == 3, done.stdout
+    assert set(answers) <= {"SUPPORTS", "REFUTES", "NOT ENOUGH INFO"}
+
+
+def test_the_program_that_makes_a_corpus_of_sentences_runs() -> None:
+    page = {"id": "Soul_-LRB-film-RRB-", "lines": "0\tSoul is a film .\tfilm\tFilm\n1\t\n2\tIt is long ."}
+    done = run(programs("howto/measures.md")[1], input=json.dumps(page))
+    made = [parse_passage(line, "") for line in done.stdout.splitlines()]
+    assert [(p.title, p.text, place_of(p.model_dump())) for p in made] == [
+        ("Soul (film)", "Soul is a film .", ("Soul (film)", "sentence_0")),
+        ("Soul (film)", "It is long .", ("Soul (film)", "sentence_2")),
+    ], done.stderr
+
+
+def test_the_program_that_replays_a_debate_runs(tmp_path: Path) -> None:
+    (program,) = programs("howto/ledger.md")
+    done = run(program, env=os.environ | {"MOOT_HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    answers, counted = done.stdout.splitlines()
+    words = answers.split()  # an answer has several words, too
+    assert words[: len(words) // 2] == words[len(words) // 2 :] != []
+    kept, of = re.findall(r"\d+", counted)
+    assert kept == of != "0"
+
+
+@pytest.mark.parametrize("command", SET)
+def test_settings_that_are_shown_exist(command: str) -> None:
+    words = shlex.split(command, comments=True)
+    pairs = [value for flag, value in pairwise(words) if flag == "--set" and not value.startswith("judge_prompt")]
+    graph = next((value for flag, value in pairwise(words) if flag == "--graph"), "tool_mad")
+    parse_settings(load_graph(graph).settings, pairs, {})
+
+
+def test_commands_and_options_that_are_shown_exist() -> None:
+    assert len(COMMANDS) > 100
+    for page, line in COMMANDS:
+        command: Any = typer.main.get_command(app)
+        words = iter(shlex.split(line.replace("...", "x"), comments=True)[1:])
+        rest: list[str] = []
+        for word in words:
+            if word not in getattr(command, "commands", {}):
+                rest = [word, *words]
+                break
+            command = command.commands[word]
+        assert not getattr(command, "commands", {}) or command.invoke_without_command, (page, line)
+        known = {name for part in command.params for name in (*part.opts, *part.secondary_opts)}
+        assert {word for word in rest if word.startswith("--")} <= known, (page, line)

@@ -1,0 +1,52 @@
+"""A debate that a reader answered by hand, docs/recorded: it opens, and is what the README shows of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from moot.web import debates
+
+from tests.commands import moot
+
+RECORDED = Path(__file__).parents[1] / "docs" / "recorded"
+DOCUMENTS = sorted(RECORDED.glob("*.json"))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+
+
+def test_there_is_one() -> None:
+    assert DOCUMENTS
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_it_is_reported(path: Path, tmp_path: Path) -> None:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    cited = [citation for turn in document["turns"] for citation in turn["citations"]]
+    assert cited
+    assert all(citation["verified"] for citation in cited)
+    for kind in ("md", "html"):
+        file = tmp_path / f"report.{kind}"
+        done = moot("report", path, f"--{kind}", "--out", file)
+        assert done.returncode == 0, done.stderr
+        text = re.sub(r"<[^>]+>|\*\*", "", file.read_text(encoding="utf-8"))
+        for said in (document["claim"], *(citation["quote"] for citation in cited)):
+            assert said in text
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_the_excerpt_is_what_is_printed(path: Path) -> None:
+    shown = moot("show", debates.save(debates.imported(path.read_bytes())))
+    assert shown.returncode == 0, shown.stderr
+    excerpt = path.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
+    assert 12 <= len(excerpt) <= 16
+    assert max(map(len, excerpt)) <= 110
+    printed = iter(shown.stdout.splitlines())
+    for line in excerpt:  # in the order of what is printed
+        pattern = re.escape(line).replace(re.escape("..."), ".+")
+        assert any(re.fullmatch(pattern, whole) for whole in printed), line

@@ -1,0 +1,83 @@
+"""What a reader of a report or of the page sees in place of codes in errors and warnings."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
+from moot.graphs.rag import graph
+from moot.nodes.runtime.settings import checked_settings
+from moot.transcript.report.codes import CODES, in_words
+from moot.transcript.report.report import report
+from moot.web import pages
+
+from tests.conftest import StartStub
+
+ROOT = Path(__file__).parents[2]
+RAISED = ("core", "nodes", "retrievers", "graphs")
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        (
+            "Try another model, or set `structured_output` otherwise.",
+            "Try another model, or set “How models are asked for structure” otherwise.",
+        ),
+        ("It is shown in part, as max_evidence_tokens is 300.", "as “Longest evidence shown to a model” is 300."),
+        ("wikipedia: Wikipedia could not be reached.", "Wikipedia: Wikipedia could not be reached."),
+        ("`bm25:notes` found nothing.", "the collection “notes”, by keyword found nothing."),
+        ("Another model in `models.arbiter`.", "Another model in “Models of single roles”."),
+        ("Run: moot index, with WIKIPEDIA_BASE_URL", "Run: moot index, with WIKIPEDIA_BASE_URL"),
+        ("--set max_cost=3", "--set max_cost=3"),
+    ],
+)
+def test_in_words(detail: str, said: str) -> None:
+    assert in_words(detail).endswith(said)
+
+
+def test_settings_are_called_as_on_the_page() -> None:
+    named = dict(re.findall(r'^  (\w+): "(.*)",$', pages.STATIC["fields.js"][0].decode(), re.MULTILINE))
+    assert {name: re.sub(r" \(.*\)$", "", named[name]) for name in CODES["setting"]} == CODES["setting"]
+
+
+def sentences() -> Iterator[str]:
+    """Texts of the code that somebody may read: those with a space that describe nothing."""
+    for folder in RAISED:
+        for path in (ROOT / folder).rglob("*.py"):
+            tree = ast.parse(path.read_text())
+            silent = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}
+            fields = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and _called(one) == "Field"]
+            silent |= {id(part) for field in fields for part in ast.walk(field)}
+            for one in ast.walk(tree):
+                if isinstance(one, ast.Constant) and isinstance(one.value, str) and id(one) not in silent:
+                    yield one.value if " " in one.value.strip() else ""
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "id", "")
+
+
+def test_every_setting_that_an_error_names_has_words() -> None:
+    graphs = [load_graph(name, others=True) for name in (*DESCRIPTIONS, *OTHER_GRAPHS)]
+    settings: set[str] = {name for one in graphs for name in one.settings.model_fields}
+    named = {name for text in sentences() for name in re.findall(r"`([a-z_]+)[`.:]", text)}
+    assert len(named & settings) > 20
+    assert named & settings - CODES["setting"].keys() == set()
+
+
+async def test_a_debate_without_a_network_says_what_to_do_in_words(start_stub: StartStub) -> None:
+    start_stub([])
+    kind: Any = graph.context_schema
+    settings = checked_settings(kind, {"model": "openai:stub", "sources": ["wikipedia"]})
+    document = await graph.ainvoke({"claim": "The platypus lays eggs."}, context=settings)
+    assert document["error"]["kind"] == "retrieval_failed"
+    told = report(document, "md")
+    assert "No evidence: Wikipedia could not be searched." in told
+    assert "“Where to search”" in told
+    assert re.findall(r"`(?:sources|fallback)`|retrieval_failed", told) == []
