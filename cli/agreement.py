@@ -15,9 +15,9 @@ from moot.cli.tables import show
 from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
 from moot.core.files import check_writable, not_written, write_whole
-from moot.evals.analyses.agreement import agreement
-from moot.evals.analyses.graders import Gradable, add_people, ask_graders, read_gradable
-from moot.evals.report.tables import Cell, Column, Table, as_csv, as_records, columns
+from moot.evals._analyses.agreement import agreement
+from moot.evals._analyses.graders import Gradable, add_people, ask_graders, read_gradable
+from moot.evals._report.tables import Cell, Column, Table, as_csv, as_records, columns
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from moot.cli.screen import Screen
 from moot.core.errors import MootError
-from moot.nodes.runtime.settings import Moment
-from moot.nodes.texts.given_files import read_given
-from moot.retrievers.evidence import clean
+from moot.nodes._runtime.settings import Moment
+from moot.nodes._texts.given_files import read_given
+from moot.retrievers._evidence import clean
 from moot.transcript.line import titled
 from rich.console import Console
 from rich.text import Text

@@ -41,7 +41,7 @@ def asked_by(options: Mapping[str, Any], preset_task: str | None) -> dict[str, A
         UserError: labels that are not valid, or a file of given texts that cannot be read.
     """
     from moot.cli.options import parse_labels
-    from moot.nodes.texts.given_files import read_given
+    from moot.nodes._texts.given_files import read_given
 
     asked = {"task": options["task"] or preset_task, "labels": parse_labels(options["labels"])}
     asked |= {"options": options["option"], "claim_date": options["claim_date"], "speaker": options["speaker"]}

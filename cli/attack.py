@@ -11,12 +11,12 @@ from moot.cli.run import INTERRUPTED, watched
 from moot.cli.tables import show
 from moot.core.errors import UserError
 from moot.core.files import check_writable
-from moot.evals.attacks.attack import Attack
-from moot.evals.attacks.results import attack_results
-from moot.evals.runs.plan import Plan
-from moot.evals.runs.run import Limits
+from moot.evals._attacks.attack import Attack
+from moot.evals._attacks.results import attack_results
+from moot.evals._runs.plan import Plan
+from moot.evals._runs.run import Limits
 from moot.graphs import load_graph
-from moot.nodes.runtime.settings import EvidenceSettings
+from moot.nodes._runtime.settings import EvidenceSettings
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text

@@ -68,7 +68,7 @@ def eval_attack(
     from moot.cli.attack import ATTACKS, ISOLATE, systems_of
     from moot.cli.attack import attack as run_attacks
     from moot.cli.run import plan_of, settings_of
-    from moot.evals.runs.run import Limits
+    from moot.evals._runs.run import Limits
 
     graphs = graph or ["tool_mad"]
     systems = systems_of(graphs, defence or ["none", "both", ISOLATE]) if plan is None or graph or defence else []

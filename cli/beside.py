@@ -9,12 +9,12 @@ from typing import Any
 from moot.cli.resuming import Begins
 from moot.core.errors import MootError, UserError
 from moot.graphs import DebateSystem, load_graph
-from moot.nodes.models.equal_cost import SAID, Taken, ceiling_of, ratios, shared_settings, taken
-from moot.nodes.models.keeping import LedgerUse
-from moot.nodes.models.prices import price_of, read_prices
-from moot.nodes.models.seeds import derived_seed
-from moot.nodes.runtime.settings import DEMONSTRATION, Settings, checked_settings
-from moot.nodes.runtime.state import Beside, Equal
+from moot.nodes._models.equal_cost import SAID, Taken, ceiling_of, ratios, shared_settings, taken
+from moot.nodes._models.keeping import LedgerUse
+from moot.nodes._models.prices import price_of, read_prices
+from moot.nodes._models.seeds import derived_seed
+from moot.nodes._runtime.settings import DEMONSTRATION, Settings, checked_settings
+from moot.nodes._runtime.state import Beside, Equal
 
 CONTROLS = ("self_consistency",)
 """Controls that can run beside a debate."""

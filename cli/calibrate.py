@@ -9,7 +9,7 @@ import typer
 from moot.cli.parameters import AsJson
 
 if TYPE_CHECKING:
-    from moot.evals.analyses.calibrating import Fitted
+    from moot.evals._analyses.calibrating import Fitted
 
 
 def calibrate(
@@ -28,8 +28,8 @@ def calibrate(
 
     from moot.cli.output import give
     from moot.core.files import not_written, write_whole
-    from moot.evals.analyses.calibrating import fit_logs
-    from moot.nodes.texts.calibrated import guarantee
+    from moot.evals._analyses.calibrating import fit_logs
+    from moot.nodes._texts.calibrated import guarantee
 
     fitted = fit_logs(logs, alpha)
     found = fitted.calibration
@@ -47,7 +47,7 @@ def calibrate(
 
 def lines(fitted: Fitted, out: Path) -> list[str]:
     """The lines printed about a calibration."""
-    from moot.nodes.texts.calibrated import guarantee
+    from moot.nodes._texts.calibrated import guarantee
 
     found, bound = fitted.calibration, fitted.calibration.bound
     left = [f"{fitted.unfinished} unfinished", f"{fitted.again} further runs of an item"]

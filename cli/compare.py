@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moot.cli.tables import show
-from moot.evals.report.html import ASIDE
-from moot.evals.report.tables import Nested, Table, is_number, shown
-from moot.evals.report.write import as_document, check_folder, compare, write_report
+from moot.evals._report.html import ASIDE
+from moot.evals._report.tables import Nested, Table, is_number, shown
+from moot.evals._report.write import as_document, check_folder, compare, write_report
 from rich.console import Console
 from rich.table import Table as Screen
 from rich.text import Text

@@ -22,11 +22,11 @@ def completing(what: str) -> Callable[[str], list[str]]:
 def names(what: str) -> list[str]:
     """All names of a kind; for models, an example of each available provider."""
     if what == "models":
-        from moot.nodes.vendors.catalogue import providers_here
+        from moot.nodes._vendors.catalogue import providers_here
 
         return [name for one in providers_here() if not one["why_not"] for name in (one["example"],)]
     if what.endswith("graphs"):
-        from moot.graphs.registry import graph_names
+        from moot.graphs._registry import graph_names
 
         return graph_names(others=what == "all graphs")
     from moot.cli.tables import listed

@@ -45,7 +45,7 @@ def set_command(
     """Write a value into the file."""
     found = checked(key, value)
     if key == "model":
-        from moot.nodes.vendors.catalogue import check_provider, why_not
+        from moot.nodes._vendors.catalogue import check_provider, why_not
 
         if ":" not in found:
             raise UserError(

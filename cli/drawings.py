@@ -6,7 +6,8 @@ import re
 from importlib.resources import files
 from typing import Any
 
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, DebateSystem, load_graph
+from moot.graphs import DebateSystem, load_graph
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 
 HEAD = """# The graphs
 

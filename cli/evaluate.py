@@ -16,11 +16,11 @@ from moot.cli.output import give
 from moot.cli.tables import show
 from moot.core.endpoint import close_clients
 from moot.core.files import check_writable
-from moot.evals.benchmarks.qrels import Row, Scope, read_rows
-from moot.evals.benchmarks.retrieval import SOURCES, Difference, Measured, check_sources, compare, estimates, measure
-from moot.evals.stats.measures import MEASURES, K
-from moot.evals.stats.significance import CONFIDENCE, RESAMPLES, SEED
-from moot.retrievers import DEFAULT_ENCODER
+from moot.evals._benchmarks.qrels import Row, Scope, read_rows
+from moot.evals._benchmarks.retrieval import SOURCES, Difference, Measured, check_sources, compare, estimates, measure
+from moot.evals._stats.measures import MEASURES, K
+from moot.evals._stats.significance import CONFIDENCE, RESAMPLES, SEED
+from moot.retrievers._encoders import DEFAULT_ENCODER
 from rich.console import Console
 from rich.progress import TaskID
 from rich.table import Table

@@ -49,7 +49,7 @@ def eval_retrieval(
 ) -> None:
     """Measure sources on queries with relevance judgements: recall@3, recall@10, nDCG@10 and MRR@10."""
     from moot.cli.evaluate import Options, evaluate_retrieval
-    from moot.evals.benchmarks.qrels import SCOPES
+    from moot.evals._benchmarks.qrels import SCOPES
 
     scopes = SCOPES if union is None else SCOPES[1:] if union else SCOPES[:1]
     options = Options(data, split, qrels or [], source or [], scopes, embedder, against)
@@ -109,7 +109,7 @@ def eval_run(
 ) -> None:
     """Measure debate systems on benchmarks. After an interruption, run the same command again to continue."""
     from moot.cli.run import evaluate, plan_of, settings_of
-    from moot.evals.runs.run import Limits
+    from moot.evals._runs.run import Limits
 
     several = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
     measured = {"judge": judge, "judge_may_debate": judge_may_debate, "controls": controls, "equal": equal}
@@ -197,7 +197,7 @@ def eval_ragas(
 ) -> None:
     """Measure verdicts with RAGAS's own faithfulness and answer relevancy. Needs the extra `ragas`."""
     from moot.cli.ragas import Options, measure_log
-    from moot.retrievers import DEFAULT_ENCODER
+    from moot.retrievers._encoders import DEFAULT_ENCODER
 
     options = Options(log, model, embedder or DEFAULT_ENCODER, limit, at_once)
     raise SystemExit(measure_log(options, as_json=as_json, out=out))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from moot.cli.output import give
-from moot.evals.runs.experiment import experiment_of, send
+from moot.evals._runs.experiment import experiment_of, send
 from rich.console import Console
 
 

@@ -227,7 +227,7 @@ def _print(found: Any) -> None:
 
 
 def _clean(text: str) -> str:
-    from moot.retrievers.evidence import clean
+    from moot.retrievers._evidence import clean
 
     return " ".join(clean(text).split())
 
@@ -245,7 +245,7 @@ def corpora_command(context: typer.Context, as_json: AsJson = False) -> None:
 @corpora.command("list")
 def corpora_list(as_json: AsJson = False) -> None:
     """List the corpora, as without a command."""
-    from moot.retrievers.corpus import known_corpora
+    from moot.retrievers._corpus import known_corpora
 
     found = [_corpus(name) for name in known_corpora()]
     if as_json:
@@ -278,7 +278,7 @@ def corpora_show(name: str, as_json: AsJson = False) -> None:
 def corpora_delete(name: str, yes: Yes = False) -> None:
     """Delete a corpus for good."""
     from moot.core.errors import UserError
-    from moot.retrievers.corpus import delete_corpus, read_manifest
+    from moot.retrievers._corpus import delete_corpus, read_manifest
 
     if read_manifest(_known(name)) is None:
         raise UserError(f"The demo corpus {name!r} comes with moot and was not built here.", kind="invalid_corpus")
@@ -290,7 +290,7 @@ def corpora_delete(name: str, yes: Yes = False) -> None:
 
 def _known(name: str) -> str:
     from moot.core.errors import UserError
-    from moot.retrievers.corpus import known_corpora
+    from moot.retrievers._corpus import known_corpora
 
     names = known_corpora()
     if name not in names:
@@ -300,7 +300,7 @@ def _known(name: str) -> str:
 
 def _corpus(name: str) -> dict[str, Any]:
     from moot.core.errors import MootError
-    from moot.retrievers.corpus import read_manifest
+    from moot.retrievers._corpus import read_manifest
 
     try:
         manifest = read_manifest(name)

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
-from moot.retrievers import DEFAULT_ENCODER, index_passages, read_passages
-from moot.retrievers.corpus import check_own
-from moot.retrievers.documents.fetch import is_url
-from moot.retrievers.files import read_page
-from moot.retrievers.filling import Fill, fill_here
+from moot.retrievers import index_passages, read_passages
+from moot.retrievers._corpus import check_own
+from moot.retrievers._documents.fetch import is_url
+from moot.retrievers._encoders import DEFAULT_ENCODER
+from moot.retrievers._files import read_page
+from moot.retrievers._filling import Fill, fill_here
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

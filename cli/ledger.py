@@ -211,7 +211,7 @@ def _claim(debate: Debate, most: int = 80) -> str:
 
 
 def _clean(text: str) -> str:
-    from moot.retrievers.evidence import clean
+    from moot.retrievers._evidence import clean
 
     return " ".join(clean(text).split())
 

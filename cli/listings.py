@@ -10,11 +10,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from moot.evals.benchmarks.catalogue import BENCHMARKS, Benchmark
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
+from moot.evals._benchmarks.catalogue import BENCHMARKS, Benchmark
+from moot.graphs import load_graph
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.graphs.presets import PRESETS
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.texts.task import TASKS
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._texts.task import TASKS
 
 Row = tuple[str, ...]
 

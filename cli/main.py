@@ -61,7 +61,7 @@ def all_commands(
     load_env_file(env_file)
     servers = ("serve", "service")  # they start telemetry themselves
     if context.invoked_subcommand not in servers and any(name.startswith(("OTEL_", "LOG_JSON")) for name in os.environ):
-        from moot.nodes.telemetry.start import begin_telemetry
+        from moot.nodes._telemetry.start import begin_telemetry
 
         begin_telemetry(port=context.invoked_subcommand == "worker")
 
@@ -420,7 +420,7 @@ def schema() -> None:
 
 def result_schema() -> dict[str, Any]:
     """The JSON Schema of the result document."""
-    from moot.nodes.runtime.state import ResultDocument
+    from moot.nodes._runtime.state import ResultDocument
     from pydantic import TypeAdapter
 
     return TypeAdapter(ResultDocument).json_schema()

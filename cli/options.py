@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.nodes.runtime.settings import Settings, checked_settings
+from moot.nodes._runtime.settings import Settings, checked_settings
 
 
 def parse_settings(kind: type[Settings], pairs: Sequence[str], given: dict[str, Any], graph: str = "") -> Settings:

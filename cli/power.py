@@ -7,7 +7,7 @@ from dataclasses import asdict
 from moot.cli.output import give
 from moot.cli.tables import show
 from moot.core.errors import UserError
-from moot.evals.stats.power import ALPHA, POWER, Separation, separation
+from moot.evals._stats.sample_size import ALPHA, POWER, Separation, separation
 from rich.table import Table
 from rich.text import Text
 

@@ -19,9 +19,9 @@ from moot.cli.tables import show
 from moot.core.endpoint import close_clients
 from moot.core.errors import MootError
 from moot.core.files import check_writable, not_written, write_whole
-from moot.evals.report.tables import Cell, Column, Table, as_csv, columns
-from moot.evals.runs.ragas import METRICS, Answered, Figure, check_installed, measure, read_answers
-from moot.evals.stats.outcomes import mean_score
+from moot.evals._report.tables import Cell, Column, Table, as_csv, columns
+from moot.evals._runs.ragas import METRICS, Answered, Figure, check_installed, measure, read_answers
+from moot.evals._stats.outcomes import mean_score
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

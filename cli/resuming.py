@@ -17,9 +17,9 @@ from moot.core.ledger import Debate, key_of, open_ledger
 from moot.core.ledger.records import CEILINGS, moot_version, without_ceilings
 from moot.core.redaction import anonymised
 from moot.graphs import DebateSystem
-from moot.nodes.models.keeping import MODES, LedgerUse, Mode
-from moot.nodes.runtime.settings import Settings, checked_settings
-from moot.nodes.vendors.catalogue import check_provider
+from moot.nodes._models.keeping import MODES, LedgerUse, Mode
+from moot.nodes._runtime.settings import Settings, checked_settings
+from moot.nodes._vendors.catalogue import check_provider
 
 
 @dataclass(frozen=True)

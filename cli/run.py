@@ -15,14 +15,14 @@ from moot.cli.options import parse_pairs
 from moot.cli.output import give
 from moot.cli.tables import show
 from moot.core.errors import UserError
-from moot.evals.runs.plan import Plan, make_plan, read_plan
-from moot.evals.runs.reference import facts_of
-from moot.evals.runs.run import Limits, run_plan
-from moot.evals.runs.solver import document_in
-from moot.evals.stats.outcomes import is_own_fault
+from moot.evals._runs.plan import Plan, make_plan, read_plan
+from moot.evals._runs.reference import facts_of
+from moot.evals._runs.run import Limits, run_plan
+from moot.evals._runs.solver import document_in
+from moot.evals._stats.outcomes import is_own_fault
 from moot.graphs import load_graph
-from moot.nodes.models.ledger import tokens_of
-from moot.nodes.models.prices import paid
+from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.prices import paid
 from moot.transcript.line import lasting
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

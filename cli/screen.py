@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moot.retrievers.evidence import clean
+from moot.retrievers._evidence import clean
 from moot.transcript import Line
 from rich.console import Console
 from rich.padding import Padding

@@ -10,8 +10,8 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.installed import Installed
-from moot.graphs import DESCRIPTIONS, load_graph
-from moot.graphs.registry import INSTALLED, graph_names, installed_systems
+from moot.graphs import load_graph
+from moot.graphs._registry import DESCRIPTIONS, INSTALLED, graph_names, installed_systems
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -113,7 +113,7 @@ def installed_benchmarks(own: set[str]) -> list[tuple[str, ...]]:
     if not Installed("benchmark", own, "invalid_setting").declares():
         return []
     from moot.cli.listings import benchmark_rows
-    from moot.evals.benchmarks.catalogue import installed_benchmarks as found
+    from moot.evals._benchmarks.catalogue import installed_benchmarks as found
 
     benchmarks, errors = found()
     say(errors)

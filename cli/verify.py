@@ -21,9 +21,9 @@ from moot.cli.waiting import waiting
 from moot.core.errors import USER_KINDS, MootError
 from moot.core.ledger import open_ledger
 from moot.graphs import DebateSystem
-from moot.nodes.models.keeping import LedgerUse, ledger_use
-from moot.nodes.runtime.document import blank_document, unfinished
-from moot.nodes.runtime.running import Running, Update
+from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._runtime.document import blank_document, unfinished
+from moot.nodes._runtime.running import Running, Update
 from moot.transcript import Live
 from moot.transcript.end import beside_begins, lines_beside
 from moot.transcript.report.summary import summarised

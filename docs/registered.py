@@ -1,16 +1,19 @@
-"""Writes what ``graphs/systems.jsonl`` says of every system where it is read: ``python docs/registered.py``.
+"""Writes the pages that follow from lists in the code: ``python docs/registered.py``.
 
-These are ``langgraph.json``, the tables of the README and of docs/systems.md, and the list in docs/api/graphs.md.
+From ``graphs/systems.jsonl``: ``langgraph.json``, the tables of the README and of docs/systems.md, and the systems in
+docs/api/graphs.md. From the public names of each package: docs/api.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, is_typeddict
 
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
-from moot.graphs.registry import SYSTEMS, graph_place
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, SYSTEMS, graph_place
+from pydantic import BaseModel
 
 ROOT = Path(__file__).parents[1]
 START, END = "<!-- SYSTEMS -->", "<!-- END: SYSTEMS -->"
@@ -25,6 +28,10 @@ SIDE_BY_SIDE = {
     "paper": "paper",
 }
 """The columns of the tables, each with what stands in it."""
+API = ("nodes", "graphs", "retrievers", "prompts", "evals")
+"""The packages that have public names."""
+KINDS = ("Classes", "Settings", "State and results", "Nodes", "Steps as functions", "Functions", "Values")
+"""The sections of a package's page."""
 
 
 def table(columns: dict[str, str]) -> str:
@@ -37,16 +44,38 @@ def table(columns: dict[str, str]) -> str:
 
 
 def reference() -> str:
-    """A section of the reference for each system, with the class of its settings if it has one of its own."""
-    return "\n\n".join(
-        f"::: moot.graphs.{name}\n    options:\n      members: [{own_settings(name)}]" for name in DESCRIPTIONS
-    )
+    """A section of the reference for each graph, with the class of a system's settings if it has one of its own."""
+    names = DESCRIPTIONS | OTHER_GRAPHS
+    return "\n\n".join(f"::: moot.graphs.{n}\n    options:\n      members: [{own_settings(n)}]" for n in names)
 
 
 def own_settings(name: str) -> str:
     """The name of a graph's own class of settings; empty if it has that of others."""
-    kind = type(load_graph(name).graph.builder._defaults)
+    kind = type(import_module(f"moot.graphs.{name}").graph.builder._defaults)
     return kind.__name__ if kind.__module__.startswith(f"moot.graphs.{name}") else ""
+
+
+def kind_of(one: Any) -> str:
+    """The section in which a public object stands."""
+    if inspect.isclass(one):
+        return "Settings" if issubclass(one, BaseModel) else "State and results" if is_typeddict(one) else "Classes"
+    if not callable(one):
+        return "Values"
+    if inspect.signature(one).return_annotation == "Node":
+        return "Nodes"
+    return "Steps as functions" if inspect.iscoroutinefunction(one) else "Functions"
+
+
+def api(name: str) -> str:
+    """The page of a package: its docstring, then its public names by kind."""
+    package = import_module(f"moot.{name}")
+    kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for public in package.__all__:
+        kinds[kind_of(getattr(package, public))].append(f"::: {package.__name__}.{public}")
+    parts = [f"# {package.__name__}", inspect.getdoc(package) or ""]
+    for kind, names in kinds.items():
+        parts += [f"## {kind}", *names] if names else []
+    return "\n\n".join([*parts, *(["## Systems", reference()] if name == "graphs" else [])]) + "\n"
 
 
 def configuration(before: str) -> str:
@@ -65,8 +94,9 @@ def filled(page: str, part: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Every file that is written, with its text."""
-    parts = {"README.md": table(README), "docs/systems.md": table(SIDE_BY_SIDE), "docs/api/graphs.md": reference()}
+    parts = {"README.md": table(README), "docs/systems.md": table(SIDE_BY_SIDE)}
     made = {ROOT / name: filled((ROOT / name).read_text(encoding="utf-8"), part) for name, part in parts.items()}
+    made |= {ROOT / f"docs/api/{name}.md": api(name) for name in API}
     file = ROOT / "langgraph.json"
     return made | {file: configuration(file.read_text(encoding="utf-8"))}
 

@@ -11,14 +11,14 @@ the most frequent answer of the last round is the verdict; a tie gives no verdic
 
 from __future__ import annotations
 
-from moot.nodes.cortex.weigh import WeighingSettings, graph_report, weigh_node, weighing_needs
-from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.state import DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.agents import Agents, agent_node, everyone, so_many, to_agents
-from moot.nodes.steps.compare import agreed_answer, compare_node
-from moot.nodes.steps.review import SCORE, review_node, score_answer, to_reviewers
-from moot.nodes.steps.vote import consensus_or_rounds, vote_node
+from moot.nodes._cortex.weigh import WeighingSettings, graph_report, weigh_node, weighing_needs
+from moot.nodes._runtime.budget import no_round_left
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.agents import Agents, agent_node, everyone, so_many, to_agents
+from moot.nodes._steps.compare import agreed_answer, compare_node
+from moot.nodes._steps.reviewing import SCORE, review_node, score_answer, to_reviewers
+from moot.nodes._steps.vote import consensus_or_rounds, vote_node
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ output of the model that is not in the text is dropped and counted
 from __future__ import annotations
 
 from langgraph.graph import END, START
-from moot.nodes.claims.state import Came, ClaimSettings, ClaimsInput, ClaimsOutput, ClaimsState, PartState
-from moot.nodes.claims.steps import (
+from moot.nodes._claims.state import Came, ClaimSettings, ClaimsInput, ClaimsOutput, ClaimsState, PartState
+from moot.nodes._claims.steps import (
     each_part,
     extract_claims_node,
     finish_node,
@@ -21,7 +21,7 @@ from moot.nodes.claims.steps import (
     read_text_node,
     rewrite_claims_node,
 )
-from moot.nodes.runtime.graph import DebateGraph
+from moot.nodes._runtime.graph import DebateGraph
 
 part = DebateGraph(ClaimSettings, PartState, output_schema=Came)
 part.add_node("extract_claims", extract_claims_node())

@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 from moot.graphs import load_graph
-from moot.nodes.records.entries import Task
-from moot.nodes.runtime.opening import Needs
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.state import DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.debaters import debater_graph
-from moot.nodes.speakers.gate import GateSettings, gate_needs, gate_roles
-from moot.nodes.steps.compare import agree_node
-from moot.nodes.steps.gate import debate_node, gate_alone, gate_node, to_readers
-from moot.nodes.steps.respond import FROM_EVIDENCE
-from moot.nodes.steps.vote import vote_node
+from moot.nodes._records.entries import Task
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.debaters import debater_graph
+from moot.nodes._speakers.gate import GateSettings, gate_needs, gate_roles
+from moot.nodes._steps.compare import agree_node
+from moot.nodes._steps.gate import debate_node, gate_alone, gate_node, to_readers
+from moot.nodes._steps.responding import FROM_EVIDENCE
+from moot.nodes._steps.vote import vote_node
 
 
 class GatedSettings(GateSettings):

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.nodes.runtime.settings import PoolSettings, ask_person
-from moot.nodes.runtime.state import DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.pool import to_pool
-from moot.nodes.speakers.single import AGENT, SingleReaderSettings, single_needs
-from moot.nodes.steps.isolate import decide_by_origins_node, from_one_origin, group_origins_node, to_origins
-from moot.nodes.steps.person import person_node
-from moot.nodes.steps.respond import respond_node
-from moot.nodes.steps.retrieve import retrieve_node
+from moot.nodes._runtime.settings import PoolSettings, ask_person
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.pool import to_pool
+from moot.nodes._speakers.single import AGENT, SingleReaderSettings, single_needs
+from moot.nodes._steps.isolate import decide_by_origins_node, from_one_origin, group_origins_node, to_origins
+from moot.nodes._steps.person import person_node
+from moot.nodes._steps.responding import respond_node
+from moot.nodes._steps.retrieving import retrieve_node
 from pydantic import Field
 
 

@@ -17,19 +17,19 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from langgraph.graph import END, START
-from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.graph import DebateGraph
-from moot.nodes.runtime.settings import SOURCES, Source
-from moot.nodes.runtime.state import DebaterState, DebateState, StepUpdate
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.pool import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
-from moot.nodes.steps.compare import compare_node
-from moot.nodes.steps.person import person_node
-from moot.nodes.steps.respond import respond_node
-from moot.nodes.steps.retrieve import retrieve_node
-from moot.nodes.steps.select import select_node
-from moot.nodes.steps.summarise import agreement_node, all_agreed, summarise_node, undecided
-from moot.nodes.texts.show import without_titles
+from moot.nodes._runtime.budget import no_round_left
+from moot.nodes._runtime.graph import DebateGraph
+from moot.nodes._runtime.settings import SOURCES, Source
+from moot.nodes._runtime.state import DebaterState, DebateState, StepUpdate
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.pool import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
+from moot.nodes._steps.compare import compare_node
+from moot.nodes._steps.person import person_node
+from moot.nodes._steps.responding import respond_node
+from moot.nodes._steps.retrieving import retrieve_node
+from moot.nodes._steps.select import select_node
+from moot.nodes._steps.summarise import agreement_node, all_agreed, summarise_node, undecided
+from moot.nodes._texts.show import without_titles
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ the most frequent answer is the verdict; a tie goes to the earliest agent
 
 from __future__ import annotations
 
-from moot.nodes.runtime.state import DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.agents import AgentsSettings, agent_node, agents_needs, everyone, to_agents
-from moot.nodes.steps.vote import conclude_node
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.agents import AgentsSettings, agent_node, agents_needs, everyone, to_agents
+from moot.nodes._steps.vote import conclude_node
 
 
 def begin(state: DebateState, settings: AgentsSettings) -> Next:

@@ -8,11 +8,11 @@ the most frequent answer of the last round is the verdict; a tie goes to the ear
 
 from __future__ import annotations
 
-from moot.nodes.runtime.budget import rounds_or_budget
-from moot.nodes.runtime.system import Debate
-from moot.nodes.speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, neighbours, rounds, so_many
-from moot.nodes.steps.compare import compare_node
-from moot.nodes.steps.vote import conclude_node
+from moot.nodes._runtime.budget import rounds_or_budget
+from moot.nodes._runtime.system import Debate
+from moot.nodes._speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, neighbours, rounds, so_many
+from moot.nodes._steps.compare import compare_node
+from moot.nodes._steps.vote import conclude_node
 from pydantic import Field
 
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from moot.nodes.runtime.budget import no_round_left, rounds_or_budget
-from moot.nodes.runtime.settings import ask_person
-from moot.nodes.runtime.state import DebaterState, DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.agents import AgentsSettings, agent_node, agents_needs, gather_node, nobody, to_agents
-from moot.nodes.steps.compare import compare_node
-from moot.nodes.steps.review import review_node, reviews_of, to_reviewers
-from moot.nodes.steps.vote import conclude_node
-from moot.nodes.texts.show import show_heard
+from moot.nodes._runtime.budget import no_round_left, rounds_or_budget
+from moot.nodes._runtime.settings import ask_person
+from moot.nodes._runtime.state import DebaterState, DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.agents import AgentsSettings, agent_node, agents_needs, gather_node, nobody, to_agents
+from moot.nodes._steps.compare import compare_node
+from moot.nodes._steps.reviewing import review_node, reviews_of, to_reviewers
+from moot.nodes._steps.vote import conclude_node
+from moot.nodes._texts.show import show_heard
 from pydantic import Field
 
 

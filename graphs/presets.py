@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.graphs import suggest
-from moot.nodes.models.chat_models import EMBEDDED
+from moot.graphs._registry import suggest
+from moot.nodes._models.chat_models import EMBEDDED
 
 
 @dataclass(frozen=True)

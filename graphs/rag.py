@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.nodes.runtime.settings import SOURCES, PoolSettings, Source, ask_person
-from moot.nodes.runtime.state import DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.pool import to_pool
-from moot.nodes.speakers.single import AGENT, SingleReaderSettings, single_needs, to_agent
-from moot.nodes.steps.person import person_node
-from moot.nodes.steps.respond import FROM_EVIDENCE, respond_node
-from moot.nodes.steps.retrieve import retrieve_node
-from moot.nodes.steps.vote import conclude_node
+from moot.nodes._runtime.settings import SOURCES, PoolSettings, Source, ask_person
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.pool import to_pool
+from moot.nodes._speakers.single import AGENT, SingleReaderSettings, single_needs, to_agent
+from moot.nodes._steps.person import person_node
+from moot.nodes._steps.responding import FROM_EVIDENCE, respond_node
+from moot.nodes._steps.retrieving import retrieve_node
+from moot.nodes._steps.vote import conclude_node
 from pydantic import Field
 
 

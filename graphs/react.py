@@ -10,12 +10,12 @@ The loop is LangChain's own agent. Every tool call is a turn, and its results ar
 
 from __future__ import annotations
 
-from moot.nodes.react.tool_agent import AGENT_PROMPTS, show_steps, to_answer, to_tool_agent, tool_agent
-from moot.nodes.runtime.settings import SOURCES, Source
-from moot.nodes.runtime.system import Debate
-from moot.nodes.speakers.single import SingleReaderSettings, single_needs
-from moot.nodes.steps.respond import respond_node
-from moot.nodes.steps.vote import conclude_node
+from moot.nodes._react.tool_agent import AGENT_PROMPTS, show_steps, to_answer, to_tool_agent, tool_agent
+from moot.nodes._runtime.settings import SOURCES, Source
+from moot.nodes._runtime.system import Debate
+from moot.nodes._speakers.single import SingleReaderSettings, single_needs
+from moot.nodes._steps.responding import respond_node
+from moot.nodes._steps.vote import conclude_node
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------

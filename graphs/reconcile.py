@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.state import DebaterState, DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.agents import RoundsSettings, agent_node, agents_needs, everyone, to_agents
-from moot.nodes.steps.compare import agreed_answer, compare_node
-from moot.nodes.steps.vote import confidence_weight, consensus_or_rounds, vote_node
-from moot.nodes.texts.show import show_groups
+from moot.nodes._runtime.budget import no_round_left
+from moot.nodes._runtime.state import DebaterState, DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.agents import RoundsSettings, agent_node, agents_needs, everyone, to_agents
+from moot.nodes._steps.compare import agreed_answer, compare_node
+from moot.nodes._steps.vote import confidence_weight, consensus_or_rounds, vote_node
+from moot.nodes._texts.show import show_groups
 from pydantic import Field
 
 

@@ -7,17 +7,17 @@ the most frequent answer is the verdict; a tie goes to the earliest
 
 from __future__ import annotations
 
-from moot.nodes.records.entries import StopReason
-from moot.nodes.runtime.budget import calls_left
-from moot.nodes.runtime.state import DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.agents import gather_node
-from moot.nodes.speakers.hand_over import hand_over, new_turn
-from moot.nodes.speakers.single import AGENT, SingleAgentSettings, single_needs
-from moot.nodes.steps.compare import answers_of
-from moot.nodes.steps.respond import respond_node
-from moot.nodes.steps.vote import conclude_node
-from moot.nodes.texts.demonstrations import shown_demonstrations
+from moot.nodes._records.entries import StopReason
+from moot.nodes._runtime.budget import calls_left
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.agents import gather_node
+from moot.nodes._speakers.hand_over import hand_over, new_turn
+from moot.nodes._speakers.single import AGENT, SingleAgentSettings, single_needs
+from moot.nodes._steps.compare import answers_of
+from moot.nodes._steps.responding import respond_node
+from moot.nodes._steps.vote import conclude_node
+from moot.nodes._texts.demonstrations import shown_demonstrations
 from pydantic import Field
 
 

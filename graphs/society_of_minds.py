@@ -10,11 +10,11 @@ With one agent it is self-correction: in every round the agent reads only its ow
 
 from __future__ import annotations
 
-from moot.nodes.runtime.budget import rounds_or_budget
-from moot.nodes.runtime.system import Debate
-from moot.nodes.speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, everyone, rounds, so_many
-from moot.nodes.steps.compare import compare_node
-from moot.nodes.steps.vote import conclude_node
+from moot.nodes._runtime.budget import rounds_or_budget
+from moot.nodes._runtime.system import Debate
+from moot.nodes._speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, everyone, rounds, so_many
+from moot.nodes._steps.compare import compare_node
+from moot.nodes._steps.vote import conclude_node
 from pydantic import Field
 
 

@@ -9,16 +9,16 @@ the judge decides from the whole debate
 
 from __future__ import annotations
 
-from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.settings import SOURCES, Source
-from moot.nodes.runtime.state import DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.pool import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
-from moot.nodes.steps.compare import compare_node
-from moot.nodes.steps.judge import judge_node
-from moot.nodes.steps.person import person_node
-from moot.nodes.steps.respond import respond_node
-from moot.nodes.steps.retrieve import retrieve_node
+from moot.nodes._runtime.budget import no_round_left
+from moot.nodes._runtime.settings import SOURCES, Source
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.pool import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
+from moot.nodes._steps.compare import compare_node
+from moot.nodes._steps.judging import judge_node
+from moot.nodes._steps.person import person_node
+from moot.nodes._steps.responding import respond_node
+from moot.nodes._steps.retrieving import retrieve_node
 from pydantic import Field
 
 

@@ -6,11 +6,11 @@ its answer is the verdict
 
 from __future__ import annotations
 
-from moot.nodes.runtime.system import Debate
-from moot.nodes.speakers.single import SingleAgentSettings, single_needs, to_agent
-from moot.nodes.steps.respond import respond_node
-from moot.nodes.steps.vote import conclude_node
-from moot.nodes.texts.demonstrations import shown_demonstrations
+from moot.nodes._runtime.system import Debate
+from moot.nodes._speakers.single import SingleAgentSettings, single_needs, to_agent
+from moot.nodes._steps.responding import respond_node
+from moot.nodes._steps.vote import conclude_node
+from moot.nodes._texts.demonstrations import shown_demonstrations
 
 builder = Debate("standard_prompting", SingleAgentSettings, single_needs)
 builder.add_node("answer", respond_node("standard_prompting/answer", direct=True, more=shown_demonstrations()))

@@ -7,9 +7,9 @@ sentences without a verified quote are dropped
 from __future__ import annotations
 
 from langgraph.graph import END, START
-from moot.nodes.runtime.graph import DebateGraph
-from moot.nodes.runtime.settings import REPORTER, Settings
-from moot.nodes.steps.reader import ReaderInput, ReaderState, keep_what_rests_node, read_debate_node
+from moot.nodes._runtime.graph import DebateGraph
+from moot.nodes._runtime.settings import REPORTER, Settings
+from moot.nodes._steps.reader import ReaderInput, ReaderState, keep_what_rests_node, read_debate_node
 
 
 class ReaderSettings(Settings):

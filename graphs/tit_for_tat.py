@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.opening import Needs
-from moot.nodes.runtime.settings import Settings, ask_person
-from moot.nodes.runtime.state import DebaterState, DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.hand_over import SHARED_ROLES, Agent, called, needs_for
-from moot.nodes.speakers.pool import talk
-from moot.nodes.steps.compare import answers_of, compare_node
-from moot.nodes.steps.judge import judge_node
-from moot.nodes.steps.moderate import moderate_node
-from moot.nodes.steps.respond import respond_node
+from moot.nodes._runtime.budget import no_round_left
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.settings import Settings, ask_person
+from moot.nodes._runtime.state import DebaterState, DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.hand_over import SHARED_ROLES, Agent, called, needs_for
+from moot.nodes._speakers.pool import talk
+from moot.nodes._steps.compare import answers_of, compare_node
+from moot.nodes._steps.judging import judge_node
+from moot.nodes._steps.moderating import moderate_node
+from moot.nodes._steps.responding import respond_node
 from pydantic import Field
 
 SIDES = ("affirmative", "negative")

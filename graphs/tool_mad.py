@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.opening import Needs
-from moot.nodes.runtime.state import DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.debaters import (
+from moot.nodes._runtime.budget import no_round_left
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.debaters import (
     DebaterSettings,
     debater_graph,
     needs_of,
@@ -28,9 +28,9 @@ from moot.nodes.speakers.debaters import (
     to_debaters,
     unscored_answers,
 )
-from moot.nodes.steps.compare import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
-from moot.nodes.steps.judge import judge_node
-from moot.nodes.steps.score import RelevanceSettings, answer_relevance_node, faithfulness_node, passes
+from moot.nodes._steps.compare import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
+from moot.nodes._steps.judging import judge_node
+from moot.nodes._steps.score import RelevanceSettings, answer_relevance_node, faithfulness_node, passes
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------

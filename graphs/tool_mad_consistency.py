@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.nodes.runtime.budget import no_round_left
-from moot.nodes.runtime.state import DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.debaters import DebaterSettings, debater_graph, needs_of, to_debaters, unscored_answers
-from moot.nodes.steps.compare import agree_node, agreed_answer, average_scores_node, compare_node
-from moot.nodes.steps.judge import judge_node
-from moot.nodes.steps.score import consistency_node, similarity_node
+from moot.nodes._runtime.budget import no_round_left
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.debaters import DebaterSettings, debater_graph, needs_of, to_debaters, unscored_answers
+from moot.nodes._steps.compare import agree_node, agreed_answer, average_scores_node, compare_node
+from moot.nodes._steps.judging import judge_node
+from moot.nodes._steps.score import consistency_node, similarity_node
 from pydantic import Field
 
 

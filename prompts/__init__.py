@@ -1,5 +1,5 @@
 """Prompts as Markdown files, one a file: ``<graph>/<role>.md``."""
 
-from moot.prompts.files import as_data, check_edited, fill, listed, load, placeholders, shipped
+from moot.core.public import public_names
 
-__all__ = ["as_data", "check_edited", "fill", "listed", "load", "placeholders", "shipped"]
+__getattr__, __dir__, __all__ = public_names(__name__, __file__)

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from moot.core.endpoint import close_clients
 from moot.core.garbage import EVERY
-from moot.nodes.runtime.settings import Settings, SourcesSettings
-from moot.nodes.speakers.debaters import DebaterSettings
-from moot.nodes.speakers.gate import GateSettings
+from moot.nodes._runtime.settings import Settings, SourcesSettings
+from moot.nodes._speakers.debaters import DebaterSettings
+from moot.nodes._speakers.gate import GateSettings
 
 if TYPE_CHECKING:
     from tests.serving import Server

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 from moot.cli.drawings import drawings_page
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
+from moot.graphs import load_graph
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 
 from tests.benchmarks.page import PAGE as PLACES
 from tests.benchmarks.page import filled

@@ -17,9 +17,9 @@ import pytest
 import typer
 from moot.cli.main import app
 from moot.cli.options import parse_settings
-from moot.evals.stats.official import place_of
+from moot.evals._stats.official import place_of
 from moot.graphs import load_graph
-from moot.retrievers.files import parse_passage
+from moot.retrievers._files import parse_passage
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

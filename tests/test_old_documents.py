@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalSample
 from moot.core.errors import UserError
-from moot.evals.runs.logs import READ, checked_document
-from moot.evals.runs.solver import DOCUMENT, document_in
-from moot.nodes.runtime.document import SINCE, upgraded
-from moot.nodes.runtime.state import SCHEMA_VERSION, VerdictOutput
+from moot.evals._runs.logs import READ, checked_document
+from moot.evals._runs.solver import DOCUMENT, document_in
+from moot.nodes._runtime.document import SINCE, upgraded
+from moot.nodes._runtime.state import SCHEMA_VERSION, VerdictOutput
 from moot.transcript.report.report import report
 from moot.web import debates
 

@@ -30,8 +30,8 @@ for name in {modules!r}:
     importlib.import_module(name)
 from moot.cli.tables import listed
 from moot.prompts import load
-from moot.retrievers.corpus import DEMO_CORPORA, demo_passages
-from moot.nodes.models.prices import read_prices
+from moot.retrievers._corpus import DEMO_CORPORA, demo_passages
+from moot.nodes._models.prices import read_prices
 assert load("tool_mad/judge") and read_prices() and all(demo_passages(name) for name in DEMO_CORPORA)
 assert listed("settings tool_mad")
 from moot.web.pages import STATIC

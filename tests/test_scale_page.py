@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from moot.nodes.models.prices import costs_of, price_of, read_prices
+from moot.nodes._models.prices import costs_of, price_of, read_prices
 
 PAGE = (Path(__file__).parents[1] / "docs" / "howto" / "scale.md").read_text(encoding="utf-8")
 MILLION = 1_000_000

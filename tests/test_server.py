@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
+from moot.graphs import load_graph
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.graphs.tool_mad import graph
-from moot.nodes.runtime.settings import Settings
-from moot.prompts import shipped
+from moot.nodes._runtime.settings import Settings
+from moot.prompts._files import shipped
 from moot.web.serve import server_config
 
 from tests.conftest import CLAIM, MODELS, READERS, reading_demo

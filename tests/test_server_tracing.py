@@ -7,7 +7,7 @@ import signal
 from contextlib import contextmanager
 from pathlib import Path
 
-from moot.nodes.runtime.tracing import IN_TIME
+from moot.nodes._runtime.tracing import IN_TIME
 
 from tests.cli.test_traces import silent
 from tests.collector import collecting

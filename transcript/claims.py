@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from moot.core.files import harmless
-from moot.retrievers.evidence import clean
+from moot.retrievers._evidence import clean
 
 COLUMNS = ("id", "claim", "date", "speaker", "group", "quote", "place", "reason", "score", "filled_in")
 MARK = "\ufeff"

@@ -10,10 +10,10 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.graphs import load_graph
-from moot.nodes.records.entries import RoundRecord
-from moot.nodes.runtime.settings import checked_settings
-from moot.nodes.steps.compare import answers_of
-from moot.retrievers.evidence import clean, given_in
+from moot.nodes._records.entries import RoundRecord
+from moot.nodes._runtime.settings import checked_settings
+from moot.nodes._steps.compare import answers_of
+from moot.retrievers._evidence import clean, given_in
 from moot.transcript.end import end
 from moot.transcript.kinds import words_of
 from moot.transcript.line import Line, Section

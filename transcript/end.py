@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from moot.nodes.models.equal_cost import SAID
-from moot.nodes.records.entries import Task, Turn
-from moot.nodes.runtime.state import Equal
-from moot.nodes.steps.compare import IN_WORDS
-from moot.nodes.steps.vote import majority
-from moot.nodes.texts.answers import abstains, same_answer
-from moot.nodes.texts.calibrated import backed
-from moot.nodes.texts.task import full_answer
-from moot.nodes.texts.verdict import (
+from moot.nodes._models.equal_cost import SAID
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.state import Equal
+from moot.nodes._steps.compare import IN_WORDS
+from moot.nodes._steps.vote import majority
+from moot.nodes._texts.answers import abstains, same_answer
+from moot.nodes._texts.calibrated import backed
+from moot.nodes._texts.task import full_answer
+from moot.nodes._texts.verdict import (
     MOST_REASONS,
     caveat_in_words,
     caveats,
@@ -24,7 +24,7 @@ from moot.nodes.texts.verdict import (
     verdict_citations,
     verdict_line,
 )
-from moot.retrievers.evidence import clean
+from moot.retrievers._evidence import clean
 from moot.transcript.line import Line, counted, has_rounds, lasting, line, list_of, on_page, say
 
 WARNINGS = "Warnings:"

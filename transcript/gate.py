@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moot.graphs import load_graph
-from moot.nodes.records.entries import GATE, RoundRecord, Turn
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.speakers.gate import GateSettings
+from moot.nodes._records.entries import GATE, RoundRecord, Turn
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._speakers.gate import GateSettings
 from moot.transcript.line import Line, say
 from moot.transcript.words import FIELDS, OFTEN_EMPTY, Words, tally
 

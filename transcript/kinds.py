@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.speakers.debaters import DebaterSettings
-from moot.nodes.speakers.gate import GateSettings
-from moot.nodes.trial.courtroom import TrialSettings
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._speakers.debaters import DebaterSettings
+from moot.nodes._speakers.gate import GateSettings
+from moot.nodes._trial.courtroom import TrialSettings
 from moot.transcript.gate import gate_words
 from moot.transcript.scores import ScoredWords
 from moot.transcript.trial import TrialWords

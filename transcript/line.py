@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from moot.nodes.records.entries import Turn
-from moot.retrievers.evidence import clean
+from moot.nodes._records.entries import Turn
+from moot.retrievers._evidence import clean
 
 Tone = Literal[
     "", "heading", "aside", "answer", "finding", "person", "warning", "caution", "caveat", "outcome", "failure", "more"

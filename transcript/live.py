@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from moot.nodes.records.entries import Turn
-from moot.nodes.records.reducers import place_of
-from moot.nodes.runtime.settings import Settings
+from moot.nodes._records.entries import Turn
+from moot.nodes._records.reducers import place_of
+from moot.nodes._runtime.settings import Settings
 from moot.transcript.end import end
 from moot.transcript.floor import Floor
 from moot.transcript.kinds import words_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moot.nodes.texts.calibrated import backed
+from moot.nodes._texts.calibrated import backed
 from moot.transcript.end import Said, answer, citations, decided, hangs_on, headline, reasons, where_said
 from moot.transcript.line import Line, counted, line, list_of, say
 

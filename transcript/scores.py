@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moot.nodes.records.entries import RoundRecord, Turn
-from moot.nodes.runtime.budget import is_bounded
-from moot.nodes.speakers.debaters import low_scores, rests_on_evidence
-from moot.nodes.steps.compare import METRICS, agreed_answer, answers_of
-from moot.nodes.texts.show import compared
+from moot.nodes._records.entries import RoundRecord, Turn
+from moot.nodes._runtime.budget import is_bounded
+from moot.nodes._speakers.debaters import low_scores, rests_on_evidence
+from moot.nodes._steps.compare import METRICS, agreed_answer, answers_of
+from moot.nodes._texts.show import compared
 from moot.transcript.line import Line, line, say
 from moot.transcript.words import FIELDS, Words
 

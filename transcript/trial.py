@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from moot.nodes.records.entries import PERSON, RoundRecord, Turn
-from moot.nodes.trial.confidence import QUALITIES
-from moot.nodes.trial.counsel import SIDES, kept_out
+from moot.nodes._records.entries import PERSON, RoundRecord, Turn
+from moot.nodes._trial.confidence import QUALITIES
+from moot.nodes._trial.counsel import SIDES, kept_out
 from moot.transcript.line import NOT_ASKED, Line, Tone, counted, line, reasoned, say, titled
 from moot.transcript.panel import panel_verdict
 from moot.transcript.words import Words

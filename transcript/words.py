@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from moot.nodes.records.entries import PERSON, RoundRecord, Task, Turn, Vote
-from moot.nodes.records.reducers import merge_rounds, merge_turns
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.speakers.pool import POOL
-from moot.nodes.texts.task import full_answer
-from moot.retrievers.evidence import clean
+from moot.nodes._records.entries import PERSON, RoundRecord, Task, Turn, Vote
+from moot.nodes._records.reducers import merge_rounds, merge_turns
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._speakers.pool import POOL
+from moot.nodes._texts.task import full_answer
+from moot.retrievers._evidence import clean
 from moot.transcript.end import verdict
 from moot.transcript.line import Line, counted, has_rounds, line, numbered, on_page, reasoned, say, titled, unusable
 

@@ -14,9 +14,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from fastapi import FastAPI
 from moot.core.errors import MootError
 from moot.core.garbage import collected_seldom
-from moot.graphs.registry import installed_systems
-from moot.nodes.models.keeping import current_use
-from moot.nodes.models.session import recorded_in, recording
+from moot.graphs._registry import installed_systems
+from moot.nodes._models.keeping import current_use
+from moot.nodes._models.session import recorded_in, recording
 from moot.web.batches.running import BATCHES
 from moot.web.caller import DATABASE, check_auth
 from moot.web.cancelling import listen_on

@@ -14,9 +14,9 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import UserError
 from moot.graphs import load_graph
-from moot.graphs.registry import graph_names
-from moot.nodes.runtime.settings import checked_settings
-from moot.retrievers.listed import ENDPOINTS, check_model, check_source
+from moot.graphs._registry import graph_names
+from moot.nodes._runtime.settings import checked_settings
+from moot.retrievers._listed import ENDPOINTS, check_model, check_source
 from moot.web.caller import caller_client
 from moot.web.guard import is_own
 from starlette.requests import Request

@@ -12,12 +12,12 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.own_folder import own_folder
-from moot.evals.benchmarks.claim_files import BadRow, ClaimsFile
-from moot.nodes.claims.places import sentences_in
-from moot.nodes.claims.reading import article_in, read_article
-from moot.nodes.claims.state import ClaimsInput
-from moot.nodes.claims.steps import checked_text
-from moot.retrievers.documents.fetch import is_url
+from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
+from moot.nodes._claims.places import sentences_in
+from moot.nodes._claims.reading import article_in, read_article
+from moot.nodes._claims.state import ClaimsInput
+from moot.nodes._claims.steps import checked_text
+from moot.retrievers._documents.fetch import is_url
 from moot.transcript.claims import claims_csv
 from moot.web.caller import body_of, json_in
 from starlette.concurrency import run_in_threadpool

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from moot.core.errors import MootError, UserError
 from moot.core.files import not_kept, write_whole
-from moot.nodes.runtime.document import upgraded
-from moot.nodes.runtime.state import CheckedQuote, ResultDocument
-from moot.nodes.steps.reader import checked_quotes
-from moot.nodes.texts.quotes import find_quote
-from moot.retrievers.stores import corpora_folder
+from moot.nodes._runtime.document import upgraded
+from moot.nodes._runtime.state import CheckedQuote, ResultDocument
+from moot.nodes._steps.reader import checked_quotes
+from moot.nodes._texts.quotes import find_quote
+from moot.retrievers._stores import corpora_folder
 from moot.transcript.document import settings_of, unfit
 from moot.transcript.report.head import chip_of
 from pydantic import TypeAdapter, ValidationError

@@ -20,11 +20,11 @@ from langgraph_sdk.client import LangGraphClient
 from moot.core.config import usual_settings
 from moot.core.errors import MootError, UserError, nearest
 from moot.core.ledger.records import moot_version
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
-from moot.graphs.registry import descriptions, graph_names
-from moot.nodes.models.prices import cost_of, read_prices
-from moot.nodes.texts.calibrated import rests_on
-from moot.nodes.texts.verdict import caveat_in_words, caveats, reasons_by_who, verdict_citations
+from moot.graphs import load_graph
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, descriptions, graph_names
+from moot.nodes._models.prices import cost_of, read_prices
+from moot.nodes._texts.calibrated import rests_on
+from moot.nodes._texts.verdict import caveat_in_words, caveats, reasons_by_who, verdict_citations
 from moot.transcript.claims import filled_words
 from moot.transcript.end import other_warnings
 from moot.web.caller import caller_client

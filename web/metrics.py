@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from moot.nodes.telemetry.logs import OfDebate
-from moot.nodes.telemetry.start import begin_telemetry
+from moot.nodes._telemetry.logs import OfDebate
+from moot.nodes._telemetry.start import begin_telemetry
 from moot.web.batches.running import BATCHES
 from prometheus_client import make_asgi_app
 from starlette.types import ASGIApp, Receive, Scope, Send

@@ -28,10 +28,10 @@ from moot.core.home import moot_home
 from moot.core.ledger import Debate, open_ledger
 from moot.core.ledger.records import fingerprint_of
 from moot.graphs import load_graph
-from moot.graphs.registry import graph_names
-from moot.nodes.models.keeping import asked_with
-from moot.nodes.runtime.opening import INPUT
-from moot.nodes.runtime.settings import checked_settings
+from moot.graphs._registry import graph_names
+from moot.nodes._models.keeping import asked_with
+from moot.nodes._runtime.opening import INPUT
+from moot.nodes._runtime.settings import checked_settings
 from moot.web import debates
 from moot.web.caller import asking, caller_client, in_public
 from moot.web.checks import assistant, replay

@@ -17,20 +17,20 @@ from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.core.own_folder import own_folder
 from moot.graphs import load_graph
+from moot.graphs._registry import descriptions, graph_title
 from moot.graphs.presets import PRESETS
-from moot.graphs.registry import descriptions, graph_title
-from moot.nodes.models.chat_models import EMBEDDED
-from moot.nodes.models.prices import read_prices
-from moot.nodes.steps.person_replies import check_person_reply
-from moot.nodes.texts.given import LONGEST_GIVEN
-from moot.nodes.texts.given_files import given_in
-from moot.nodes.texts.task import TASKS
-from moot.nodes.texts.verdict import caveat_in_words, caveats, citations_in_words, verdict_citations
-from moot.nodes.vendors.catalogue import providers_here, why_not
-from moot.retrievers.corpus import known_corpora
-from moot.retrievers.evidence import clean
-from moot.retrievers.search import ABOUT, WEB
-from moot.retrievers.search import INSTALLED as SOURCES
+from moot.nodes._models.chat_models import EMBEDDED
+from moot.nodes._models.prices import read_prices
+from moot.nodes._steps.person_replies import check_person_reply
+from moot.nodes._texts.given import LONGEST_GIVEN
+from moot.nodes._texts.given_files import given_in
+from moot.nodes._texts.task import TASKS
+from moot.nodes._texts.verdict import caveat_in_words, caveats, citations_in_words, verdict_citations
+from moot.nodes._vendors.catalogue import providers_here, why_not
+from moot.retrievers._corpus import known_corpora
+from moot.retrievers._evidence import clean
+from moot.retrievers._search import ABOUT, WEB
+from moot.retrievers._search import INSTALLED as SOURCES
 from moot.transcript import ending, lines
 from moot.transcript.document import fitting
 from moot.transcript.end import other_warnings

@@ -20,7 +20,7 @@ from moot.core.errors import UserError
 from moot.core.files import check_home
 from moot.core.lazy import from_extra
 from moot.core.own_folder import own_folder
-from moot.graphs.registry import INSTALLED, descriptions, graph_place, installed_systems
+from moot.graphs._registry import INSTALLED, descriptions, graph_place, installed_systems
 from moot.web.caller import USERS
 from moot.web.guard import is_known, listed
 from moot.web.login import FEWEST, TOKEN, read_token
@@ -147,7 +147,7 @@ def check_free(host: str, port: int) -> None:
 
 def prepare(host: str, *, studio: bool) -> None:
     """Sets up this process: allowed hosts and origins, no version check, and absolute paths."""
-    from moot.nodes.runtime.tracing import send_in_time  # not at the top, so that earlier errors come at once
+    from moot.nodes._runtime.tracing import send_in_time  # not at the top, so that earlier errors come at once
 
     check_installed()
     send_in_time()  # LangGraph's server has its own clients

@@ -25,11 +25,11 @@ from langgraph_sdk.errors import APIError, ConflictError, InternalServerError, N
 from moot.core.errors import UserError, WorldError
 from moot.core.ledger import Debate, open_ledger
 from moot.core.redaction import anonymised
-from moot.graphs.registry import graph_names
-from moot.nodes.models.keeping import LedgerUse, current_use
-from moot.nodes.models.session import Session
-from moot.nodes.records.reducers import place_of, written_values
-from moot.nodes.runtime.document import unfinished
+from moot.graphs._registry import graph_names
+from moot.nodes._models.keeping import LedgerUse, current_use
+from moot.nodes._models.session import Session
+from moot.nodes._records.reducers import place_of, written_values
+from moot.nodes._runtime.document import unfinished
 from moot.web import debates
 from moot.web.caller import EVERYBODY, asking, has_auth
 from starlette.concurrency import run_in_threadpool
@@ -59,7 +59,7 @@ class Claim:
 
 
 class Table:
-    """Records every debate that runs in this process; see `moot.nodes.models.session.Recorder`."""
+    """Records every debate that runs in this process; see `moot.nodes._models.session.Recorder`."""
 
     def __init__(self) -> None:
         self.is_shared = False

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from moot.graphs import load_graph
-from moot.nodes.runtime.settings import checked_settings
+from moot.nodes._runtime.settings import checked_settings
 from moot.transcript.document import fitting
 from moot.transcript.report import head
 from moot.transcript.report.names import Names

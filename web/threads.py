@@ -26,7 +26,7 @@ from moot.core.errors import MootError
 from moot.core.home import moot_home
 from moot.core.ledger import Debate, open_ledger
 from moot.core.ledger.file import MOST_BYTES
-from moot.graphs.registry import graph_names
+from moot.graphs._registry import graph_names
 
 log = logging.getLogger(__name__)
 

@@ -77,7 +77,7 @@ def batch(
         from moot.core.config import usual_settings, value_of
         from moot.core.errors import UserError
         from moot.core.files import exclusive_folder
-        from moot.evals.benchmarks.claim_files import ClaimsFile
+        from moot.evals._benchmarks.claim_files import ClaimsFile
         from moot.graphs.presets import load_preset
         from moot.web.debates import history_is_on
 

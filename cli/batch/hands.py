@@ -14,7 +14,7 @@ from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.work import Work
 from moot.core.endpoint import close_clients
 from moot.core.errors import ENDS_ALL
-from moot.nodes.models.ceilings import Ceilings
+from moot.nodes._models.ceilings import Ceilings
 
 Ended = Callable[[Job, Outcome], Awaitable[None]]
 """Callback for the outcome of a row."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from moot.cli.options import parse_pairs
 from moot.core.errors import UserError
-from moot.evals.benchmarks.claim_files import ClaimRow
+from moot.evals._benchmarks.claim_files import ClaimRow
 from moot.graphs import load_graph
-from moot.nodes.runtime.settings import Settings, checked_settings
+from moot.nodes._runtime.settings import Settings, checked_settings
 
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}")
 """An id that can be used as a file name unchanged."""

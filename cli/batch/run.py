@@ -23,12 +23,12 @@ from moot.cli.batch.workers import Processes
 from moot.cli.signals import Stop, end_now
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
-from moot.evals.benchmarks.claim_files import BadRow, ClaimsFile
-from moot.nodes.models.ceilings import Ceilings, within
-from moot.nodes.models.joint_ceilings import IS_POSSIBLE, SPENT, JointFile
-from moot.nodes.models.keeping import Mode
-from moot.nodes.models.prices import read_prices
-from moot.nodes.models.spend import NOTHING, Spend
+from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
+from moot.nodes._models.ceilings import Ceilings, within
+from moot.nodes._models.joint_ceilings import IS_POSSIBLE, SPENT, JointFile
+from moot.nodes._models.keeping import Mode
+from moot.nodes._models.prices import read_prices
+from moot.nodes._models.spend import NOTHING, Spend
 from rich.console import Console
 
 LOCK = ".batch.lock"

@@ -14,7 +14,7 @@ from typing import Any
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.store import Shown
 from moot.core.files import harmless, not_written
-from moot.retrievers.evidence import clean
+from moot.retrievers._evidence import clean
 from moot.transcript.columns import OF_DEBATE, OF_ROW
 from rich.console import Console
 from rich.table import Table

@@ -15,11 +15,11 @@ from moot.core.errors import MootError
 from moot.core.files import not_written, write_whole
 from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
-from moot.nodes.models.keeping import LedgerUse, Mode, ledger_use
-from moot.nodes.models.ledger import tokens_of
-from moot.nodes.models.prices import Price, cost_of, paid
-from moot.nodes.runtime.settings import checked_settings
-from moot.nodes.texts.calibrated import rests_on
+from moot.nodes._models.keeping import LedgerUse, Mode, ledger_use
+from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.prices import Price, cost_of, paid
+from moot.nodes._runtime.settings import checked_settings
+from moot.nodes._texts.calibrated import rests_on
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised
 from moot.web.debates import kept_here

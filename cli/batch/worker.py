@@ -24,12 +24,12 @@ from moot.cli.batch.process import FAREWELL
 from moot.cli.batch.work import Folder, Work
 from moot.core.garbage import collected_seldom
 from moot.core.telemetry.switch import finish, telemetry
-from moot.nodes.models.ceilings import within
-from moot.nodes.models.joint_ceilings import JointCeilings, JointFile
-from moot.nodes.models.keeping import Mode
-from moot.nodes.models.prices import read_prices
-from moot.nodes.models.spend import Spend
-from moot.nodes.telemetry.start import begin_telemetry
+from moot.nodes._models.ceilings import within
+from moot.nodes._models.joint_ceilings import JointCeilings, JointFile
+from moot.nodes._models.keeping import Mode
+from moot.nodes._models.prices import read_prices
+from moot.nodes._models.spend import Spend
+from moot.nodes._telemetry.start import begin_telemetry
 
 ALIVE = 5.0
 """Seconds between two heartbeats."""

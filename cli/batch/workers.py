@@ -11,7 +11,7 @@ from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import fault
 from moot.cli.batch.process import DEATHS, Worker
 from moot.cli.batch.worker import Orders
-from moot.nodes.models.joint_ceilings import JointFile
+from moot.nodes._models.joint_ceilings import JointFile
 
 
 class Processes:

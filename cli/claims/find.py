@@ -19,14 +19,14 @@ from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
 from moot.core.files import check_writable, not_written, write_whole
 from moot.graphs.find_claims import graph
-from moot.nodes.claims.places import sentences_in
-from moot.nodes.claims.reading import read_article
-from moot.nodes.claims.state import ClaimSettings
-from moot.nodes.claims.steps import checked_text
-from moot.nodes.models.chat_models import EMBEDDED
-from moot.nodes.models.keeping import LedgerUse, ledger_use
-from moot.nodes.runtime.settings import Settings
-from moot.retrievers.evidence import clean
+from moot.nodes._claims.places import sentences_in
+from moot.nodes._claims.reading import read_article
+from moot.nodes._claims.state import ClaimSettings
+from moot.nodes._claims.steps import checked_text
+from moot.nodes._models.chat_models import EMBEDDED
+from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._runtime.settings import Settings
+from moot.retrievers._evidence import clean
 from moot.transcript.claims import claims_csv, filled_words, place_in_words
 from rich.console import Console
 from rich.padding import Padding

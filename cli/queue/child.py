@@ -28,11 +28,11 @@ from moot.core.postgres.connection import Postgres
 from moot.core.postgres.endpoints import SharedEndpoints
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.rows import BatchOf, QueuedRows
-from moot.nodes.models.ceilings import within
-from moot.nodes.models.leased_ceilings import LeasedCeilings
-from moot.nodes.models.prices import read_prices
-from moot.nodes.models.spend import Spend
-from moot.nodes.telemetry.start import begin_telemetry
+from moot.nodes._models.ceilings import within
+from moot.nodes._models.leased_ceilings import LeasedCeilings
+from moot.nodes._models.prices import read_prices
+from moot.nodes._models.spend import Spend
+from moot.nodes._telemetry.start import begin_telemetry
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from moot.cli.queue.hands import Attendance
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.rows import BatchOf, QueuedRows
-from moot.retrievers.files import Passage
-from moot.retrievers.filling import Progress, Target, fill_part
+from moot.retrievers._files import Passage
+from moot.retrievers._filling import Progress, Target, fill_part
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class FillByQueue:
         self._say = say
 
     async def __call__(self, target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
-        """As `moot.retrievers.filling.Fill`. After an interruption, the same command continues with the missing pieces.
+        """As `moot.retrievers._filling.Fill`. After an interruption, the same command adds the missing pieces.
 
         Raises:
             UserError, WorldError: the queue cannot be used, a worker could not store a piece, or another command

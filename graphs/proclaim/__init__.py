@@ -20,11 +20,11 @@ from __future__ import annotations
 from moot.graphs.proclaim.court import court_graph
 from moot.graphs.proclaim.negotiation import negotiation_graph
 from moot.graphs.proclaim.panel import panel_graph
-from moot.nodes.runtime.state import DebateState
-from moot.nodes.runtime.system import Debate, Next
-from moot.nodes.speakers.agents import gather_node
-from moot.nodes.trial.courtroom import TrialSettings, to_debates, trial_needs
-from moot.nodes.trial.panel import decide_node, fits
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.system import Debate, Next
+from moot.nodes._speakers.agents import gather_node
+from moot.nodes._trial.courtroom import TrialSettings, to_debates, trial_needs
+from moot.nodes._trial.panel import decide_node, fits
 
 
 class ProclaimSettings(TrialSettings):

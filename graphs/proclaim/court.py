@@ -6,14 +6,14 @@ from typing import Any
 
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
-from moot.nodes.runtime.graph import DebateGraph
-from moot.nodes.runtime.state import TrialState, TrialUpdate
-from moot.nodes.runtime.system import Next
-from moot.nodes.speakers.agents import gather_node
-from moot.nodes.steps.person import person_node, remark_first
-from moot.nodes.steps.retrieve import retrieve_node
-from moot.nodes.trial.counsel import handed, said_in, this_round
-from moot.nodes.trial.courtroom import (
+from moot.nodes._runtime.graph import DebateGraph
+from moot.nodes._runtime.state import TrialState, TrialUpdate
+from moot.nodes._runtime.system import Next
+from moot.nodes._speakers.agents import gather_node
+from moot.nodes._steps.person import person_node, remark_first
+from moot.nodes._steps.retrieving import retrieve_node
+from moot.nodes._trial.counsel import handed, said_in, this_round
+from moot.nodes._trial.courtroom import (
     TrialSettings,
     close_round_node,
     may_close,
@@ -21,8 +21,8 @@ from moot.nodes.trial.courtroom import (
     to_experts,
     to_reflection,
 )
-from moot.nodes.trial.critique import court_node, critique_node, reflect_node
-from moot.nodes.trial.discovery import (
+from moot.nodes._trial.critique import court_node, critique_node, reflect_node
+from moot.nodes._trial.discovery import (
     admit_node,
     discovery_query_node,
     gap_node,
@@ -30,7 +30,7 @@ from moot.nodes.trial.discovery import (
     still_searching,
     to_discovery,
 )
-from moot.nodes.trial.hearing import argue_node, request_expert_node, rule_on_expert_node, testify_node
+from moot.nodes._trial.hearing import argue_node, request_expert_node, rule_on_expert_node, testify_node
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 

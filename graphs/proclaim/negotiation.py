@@ -8,14 +8,14 @@ from typing import Any
 
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
-from moot.nodes.runtime.graph import DebateGraph
-from moot.nodes.runtime.state import TrialInput, TrialState, TrialUpdate
-from moot.nodes.runtime.system import Next
-from moot.nodes.speakers.agents import gather_node
-from moot.nodes.steps.person import person_node
-from moot.nodes.steps.retrieve import retrieve_node
-from moot.nodes.trial.courtroom import TrialSettings
-from moot.nodes.trial.negotiation import (
+from moot.nodes._runtime.graph import DebateGraph
+from moot.nodes._runtime.state import TrialInput, TrialState, TrialUpdate
+from moot.nodes._runtime.system import Next
+from moot.nodes._speakers.agents import gather_node
+from moot.nodes._steps.person import person_node
+from moot.nodes._steps.retrieving import retrieve_node
+from moot.nodes._trial.courtroom import TrialSettings
+from moot.nodes._trial.negotiation import (
     challenge_node,
     disclose_node,
     premises_node,

@@ -13,10 +13,10 @@ import asyncio
 import time
 from typing import Any
 
-from moot.evals.stats.debate_measures import context_tokens
+from moot.evals._stats.debate_measures import context_tokens
 from moot.graphs import load_graph
-from moot.nodes.models.chat_models import open_chat_model
-from moot.nodes.steps.score import average
+from moot.nodes._models.chat_models import open_chat_model
+from moot.nodes._steps.score import average
 
 from tests.benchmarks.endpoint import scripted
 

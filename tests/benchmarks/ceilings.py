@@ -19,7 +19,7 @@ from typing import Any
 
 from moot.core.endpoint import close_clients
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.nodes.models.contexts import forget_contexts
+from moot.nodes._models.contexts import forget_contexts
 
 from tests.conftest import StubEndpoint, reading_demo, running_stub
 

@@ -40,17 +40,11 @@ from typing import Any
 
 import numpy as np
 from moot.cli.evaluate import processor
-from moot.retrievers import (
-    DEFAULT_ENCODER,
-    DEMO_CORPORA,
-    Passage,
-    corpus,
-    index_passages,
-    local,
-    open_retriever,
-    read_passages,
-)
-from moot.retrievers.corpus import demo_passages
+from moot.retrievers import Passage, index_passages, open_retriever, read_passages
+from moot.retrievers import _corpus as corpus
+from moot.retrievers import _local as local
+from moot.retrievers._corpus import DEMO_CORPORA, demo_passages
+from moot.retrievers._encoders import DEFAULT_ENCODER
 
 SOURCES = ("chroma", "bm25", "hybrid")
 ONE_BY_ONE, AT_ONCE = 50, 64

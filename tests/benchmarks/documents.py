@@ -17,7 +17,7 @@ from pathlib import Path
 
 from moot.cli.index import index_path
 from moot.retrievers import open_encoder, read_passages
-from moot.retrievers.evidence import encoded_text
+from moot.retrievers._evidence import encoded_text
 
 from tests.papers import pdf
 

@@ -82,7 +82,7 @@ def timed(samples: int) -> Iterator[Memory]:
 
 
 async def directly(graph: str, samples: int, at_once: int) -> None:
-    from moot.evals.runs.solver import document_of
+    from moot.evals._runs.solver import document_of
     from moot.graphs import load_graph
 
     system = load_graph(graph)
@@ -101,8 +101,8 @@ async def directly(graph: str, samples: int, at_once: int) -> None:
 
 
 def by_inspect(graph: str, samples: int, at_once: int) -> None:
-    from moot.evals.runs.plan import make_plan
-    from moot.evals.runs.run import Limits, run_plan
+    from moot.evals._runs.plan import make_plan
+    from moot.evals._runs.run import Limits, run_plan
 
     with tempfile.TemporaryDirectory() as folder:
 

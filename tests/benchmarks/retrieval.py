@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 from moot.cli.evaluate import processor
-from moot.retrievers import DEMO_CORPORA, Passage, index_passages, open_encoder, open_retriever, read_passages
-from moot.retrievers.corpus import demo_passages, open_corpus
-from moot.retrievers.encoders import SentenceEncoder, encode
+from moot.retrievers import Passage, index_passages, open_encoder, open_retriever, read_passages
+from moot.retrievers._corpus import DEMO_CORPORA, demo_passages, open_corpus
+from moot.retrievers._encoders import SentenceEncoder, encode
 
 QUERIES = 100
 

@@ -21,8 +21,8 @@ from string import Formatter
 from typing import Any
 
 from moot.graphs.proclaim import ProclaimSettings, graph
-from moot.nodes.trial import critique, discovery, hearing, negotiation, panel
-from moot.nodes.trial.step import Step
+from moot.nodes._trial import critique, discovery, hearing, negotiation, panel
+from moot.nodes._trial.step import Step
 from moot.prompts import load
 from moot.retrievers import index_passages, read_passages
 

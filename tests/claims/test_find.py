@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
-from moot.evals.benchmarks.claim_files import ClaimRow, ClaimsFile
+from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile
 from moot.graphs.find_claims import graph
-from moot.nodes.claims.state import ClaimSettings
-from moot.nodes.models.keeping import LedgerUse, ledger_use
-from moot.nodes.runtime.settings import checked_settings
+from moot.nodes._claims.state import ClaimSettings
+from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._runtime.settings import checked_settings
 from moot.transcript.claims import claims_csv
 
 from tests.commands import moot

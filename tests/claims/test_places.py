@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.nodes.claims.places import filled_in, parts_of, place_in, score_of, vocabulary, words_in
-from moot.nodes.claims.state import Section
-from moot.nodes.texts.quotes import fold
+from moot.nodes._claims.places import filled_in, parts_of, place_in, score_of, vocabulary, words_in
+from moot.nodes._claims.state import Section
+from moot.nodes._texts.quotes import fold
 
 TEXT = "The Norwick council approved 12,000 flats in March 2019. It rejected none of the bids, Ann Lee's either."
 WORDS = st.text("ab é2.,-\n“字", min_size=1, max_size=300)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moot.nodes.claims.reading import article_of
+from moot.nodes._claims.reading import article_of
 from moot.web import pages
 from starlette.applications import Starlette
 from starlette.testclient import TestClient

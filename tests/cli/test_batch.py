@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from moot.cli.batch.jobs import file_name
 from moot.core.files import harmless
-from moot.retrievers.evidence import make_evidence
+from moot.retrievers._evidence import make_evidence
 
 from tests.commands import COMMAND, moot
 from tests.conftest import StartStub, StubEndpoint

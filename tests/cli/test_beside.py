@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.nodes.runtime.document import upgraded
-from moot.nodes.runtime.state import VerdictOutput
+from moot.nodes._runtime.document import upgraded
+from moot.nodes._runtime.state import VerdictOutput
 from moot.transcript.report.report import report
 from pydantic import TypeAdapter
 

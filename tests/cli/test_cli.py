@@ -13,7 +13,7 @@ from moot.cli.main import result_schema
 from moot.cli.options import parse_labels, parse_settings
 from moot.core.errors import UserError
 from moot.graphs.tool_mad import ToolMadSettings
-from moot.nodes.texts.given_files import read_given
+from moot.nodes._texts.given_files import read_given
 from pydantic import BaseModel, TypeAdapter
 
 from tests.commands import COMMAND, moot, moot_process
@@ -53,7 +53,7 @@ def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: 
     document = json.loads(done.stdout)
     assert document == json.loads(out.read_text())
     assert (done.returncode, document["status"], document["answer"]) == (0, "done", "SUPPORTS")
-    from moot.nodes.runtime.state import VerdictOutput
+    from moot.nodes._runtime.state import VerdictOutput
 
     TypeAdapter(VerdictOutput).validate_python(document, strict=True)
     assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # which is added later

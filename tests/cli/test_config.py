@@ -14,7 +14,7 @@ from moot.cli.screen import Screen
 from moot.cli.waiting import waiting
 from moot.core.config import KEYS, value_of
 from moot.core.errors import UserError
-from moot.nodes.vendors.catalogue import OWN, VENDORS
+from moot.nodes._vendors.catalogue import OWN, VENDORS
 from moot.transcript.line import Line
 from moot.transcript.line import line as said
 from rich.console import Console

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from moot.core.errors import UserError
-from moot.retrievers.stores import FolderStore, Manifest
+from moot.retrievers._stores import FolderStore, Manifest
 from moot.web import debates
 
 from tests.commands import moot

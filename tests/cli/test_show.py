@@ -17,11 +17,11 @@ from moot.graphs.cortex_debate import CortexSettings
 from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
 from moot.graphs.reconcile import ReconcileSettings
-from moot.nodes.models.keeping import LedgerUse
-from moot.nodes.records.reducers import recorded_round
-from moot.nodes.runtime.document import blank_document
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.texts.task import make_task
+from moot.nodes._models.keeping import LedgerUse
+from moot.nodes._records.reducers import recorded_round
+from moot.nodes._runtime.document import blank_document
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._texts.task import make_task
 from moot.transcript import Live, ending
 from rich.console import Console
 

@@ -60,7 +60,7 @@ def check_stopped(process: subprocess.Popen[str], out: Path, number: signal.Sign
 
 
 @pytest.mark.parametrize("number", BOTH)
-@pytest.mark.parametrize("module", ["moot.cli.verify", "moot.nodes.models.chat_models", "chromadb"])
+@pytest.mark.parametrize("module", ["moot.cli.verify", "moot.nodes._models.chat_models", "chromadb"])
 def test_before_the_first_call(number: signal.Signals, module: str, start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(), tmp_path / "verdict.json"
     program = [sys.executable, "-c", AT_IMPORT.format(module=module, signal=int(number))]

@@ -20,8 +20,8 @@ from moot.cli.verify import debate
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
-from moot.nodes.models.keeping import LedgerUse
-from moot.nodes.runtime.running import Running
+from moot.nodes._models.keeping import LedgerUse
+from moot.nodes._runtime.running import Running
 from moot.transcript import ending, lines
 from moot.transcript.line import Section
 from moot.transcript.words import AT_THE_VERDICT

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from moot.cli.screen import Screen
 from moot.graphs.proclaim import ProclaimSettings
-from moot.nodes.runtime.document import blank_document
-from moot.nodes.texts.task import make_task
+from moot.nodes._runtime.document import blank_document
+from moot.nodes._texts.task import make_task
 from moot.transcript import Live, ending
 from moot.transcript.floor import Floor
 from rich.console import Console

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from moot.retrievers.corpus import read_manifest
+from moot.retrievers._corpus import read_manifest
 
 from tests.chroma_server import running_chroma
 from tests.cluster.postgres import Server, binaries, running_postgres

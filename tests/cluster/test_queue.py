@@ -19,9 +19,9 @@ from moot.core.ledger.values import packed
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.rows import LOSSES, BatchOf, QueuedRows
-from moot.nodes.models.ceilings import Asked, Ceilings
-from moot.nodes.models.leased_ceilings import LeasedCeilings
-from moot.nodes.models.spend import NOTHING, Spend
+from moot.nodes._models.ceilings import Asked, Ceilings
+from moot.nodes._models.leased_ceilings import LeasedCeilings
+from moot.nodes._models.spend import NOTHING, Spend
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.commands import moot

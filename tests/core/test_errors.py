@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from moot.core.errors import UserError, nearest
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
-from moot.nodes.runtime.settings import checked_settings
+from moot.graphs import load_graph
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
+from moot.nodes._runtime.settings import checked_settings
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ from typing import Any
 from unittest.mock import patch
 
 from langchain_core.callbacks import AsyncCallbackHandler
-from moot.evals.identity.behaviour import behaviours
-from moot.evals.identity.parts import digest
+from moot.evals._identity.behaviour import behaviours
+from moot.evals._identity.parts import digest
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.nodes.models.chat_models import open_chat_model
-from moot.nodes.runtime import node
-from moot.retrievers.encoders import Remembering
+from moot.nodes._models.chat_models import open_chat_model
+from moot.nodes._runtime import node
+from moot.retrievers._encoders import Remembering
 
 from tests.conftest import reading_demo
 
@@ -102,7 +102,7 @@ def main(known: Mapping[str, str]) -> None:
     """
     found = {name: known.get(name) or asyncio.run(behaviour_of(name)) for name in DESCRIPTIONS}
     lines = [json.dumps({"graph": name, "behaviour": digest}) for name, digest in found.items()]
-    Path(str(resources.files("moot.evals.identity") / "behaviour.jsonl")).write_text("\n".join([*lines, ""]))
+    Path(str(resources.files("moot.evals._identity") / "behaviour.jsonl")).write_text("\n".join([*lines, ""]))
 
 
 if __name__ == "__main__":

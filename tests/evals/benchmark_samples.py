@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from moot.evals.benchmarks.catalogue import BENCHMARKS, Item
-from moot.nodes.texts.answers import read_answer
-from moot.nodes.texts.task import make_task
+from moot.evals._benchmarks.catalogue import BENCHMARKS, Item
+from moot.nodes._texts.answers import read_answer
+from moot.nodes._texts.task import make_task
 
 from tests.conftest import SHARED
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from moot.evals.stats.metrics import accuracy, macro_f1
-from moot.evals.stats.outcomes import ABSTAINED
-from moot.evals.stats.significance import bootstrap
+from moot.evals._stats.metrics import accuracy, macro_f1
+from moot.evals._stats.outcomes import ABSTAINED
+from moot.evals._stats.significance import bootstrap
 
 # --- S1 ---------------------------------------------------------------------------------------------------------------
 

@@ -19,10 +19,10 @@ from inspect_ai.log import (
     write_eval_log,
 )
 from inspect_ai.scorer import Score
-from moot.nodes.records.entries import Call
-from moot.nodes.runtime.document import blank_document, usage
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.texts.task import make_task
+from moot.nodes._records.entries import Call
+from moot.nodes._runtime.document import blank_document, usage
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._texts.task import make_task
 
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 
@@ -33,7 +33,7 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
     Args:
         answer: the verdict; None where it abstained.
         rounds: what each speaker answered, round by round.
-        task: a key of `moot.nodes.texts.task.TASKS`.
+        task: a key of `moot.nodes._texts.task.TASKS`.
         more: other fields.
     """
     turns = [

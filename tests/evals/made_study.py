@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from moot.evals.report.comparison import Study, pairs_of, studies_of
-from moot.evals.report.tables import Nested, Table
-from moot.evals.runs.logs import read_runs
-from moot.evals.stats.significance import Interval
+from moot.evals._report.comparison import Study, pairs_of, studies_of
+from moot.evals._report.tables import Nested, Table
+from moot.evals._runs.logs import read_runs
+from moot.evals._stats.significance import Interval
 
 from tests.evals.made_logs import Documents, debate, failed, write_log
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from moot.evals.attacks.attack import passages, templates
-from moot.nodes.texts.datamarking import EXPLAINED, MARK
-from moot.nodes.texts.task import make_task
+from moot.evals._attacks.attack import passages, templates
+from moot.nodes._texts.datamarking import EXPLAINED, MARK
+from moot.nodes._texts.task import make_task
 
 stub: Any = import_module("tests.stub_replies")  # a program of its own kind, without types
 DEMO = Path(__file__).parents[2] / "retrievers" / "demo"

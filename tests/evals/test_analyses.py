@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals.analyses.weights import Panel, error_of, reweighed, search
-from moot.evals.report.analyses import (
+from moot.evals._analyses.weights import Panel, error_of, reweighed, search
+from moot.evals._report.analyses import (
     agents_table,
     consensus_rounds_table,
     judge_follows_table,
@@ -16,8 +16,8 @@ from moot.evals.report.analyses import (
     viewpoints_table,
     weights_table,
 )
-from moot.evals.report.confidence import calibration_table
-from moot.evals.report.tables import Nested
+from moot.evals._report.confidence import calibration_table
+from moot.evals._report.tables import Nested
 
 from tests.evals.made_logs import debate
 from tests.evals.made_study import R, S, study, value

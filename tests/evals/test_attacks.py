@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai.log import read_eval_log
 from langchain_core.messages import HumanMessage, SystemMessage
-from moot.evals.attacks.attack import injected, passages, poison, poisoned_texts, template_for, templates
-from moot.evals.runs.solver import document_in
-from moot.nodes.texts.datamarking import EXPLAINED, MARK, datamarked, unmarked
-from moot.nodes.texts.replies import SummaryReply
+from moot.evals._attacks.attack import injected, passages, poison, poisoned_texts, template_for, templates
+from moot.evals._runs.solver import document_in
+from moot.nodes._texts.datamarking import EXPLAINED, MARK, datamarked, unmarked
+from moot.nodes._texts.replies import SummaryReply
 from moot.prompts import as_data
 from moot.retrievers import Evidence
-from moot.retrievers.evidence import make_evidence
-from moot.retrievers.origins import origins
+from moot.retrievers._evidence import make_evidence
+from moot.retrievers._origins import origins
 
 from tests.commands import moot
 from tests.evals.readers import DEMO, KNOWN, answer, readers

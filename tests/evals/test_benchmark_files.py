@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.evals.benchmarks import records_files, records_hub
-from moot.evals.benchmarks.catalogue import BENCHMARKS, read_benchmark
+from moot.evals._benchmarks import records_files, records_hub
+from moot.evals._benchmarks.catalogue import BENCHMARKS, read_benchmark
 
 from tests.evals.benchmark_samples import SAMPLES
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals.benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
-from moot.evals.benchmarks.records import Broken, Record, page_title
-from moot.evals.benchmarks.records_answers import boxed, without_csv_quotes
-from moot.evals.runs.solver import question_of
-from moot.evals.runs.tasks import sample_of
-from moot.nodes.texts.task import TASKS
+from moot.evals._benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
+from moot.evals._benchmarks.records import Broken, Record, page_title
+from moot.evals._benchmarks.records_answers import boxed, without_csv_quotes
+from moot.evals._runs.solver import question_of
+from moot.evals._runs.tasks import sample_of
+from moot.nodes._texts.task import TASKS
 
 from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, reads_itself
 

@@ -10,9 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.evals.stats.calibration import Bin, RiskPoint, brier_score, ece, ks_stability, reliability_bins, risk_coverage
-from moot.evals.stats.measures import package
-from moot.evals.stats.outcomes import Score
+from moot.evals._stats.calibration import (
+    Bin,
+    RiskPoint,
+    brier_score,
+    ece,
+    ks_stability,
+    reliability_bins,
+    risk_coverage,
+)
+from moot.evals._stats.measures import package
+from moot.evals._stats.outcomes import Score
 
 approx: Any = pytest.approx  # so that dataclasses may hold it
 CONFIDENCES = [0.95, 0.95, 0.55, 0.6, 0.0, None, 0.7]

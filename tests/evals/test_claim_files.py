@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.evals.benchmarks.claim_files import LONGEST_LINE, BadRow, ClaimRow, ClaimsFile, all_rows
-from moot.retrievers.evidence import clean
+from moot.evals._benchmarks.claim_files import LONGEST_LINE, BadRow, ClaimRow, ClaimsFile, all_rows
+from moot.retrievers._evidence import clean
 
 
 def written(folder: Path, text: str, name: str = "my.csv", encoding: str = "utf-8") -> Path:

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.evals.report.scores import systems_table
-from moot.evals.report.tests import differences_table
-from moot.evals.stats.clusters import ClusteredMean, by_group, cluster_bootstrap, clustered_mean, clustered_wilson
-from moot.evals.stats.measures import package
-from moot.evals.stats.significance import Interval, PairedTest, bootstrap, sign_flips, wilson
+from moot.evals._report.scores import systems_table
+from moot.evals._report.tests import differences_table
+from moot.evals._stats.clusters import ClusteredMean, by_group, cluster_bootstrap, clustered_mean, clustered_wilson
+from moot.evals._stats.measures import package
+from moot.evals._stats.significance import Interval, PairedTest, bootstrap, sign_flips, wilson
 
 from tests.evals.made_logs import debate
 from tests.evals.made_study import GOLD, R, S, records, study

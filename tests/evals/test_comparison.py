@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.evals.report.comparison import Study, System, check_against, studies_of
-from moot.evals.report.confidence import calibration_table, reliability_table, thresholds_table
-from moot.evals.report.debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
-from moot.evals.report.runs import errors_table, notes_of
-from moot.evals.report.scores import costs_table, front, seeds_table, strata_table, systems_table
-from moot.evals.report.tables import Nested, Table
-from moot.evals.report.tests import differences_table, policies_table
-from moot.evals.runs.logs import Run, read_runs
-from moot.evals.stats.derived import label_prior
-from moot.evals.stats.estimates import mean_over_runs
-from moot.evals.stats.item_scores import item_score
-from moot.evals.stats.measures import package
-from moot.evals.stats.observations import scored_answers
-from moot.evals.stats.outcomes import UNUSABLE
-from moot.evals.stats.power import power
-from moot.evals.stats.significance import RESAMPLES, SEED
+from moot.evals._report.comparison import Study, System, check_against, studies_of
+from moot.evals._report.confidence import calibration_table, reliability_table, thresholds_table
+from moot.evals._report.debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
+from moot.evals._report.runs import errors_table, notes_of
+from moot.evals._report.scores import costs_table, front, seeds_table, strata_table, systems_table
+from moot.evals._report.tables import Nested, Table
+from moot.evals._report.tests import differences_table, policies_table
+from moot.evals._runs.logs import Run, read_runs
+from moot.evals._stats.derived import label_prior
+from moot.evals._stats.estimates import mean_over_runs
+from moot.evals._stats.item_scores import item_score
+from moot.evals._stats.measures import package
+from moot.evals._stats.observations import scored_answers
+from moot.evals._stats.outcomes import UNUSABLE
+from moot.evals._stats.sample_size import power
+from moot.evals._stats.significance import RESAMPLES, SEED
 
 from tests.evals.made_logs import call, debate, failed, write_log
 from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, R, S, paired, records, study, value

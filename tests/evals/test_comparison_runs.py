@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals.report.comparison import studies_of
-from moot.evals.report.debates import stops_table
-from moot.evals.report.scores import seeds_table, systems_table
-from moot.evals.runs.logs import read_runs
-from moot.evals.stats.significance import bootstrap
+from moot.evals._report.comparison import studies_of
+from moot.evals._report.debates import stops_table
+from moot.evals._report.scores import seeds_table, systems_table
+from moot.evals._runs.logs import read_runs
+from moot.evals._stats.significance import bootstrap
 
 from tests.evals.made_logs import debate, failed, write_log
 from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, paired, records, study, value

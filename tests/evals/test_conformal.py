@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from moot.cli.main import app
 from moot.core.errors import UserError
-from moot.evals.stats.calibration import least_confidence, score_counts
+from moot.evals._stats.calibration import least_confidence, score_counts
 from moot.graphs import load_graph
-from moot.nodes.texts.calibrated import (
+from moot.nodes._texts.calibrated import (
     bound_to,
     calibrated,
     differences,
@@ -27,7 +27,7 @@ from moot.nodes.texts.calibrated import (
     read_calibration,
     unpromised,
 )
-from moot.nodes.texts.task import make_task
+from moot.nodes._texts.task import make_task
 from moot.transcript import lines
 from typer.testing import CliRunner
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moot.evals.stats.debate_measures import (
+from moot.evals._stats.debate_measures import (
     average_debates,
     co2,
     collisions,
@@ -17,8 +17,8 @@ from moot.evals.stats.debate_measures import (
     kept_edges,
     viewpoint_collisions,
 )
-from moot.evals.stats.found import Found, found_in
-from moot.nodes.texts.task import make_task
+from moot.evals._stats.found import Found, found_in
+from moot.nodes._texts.task import make_task
 
 ANSWERS: list[dict[str, str | None]] = [
     {"a": "A", "b": "B", "c": "B"},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from moot.cli.experiment import send_log
 from moot.core.errors import UserError, WorldError
-from moot.evals.runs.experiment import ENDPOINT, experiment_of
+from moot.evals._runs.experiment import ENDPOINT, experiment_of
 
 from tests.collector import collecting
 from tests.conftest import free_port

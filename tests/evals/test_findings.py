@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.evals.benchmarks.catalogue import BENCHMARKS
-from moot.evals.report.comparison import Study, System, answering
-from moot.evals.report.findings import Findings, findings_of
-from moot.evals.report.overview import overview_table
-from moot.evals.report.published import interval_of, published, published_table
-from moot.evals.report.scores import costs_table
-from moot.evals.report.tests import comparisons_of
-from moot.evals.stats.clusters import mean_of_intervals
-from moot.evals.stats.observations import Observation
-from moot.evals.stats.power import ALPHA
-from moot.evals.stats.significance import Interval, mcnemar
+from moot.evals._benchmarks.catalogue import BENCHMARKS
+from moot.evals._report.comparison import Study, System, answering
+from moot.evals._report.findings import Findings, findings_of
+from moot.evals._report.overview import overview_table
+from moot.evals._report.published import interval_of, published, published_table
+from moot.evals._report.scores import costs_table
+from moot.evals._report.tests import comparisons_of
+from moot.evals._stats.clusters import mean_of_intervals
+from moot.evals._stats.observations import Observation
+from moot.evals._stats.sample_size import ALPHA
+from moot.evals._stats.significance import Interval, mcnemar
 from moot.graphs import load_graph
 
 from tests.evals.known import S1_ACCURACY, S1_INTERVALS

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from moot.cli.agreement import measure_agreement
 from moot.core.errors import UserError
-from moot.evals.analyses.agreement import agreement
-from moot.evals.analyses.graders import check_grader, read_gradable
-from moot.evals.runs.logs import read_runs
-from moot.evals.stats.measures import package
+from moot.evals._analyses.agreement import agreement
+from moot.evals._analyses.graders import check_grader, read_gradable
+from moot.evals._runs.logs import read_runs
+from moot.evals._stats.measures import package
 
 from tests.conftest import StartStub
 from tests.evals.made_logs import debate, write_log

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalSample
 from moot.core.endpoint import close_clients
-from moot.evals.identity.behaviour import behaviours
-from moot.evals.identity.parts import differences, parts_of
-from moot.evals.runs.plan import make_plan, read_plan
-from moot.evals.runs.reference import facts_of, headers
-from moot.evals.runs.run import Limits, run_plan
+from moot.evals._identity.behaviour import behaviours
+from moot.evals._identity.parts import differences, parts_of
+from moot.evals._runs.plan import make_plan, read_plan
+from moot.evals._runs.reference import facts_of, headers
+from moot.evals._runs.run import Limits, run_plan
 from moot.graphs import DESCRIPTIONS
-from moot.nodes.models.speaker import Speaker
+from moot.nodes._models.speaker import Speaker
 from moot.retrievers import index_passages
-from moot.retrievers.corpus import corpus_digest, read_manifest
-from moot.retrievers.files import Passage
-from moot.retrievers.stores import corpora_folder
+from moot.retrievers._corpus import corpus_digest, read_manifest
+from moot.retrievers._files import Passage
+from moot.retrievers._stores import corpora_folder
 
 from tests.conftest import StartStub
 from tests.evals.behaviours import behaviour_of
@@ -98,8 +98,10 @@ def test_what_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:2/v1")
     monkeypatch.setenv("TAVILY_API_KEY", "key")
     monkeypatch.setitem(behaviours(), "rag", "another")
-    monkeypatch.setattr("moot.nodes.texts.calibrated.shipped", lambda name: "other" if name == "rag/answer" else "same")
-    monkeypatch.setattr("moot.prompts.files.shipped", lambda name: "same")
+    monkeypatch.setattr(
+        "moot.nodes._texts.calibrated.shipped", lambda name: "other" if name == "rag/answer" else "same"
+    )
+    monkeypatch.setattr("moot.prompts._files.shipped", lambda name: "same")
     now = parts_of("rag", chosen)
     named = {"the system's version", "the endpoint of openai", "the prompt rag/answer", "what is read as web"}
     assert named <= set(differences(before, now))

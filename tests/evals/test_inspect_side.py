@@ -11,12 +11,12 @@ from inspect_ai._util.registry import registry_lookup, registry_unqualified_name
 from inspect_ai.analysis import evals_df
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog
-from moot.evals.benchmarks.catalogue import BENCHMARKS
-from moot.evals.runs.inspect_side import messages_of
-from moot.evals.runs.plan import make_plan
-from moot.evals.runs.run import Limits, run_plan
-from moot.evals.runs.solver import debate
-from moot.evals.runs.tasks import benchmark_task, scorers_of
+from moot.evals._benchmarks.catalogue import BENCHMARKS
+from moot.evals._runs.inspect_side import messages_of
+from moot.evals._runs.plan import make_plan
+from moot.evals._runs.run import Limits, run_plan
+from moot.evals._runs.solver import debate
+from moot.evals._runs.tasks import benchmark_task, scorers_of
 
 from tests.conftest import StartStub
 from tests.evals.test_solver import claims, said, samples_of, says
@@ -123,7 +123,7 @@ def test_inspect_s_data_frames_tell_the_logs_of_a_plan_apart(start_stub: StartSt
 
 @pytest.mark.parametrize("name", sorted(BENCHMARKS))
 def test_inspect_finds_a_log_s_scorers_by_their_names(name: str) -> None:
-    import moot.evals.runs.registry  # noqa: F401 - as Inspect imports it, by its entry point
+    import moot.evals._runs.registry  # noqa: F401 - as Inspect imports it, by its entry point
 
     for scorer in scorers_of(BENCHMARKS[name], "openai:grader"):
         short = registry_unqualified_name(scorer)

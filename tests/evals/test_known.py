@@ -7,10 +7,10 @@ import re
 from typing import Any
 
 import pytest
-from moot.evals.stats.calibration import ks_stability
-from moot.evals.stats.measures import package
-from moot.evals.stats.metrics import accuracy, macro_f1, under_policies
-from moot.evals.stats.significance import wilson
+from moot.evals._stats.calibration import ks_stability
+from moot.evals._stats.measures import package
+from moot.evals._stats.metrics import accuracy, macro_f1, under_policies
+from moot.evals._stats.significance import wilson
 
 from tests.conftest import SHARED
 from tests.evals.known import (

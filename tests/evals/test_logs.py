@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from inspect_ai.log import MetadataEdit, ProvenanceData, edit_eval_log, read_eval_log, write_eval_log
 from moot.core.errors import UserError
-from moot.evals.runs.logs import Run, read_runs
-from moot.evals.stats.debate_measures import co2, cons
-from moot.evals.stats.metrics import citation_precision
-from moot.evals.stats.observations import kept_of, round_answers
-from moot.evals.stats.panel_measures import (
+from moot.evals._runs.logs import Run, read_runs
+from moot.evals._stats.debate_measures import co2, cons
+from moot.evals._stats.metrics import citation_precision
+from moot.evals._stats.observations import kept_of, round_answers
+from moot.evals._stats.panel_measures import (
     cohen_kappas,
     concession_rates,
     disagreement,
@@ -24,7 +24,7 @@ from moot.evals.stats.panel_measures import (
     role_play_consistency,
 )
 from moot.graphs import load_graph
-from moot.nodes.models.prices import cost_of
+from moot.nodes._models.prices import cost_of
 
 from tests.conftest import StartStub
 from tests.evals.made_logs import call, debate, failed, write_log

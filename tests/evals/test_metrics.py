@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.evals.stats.measures import package
-from moot.evals.stats.metrics import (
+from moot.evals._stats.measures import package
+from moot.evals._stats.metrics import (
     YES_NO,
     OfLabel,
     accuracy,
@@ -33,7 +33,7 @@ from moot.evals.stats.metrics import (
     token_f1,
     under_policies,
 )
-from moot.evals.stats.outcomes import (
+from moot.evals._stats.outcomes import (
     ABSTAINED,
     UNUSABLE,
     Score,
@@ -43,9 +43,9 @@ from moot.evals.stats.outcomes import (
     outcome_of,
 )
 from moot.graphs.standard_prompting import graph
-from moot.nodes.speakers.single import SingleAgentSettings
-from moot.nodes.texts.answers import same_answer
-from moot.nodes.texts.task import make_task
+from moot.nodes._speakers.single import SingleAgentSettings
+from moot.nodes._texts.answers import same_answer
+from moot.nodes._texts.task import make_task
 
 from tests.conftest import SHARED
 

@@ -11,13 +11,13 @@ import pytest
 from moot.cli.listings import benchmark_rows
 from moot.cli.main import app
 from moot.core.errors import UserError
-from moot.evals import BENCHMARKS, read_benchmark
-from moot.evals.benchmarks.records_items import ceiling
-from moot.evals.runs.logs import Run, read_runs
-from moot.evals.runs.plan import make_plan
-from moot.evals.runs.run import Limits, run_plan
-from moot.evals.stats.metrics import fever_score, feverous_score
-from moot.evals.stats.official import (
+from moot.evals._benchmarks.catalogue import BENCHMARKS, read_benchmark
+from moot.evals._benchmarks.records_items import ceiling
+from moot.evals._runs.logs import Run, read_runs
+from moot.evals._runs.plan import make_plan
+from moot.evals._runs.run import Limits, run_plan
+from moot.evals._stats.metrics import fever_score, feverous_score
+from moot.evals._stats.official import (
     OFFICIAL,
     Matched,
     hover_score,
@@ -28,8 +28,8 @@ from moot.evals.stats.official import (
     supporting_facts,
 )
 from moot.retrievers import index_passages
-from moot.retrievers.evidence import GIVEN, evidence_id
-from moot.retrievers.files import Passage
+from moot.retrievers._evidence import GIVEN, evidence_id
+from moot.retrievers._files import Passage
 from typer.testing import CliRunner
 
 from tests.conftest import StartStub

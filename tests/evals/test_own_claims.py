@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from moot.core.errors import UserError
-from moot.evals import read_benchmark
-from moot.evals.runs.logs import read_runs
+from moot.evals._benchmarks.catalogue import read_benchmark
+from moot.evals._runs.logs import read_runs
 
 from tests.commands import moot
 from tests.evals.test_metrics import VISIBLE

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.core import lazy
-from moot.evals.stats.panel_measures import (
+from moot.evals._stats.panel_measures import (
     changes,
     cohen_kappa,
     cohen_kappas,

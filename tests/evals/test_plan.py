@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.evals.runs.plan import Cell, cells_of, make_plan, read_plan
+from moot.evals._runs.plan import Cell, cells_of, make_plan, read_plan
 
 TASK = {"name": "fever", "data": "fever.jsonl"}
 

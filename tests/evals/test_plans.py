@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from inspect_ai.log import read_eval_log
 from moot.core.lazy import imported
-from moot.evals.runs import run as running
-from moot.evals.runs.plan import Cell, Plan, cells_of, make_plan, read_plan
-from moot.evals.runs.run import Limits, run_plan
-from moot.evals.runs.solver import document_in
+from moot.evals._runs import run as running
+from moot.evals._runs.plan import Cell, Plan, cells_of, make_plan, read_plan
+from moot.evals._runs.run import Limits, run_plan
+from moot.evals._runs.solver import document_in
 from moot.graphs import load_graph
 
 from tests.conftest import StartStub
@@ -125,7 +125,7 @@ def test_a_plan_runs_on_two_items(
     file: Path,
 ) -> None:
     start_stub()
-    monkeypatch.setattr("moot.nodes.cortex.weigh.open_cross_encoder", alike)
+    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", alike)
     plan = local(file, folder)
     cells = cells_of(plan)
     assert len(cells_of(read_plan(file, {}))) == len(cells)  # every setting is valid

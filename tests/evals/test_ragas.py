@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals.runs.ragas import LOST, read_answers
+from moot.evals._runs.ragas import LOST, read_answers
 from moot.retrievers import make_evidence
 
 from tests.commands import moot

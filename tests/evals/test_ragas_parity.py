@@ -23,19 +23,19 @@ from typing import Any
 import openai
 import pytest
 from langgraph.runtime import Runtime
-from moot.evals.runs.ragas import ragas_answer_relevance, ragas_faithfulness
+from moot.evals._runs.ragas import ragas_answer_relevance, ragas_faithfulness
 from moot.graphs.tool_mad import ToolMadSettings
-from moot.nodes.models.chat_models import open_chat_model
-from moot.nodes.models.speaker import Speaker
-from moot.nodes.runtime.node import Node
-from moot.nodes.steps.score import (
+from moot.nodes._models.chat_models import open_chat_model
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._runtime.node import Node
+from moot.nodes._steps.score import (
     answer_relevance,
     answer_relevance_node,
     faithfulness,
     faithfulness_node,
     faithfulness_score,
 )
-from moot.nodes.texts.task import make_task
+from moot.nodes._texts.task import make_task
 from moot.retrievers import Evidence, ReplyError, UserError, make_evidence, open_encoder
 
 from tests.conftest import StartStub

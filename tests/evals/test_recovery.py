@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from inspect_ai.log import read_eval_log
-from moot.evals.runs.reference import headers
+from moot.evals._runs.reference import headers
 
 from tests.conftest import StartStub
 from tests.evals.test_runs import command, mean, stopped

@@ -17,10 +17,10 @@ from xml.etree import ElementTree
 import playwright.async_api
 import pytest
 from moot.core.errors import UserError
-from moot.evals.report import drawing
-from moot.evals.report.tables import Cell, Column, Nested, Table, as_csv, as_latex, as_markdown, escaped, shown
-from moot.evals.report.write import Report, as_document, compare, write_report
-from moot.evals.stats.significance import Interval
+from moot.evals._report import drawing
+from moot.evals._report.tables import Cell, Column, Nested, Table, as_csv, as_latex, as_markdown, escaped, shown
+from moot.evals._report.write import Report, as_document, compare, write_report
+from moot.evals._stats.significance import Interval
 from PIL import Image
 
 from tests.commands import moot

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals.report.html import LEFT, LETTER, RIGHT, labelled
-from moot.evals.report.scores import confusion_table, labels_table
-from moot.evals.report.tests import comparisons_of
-from moot.evals.report.write import compare
+from moot.evals._report.html import LEFT, LETTER, RIGHT, labelled
+from moot.evals._report.scores import confusion_table, labels_table
+from moot.evals._report.tests import comparisons_of
+from moot.evals._report.write import compare
 
 from tests.evals.made_logs import debate, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, N, R, S, study

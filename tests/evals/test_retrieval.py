@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from moot.cli.evaluate import figure, short
 from moot.core import lazy
-from moot.evals.benchmarks.qrels import SCOPES, Row, Scope, read_rows
-from moot.evals.benchmarks.retrieval import (
+from moot.evals._benchmarks.qrels import SCOPES, Row, Scope, read_rows
+from moot.evals._benchmarks.retrieval import (
     SOURCES,
     Estimate,
     Measured,
@@ -25,7 +25,7 @@ from moot.evals.benchmarks.retrieval import (
     measure,
     rivals,
 )
-from moot.evals.stats.measures import differences, score_rankings
+from moot.evals._stats.measures import differences, score_rankings
 from moot.retrievers import UserError, known_corpora
 
 from tests.conftest import SHARED, StartStub

@@ -23,19 +23,19 @@ from moot.cli.main import app
 from moot.cli.run import Left
 from moot.core.errors import UserError
 from moot.core.files import exclusive_folder
-from moot.evals.benchmarks.catalogue import BENCHMARKS
-from moot.evals.report.comparison import studies_of
-from moot.evals.report.scores import costs_table
-from moot.evals.runs.experiment import experiment_of
-from moot.evals.runs.logs import read_runs
-from moot.evals.runs.plan import make_plan
-from moot.evals.runs.reference import References, facts_of, headers
-from moot.evals.runs.run import LOCK, Limits, run_plan
-from moot.evals.runs.solver import document_in
-from moot.nodes.models.equal_cost import taken
-from moot.nodes.models.prices import cost_of, read_prices
+from moot.evals._benchmarks.catalogue import BENCHMARKS
+from moot.evals._report.comparison import studies_of
+from moot.evals._report.scores import costs_table
+from moot.evals._runs.experiment import experiment_of
+from moot.evals._runs.logs import read_runs
+from moot.evals._runs.plan import make_plan
+from moot.evals._runs.reference import References, facts_of, headers
+from moot.evals._runs.run import LOCK, Limits, run_plan
+from moot.evals._runs.solver import document_in
+from moot.nodes._models.equal_cost import taken
+from moot.nodes._models.prices import cost_of, read_prices
 from moot.retrievers import index_passages
-from moot.retrievers.files import Passage
+from moot.retrievers._files import Passage
 from rich.console import Console
 from typer.testing import CliRunner
 

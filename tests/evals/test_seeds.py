@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
-from moot.evals.runs.plan import make_plan
-from moot.evals.runs.run import Limits, run_plan
+from moot.evals._runs.plan import make_plan
+from moot.evals._runs.run import Limits, run_plan
 from moot.graphs import load_graph
-from moot.nodes.models.keeping import LedgerUse, ledger_use
-from moot.nodes.models.ledger import Ledger
-from moot.nodes.models.seeds import CallSeeds, derived_seed
-from moot.nodes.models.session import Session
-from moot.nodes.models.speaker import as_speaker
-from moot.nodes.runtime.node import Run
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.steps.query import formulate_query
+from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.seeds import CallSeeds, derived_seed
+from moot.nodes._models.session import Session
+from moot.nodes._models.speaker import as_speaker
+from moot.nodes._runtime.node import Run
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._steps.query import formulate_query
 
 from tests.conftest import READERS, StartStub, StubEndpoint, reading_demo
 

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.evals.report.comparison import System
-from moot.evals.stats.estimates import difference
-from moot.evals.stats.measures import package
-from moot.evals.stats.observations import Observation
-from moot.evals.stats.power import discordance, items_needed, minimum_detectable_effect, power, separation
-from moot.evals.stats.significance import (
+from moot.evals._report.comparison import System
+from moot.evals._stats.estimates import difference
+from moot.evals._stats.measures import package
+from moot.evals._stats.observations import Observation
+from moot.evals._stats.sample_size import discordance, items_needed, minimum_detectable_effect, power, separation
+from moot.evals._stats.significance import (
     Interval,
     PairedTest,
     bootstrap,

@@ -13,11 +13,11 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.scorer import match
 from moot.core.errors import UserError
-from moot.evals.benchmarks.catalogue import BENCHMARKS
-from moot.evals.benchmarks.gold import gold_and_found
-from moot.evals.runs import scorers
-from moot.evals.runs.solver import debate, document_in
-from moot.evals.runs.tasks import benchmark_task
+from moot.evals._benchmarks.catalogue import BENCHMARKS
+from moot.evals._benchmarks.gold import gold_and_found
+from moot.evals._runs import scorers
+from moot.evals._runs.solver import debate, document_in
+from moot.evals._runs.tasks import benchmark_task
 
 from tests.conftest import StartStub
 

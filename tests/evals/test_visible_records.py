@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from moot.evals.benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
-from moot.evals.benchmarks.records_answers import without_csv_quotes
-from moot.nodes.texts.task import TASKS
-from moot.retrievers.evidence import clean
+from moot.evals._benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
+from moot.evals._benchmarks.records_answers import without_csv_quotes
+from moot.nodes._texts.task import TASKS
+from moot.retrievers._evidence import clean
 
 from tests.evals.benchmark_samples import ASKED, VISIBLE, reads_itself
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from moot.nodes.runtime.state import VerdictOutput
-from moot.nodes.runtime.tracing import conclude
+from moot.nodes._runtime.state import VerdictOutput
+from moot.nodes._runtime.tracing import conclude
 from pydantic import TypeAdapter
 from typing_extensions import get_type_hints
 
@@ -24,5 +24,5 @@ def turns_have_the_fields_of_their_steps() -> Iterator[None]:
         conclude(document)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("moot.nodes.runtime.opening.conclude", checked)
+        patch.setattr("moot.nodes._runtime.opening.conclude", checked)
         yield

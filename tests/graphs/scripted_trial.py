@@ -19,7 +19,7 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from moot.graphs.proclaim import ProclaimSettings, graph
-from moot.retrievers.evidence import evidence_id
+from moot.retrievers._evidence import evidence_id
 
 from tests.conftest import StubEndpoint
 from tests.graphs.scripted_agents import CLAIM, Rule, rule, warned

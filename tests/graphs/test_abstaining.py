@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from moot.evals.stats.observations import round_answers
-from moot.evals.stats.outcomes import ABSTAINED, outcome_of
+from moot.evals._stats.observations import round_answers
+from moot.evals._stats.outcomes import ABSTAINED, outcome_of
 from moot.graphs import load_graph
-from moot.nodes.texts.answers import UNTOLD
-from moot.nodes.texts.verdict import in_words
+from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.verdict import in_words
 from moot.transcript import ending
 
 from tests.conftest import DEMO, MODELS, StartStub, reading_demo, says

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes.models.ledger import Ledger
-from moot.nodes.runtime.node import Run
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._runtime.node import Run
 
 from tests.conftest import StartStub, free_port
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
-from moot.nodes.texts.answers import read_answer, same_answer
-from moot.nodes.texts.task import make_task
+from moot.nodes._texts.answers import read_answer, same_answer
+from moot.nodes._texts.task import make_task
 
 from tests.conftest import SHARED, StartStub, says
 

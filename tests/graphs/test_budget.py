@@ -13,9 +13,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.society_of_minds import SocietySettings, builder
-from moot.nodes.models.ledger import tokens_of
-from moot.nodes.models.prices import Price
-from moot.nodes.runtime.settings import checked_settings
+from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.prices import Price
+from moot.nodes._runtime.settings import checked_settings
 
 from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.scripted_agents import CLAIM, answers, debate

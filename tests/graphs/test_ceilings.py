@@ -14,14 +14,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
-from moot.nodes.models.ceilings import Asked, Ceilings, recorded
-from moot.nodes.models.contexts import count_prompt, forget_contexts
-from moot.nodes.models.keeping import LedgerUse, ledger_use
-from moot.nodes.models.ledger import tokens_of
-from moot.nodes.models.spend import Spend, reservation, spent_by
-from moot.nodes.runtime.node import Node
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.runtime.system import Debate
+from moot.nodes._models.ceilings import Asked, Ceilings, recorded
+from moot.nodes._models.contexts import count_prompt, forget_contexts
+from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.spend import Spend, reservation, spent_by
+from moot.nodes._runtime.node import Node
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.system import Debate
 from moot.transcript import lines
 
 from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, many, scripted, spend
@@ -194,7 +194,7 @@ async def test_loading_models_is_not_the_debates_time(plain: StubEndpoint, monke
     async def load(needs: Any, task: Any, run: Any) -> None:
         run.ceilings._started -= 1000
 
-    monkeypatch.setattr("moot.nodes.runtime.opening.open_all", load)
+    monkeypatch.setattr("moot.nodes._runtime.opening.open_all", load)
     document = await spend("society_of_minds", [], max_rounds=1, max_seconds=500)
     assert (document["status"], document["stop_reason"]) == ("done", "max_rounds")
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 500
@@ -270,7 +270,7 @@ async def test_a_resumed_debate_has_what_was_paid_before(plain: StubEndpoint, mo
     waits = 0
     while "__interrupt__" in document and waits < 20:
         waits += 1
-        monkeypatch.setattr("moot.nodes.runtime.document.datetime", Later)
+        monkeypatch.setattr("moot.nodes._runtime.document.datetime", Later)
         document = await graph.ainvoke(Command(resume={"remark": "Go on."}), thread, context=settings)
     assert waits > 1
     assert document["seconds"] > 1000 > document["usage"]["ceilings"]["max_seconds"]["spent"]

@@ -10,13 +10,13 @@ import pytest
 from moot.core.endpoint import Endpoint
 from moot.core.errors import ReplyError
 from moot.graphs import load_graph
-from moot.nodes.models.chat_models import ChatModel
-from moot.nodes.models.contexts import forget_contexts
-from moot.nodes.models.fake import FakeChatModel
-from moot.nodes.models.speaker import Speaker
-from moot.nodes.steps.respond import respond
-from moot.nodes.texts.given import check_given
-from moot.nodes.texts.task import make_task
+from moot.nodes._models.chat_models import ChatModel
+from moot.nodes._models.contexts import forget_contexts
+from moot.nodes._models.fake import FakeChatModel
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._steps.responding import respond
+from moot.nodes._texts.given import check_given
+from moot.nodes._texts.task import make_task
 
 from tests.conftest import StartStub, StubEndpoint
 

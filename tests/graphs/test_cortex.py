@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from moot.nodes.records.entries import Turn
+from moot.nodes._records.entries import Turn
 from moot.retrievers import open_encoder
 
 from tests.conftest import StartStub, StubEndpoint
@@ -53,7 +53,7 @@ def given_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
     async def similarities(answers: Sequence[Turn], encoder: Any) -> dict[str, float]:
         return dict(zip(PAIRS, COSINES[answers[0]["round"]], strict=True))
 
-    monkeypatch.setattr("moot.nodes.cortex.weigh.similarities", similarities)
+    monkeypatch.setattr("moot.nodes._cortex.weigh.similarities", similarities)
 
 
 # --- the worked example -----------------------------------------------------------------------------------------------

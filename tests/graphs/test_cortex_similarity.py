@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes.cortex.similarity import rated_similarities
+from moot.nodes._cortex.similarity import rated_similarities
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import debate, rule, script
@@ -47,7 +47,7 @@ async def test_a_cross_encoder_compares_outputs(start_stub: StartStub, monkeypat
         opened.append(name)
         return Lengths(0.01)
 
-    monkeypatch.setattr("moot.nodes.cortex.weigh.open_cross_encoder", opens)
+    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", opens)
     stub = start_stub(script("SRN", "SSS", first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=1, similarity="cross_encoder", cross_encoder="mine")
     assert (document["status"], document["settings"]["similarity"], opened) == ("done", "cross_encoder", ["mine"])

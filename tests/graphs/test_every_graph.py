@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 from moot.cli.main import result_schema
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.nodes.records.entries import StopReason
-from moot.nodes.texts.answers import read_answer
+from moot.nodes._records.entries import StopReason
+from moot.nodes._texts.answers import read_answer
 
 from tests.conftest import StartStub, reading_demo
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.evals.identity.behaviour import behaviours
-from moot.evals.identity.parts import parts_of
+from moot.evals._identity.behaviour import behaviours
+from moot.evals._identity.parts import parts_of
 from moot.graphs import load_graph
-from moot.nodes.runtime.settings import checked_settings
-from moot.nodes.steps.gate import asked_again, verified_origins
-from moot.nodes.texts.given import check_given
-from moot.nodes.texts.task import make_task
+from moot.nodes._runtime.settings import checked_settings
+from moot.nodes._steps.gate import asked_again, verified_origins
+from moot.nodes._texts.given import check_given
+from moot.nodes._texts.task import make_task
 from moot.transcript import Live, lines
 
 from tests.conftest import CLAIM, StartStub

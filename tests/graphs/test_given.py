@@ -9,8 +9,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.standard_prompting import builder
-from moot.nodes.texts.given import LONGEST_GIVEN, MOST_GIVEN, check_given
-from moot.retrievers.evidence import evidence_id
+from moot.nodes._texts.given import LONGEST_GIVEN, MOST_GIVEN, check_given
+from moot.retrievers._evidence import evidence_id
 
 from tests.conftest import StartStub, reading_demo
 

@@ -10,7 +10,7 @@ from langgraph.graph import END, START
 from langgraph.types import Send
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes import DebateGraph, Node, Settings
-from moot.nodes.runtime.state import StepUpdate, TrialState
+from moot.nodes._runtime.state import StepUpdate, TrialState
 
 from tests.conftest import StartStub, reading_demo
 

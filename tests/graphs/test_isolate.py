@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes.records.entries import Vote
-from moot.nodes.steps.isolate import by_origin, weighed
-from moot.nodes.steps.vote import majority
-from moot.nodes.texts.answers import UNTOLD
-from moot.nodes.texts.given import check_given
-from moot.nodes.texts.task import make_task, unsettled_label
+from moot.nodes._records.entries import Vote
+from moot.nodes._steps.isolate import by_origin, weighed
+from moot.nodes._steps.vote import majority
+from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.given import check_given
+from moot.nodes._texts.task import make_task, unsettled_label
 from moot.retrievers import Evidence
 from moot.transcript.end import verdict as ended_by
 

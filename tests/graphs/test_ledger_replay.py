@@ -14,13 +14,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.ledger import CallLedger, open_ledger
 from moot.graphs import load_graph
-from moot.nodes.models.chat_models import open_chat_model
-from moot.nodes.models.contexts import forget_contexts
-from moot.nodes.models.keeping import Keeping, LedgerUse, ledger_use
-from moot.nodes.models.prices import paid
-from moot.nodes.models.session import Session
-from moot.nodes.models.speaker import Speaker
-from moot.nodes.texts.replies import QueryReply
+from moot.nodes._models.chat_models import open_chat_model
+from moot.nodes._models.contexts import forget_contexts
+from moot.nodes._models.keeping import Keeping, LedgerUse, ledger_use
+from moot.nodes._models.prices import paid
+from moot.nodes._models.session import Session
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._texts.replies import QueryReply
 from moot.transcript.end import costs
 
 from tests.conftest import MODELS, StartStub, StubEndpoint, reading_demo, says, supports

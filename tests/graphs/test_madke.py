@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from moot.evals.stats.debate_measures import consistent
+from moot.evals._stats.debate_measures import consistent
 from moot.graphs.madke import MadkeSettings, graph
-from moot.prompts.files import LOOKALIKES
+from moot.prompts._files import LOOKALIKES
 
 from tests.conftest import StartStub, StubEndpoint, free_port
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from moot.graphs.madke import MadkeSettings
-from moot.nodes.models.ledger import Ledger
-from moot.nodes.runtime.node import Run
-from moot.nodes.speakers.hand_over import declared
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._runtime.node import Run
+from moot.nodes._speakers.hand_over import declared
 
 # --- who debates ------------------------------------------------------------------------------------------------------
 

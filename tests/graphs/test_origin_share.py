@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.retrievers.evidence import standing
-from moot.retrievers.origins import origins
+from moot.retrievers._evidence import standing
+from moot.retrievers._origins import origins
 
 from tests.conftest import CLAIM, StartStub
 

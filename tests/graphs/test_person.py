@@ -10,8 +10,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, Overwrite
 from moot.core.errors import UserError
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.nodes.steps.person_replies import check_person_reply
-from moot.retrievers.evidence import evidence_id
+from moot.nodes._steps.person_replies import check_person_reply
+from moot.retrievers._evidence import evidence_id
 
 from tests.conftest import StartStub, StubEndpoint, reading_demo
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from moot.nodes.trial.counsel import show_record
-from moot.nodes.trial.record import record_of
+from moot.nodes._trial.counsel import show_record
+from moot.nodes._trial.record import record_of
 from moot.retrievers import Evidence
 
 from tests.benchmarks.trial import in_common

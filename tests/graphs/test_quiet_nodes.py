@@ -11,8 +11,8 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, START
 from moot.nodes import DebateGraph, Node, Settings
-from moot.nodes.records.reducers import anew
-from moot.nodes.runtime.state import StepUpdate, TrialState
+from moot.nodes._records.reducers import anew
+from moot.nodes._runtime.state import StepUpdate, TrialState
 
 SEEN: ContextVar[str] = ContextVar("seen", default="")
 GIVEN: Any = {"turns": [], "phase": "primary"}

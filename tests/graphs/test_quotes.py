@@ -8,8 +8,8 @@ import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
 from moot.graphs.tool_mad_consistency import ConsistencySettings
 from moot.graphs.tool_mad_consistency import graph as consistency_graph
-from moot.nodes.texts.quotes import text_hash
-from moot.nodes.texts.verdict import verdict_citations
+from moot.nodes._texts.quotes import text_hash
+from moot.nodes._texts.verdict import verdict_citations
 from moot.retrievers import Evidence, open_retriever
 from moot.transcript import ending
 

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from langgraph.checkpoint.memory import InMemorySaver
 from moot.graphs.react import ReactSettings, builder, graph
-from moot.nodes.models.fake import FakeChatModel
+from moot.nodes._models.fake import FakeChatModel
 
 from tests.conftest import StartStub, StubEndpoint, says
 from tests.retrievers.conftest import Serve, serve  # noqa: F401

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from moot.nodes.steps.vote import confidence_weight
+from moot.nodes._steps.vote import confidence_weight
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import ANSWERS, claims, debate, outline, prompts, rule, script, seen, warned

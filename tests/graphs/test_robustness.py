@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes.texts.robustness import Check, came_to, say_the_same
-from moot.nodes.texts.verdict import in_words
-from moot.retrievers.evidence import evidence_id
+from moot.nodes._texts.robustness import Check, came_to, say_the_same
+from moot.nodes._texts.verdict import in_words
+from moot.retrievers._evidence import evidence_id
 from moot.transcript import ending
 from moot.transcript.report.report import report
 

@@ -11,9 +11,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 from moot.graphs import load_graph
 from moot.nodes import graph_node
-from moot.nodes.models.session import Session, current_session
-from moot.nodes.runtime.node import Run
-from moot.nodes.runtime.state import ClaimInput, VerdictOutput
+from moot.nodes._models.session import Session, current_session
+from moot.nodes._runtime.node import Run
+from moot.nodes._runtime.state import ClaimInput, VerdictOutput
 
 CLAIM = {"claim": "The platypus is a mammal that lays eggs."}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from moot.graphs.society_of_minds import SocietySettings
-from moot.nodes.models.ledger import Ledger
-from moot.nodes.runtime.node import Run
-from moot.nodes.speakers.hand_over import declared
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._runtime.node import Run
+from moot.nodes._speakers.hand_over import declared
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import (

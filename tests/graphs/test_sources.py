@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from moot.graphs.tool_mad import ToolMadSettings, graph
-from moot.retrievers.excerpts import shown_text
+from moot.retrievers._excerpts import shown_text
 
 from tests.conftest import StartStub
 from tests.retrievers.conftest import Serve, serve  # noqa: F401

@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from moot.cli.options import parse_settings
 from moot.graphs import load_graph
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.speakers.debaters import DebaterSettings
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._speakers.debaters import DebaterSettings
 
 from tests.conftest import MODELS, StartStub, StubEndpoint, free_port, says
 from tests.retrievers.conftest import Serve, serve  # noqa: F401

@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from moot.evals.stats.debate_measures import context_tokens
-from moot.nodes.steps.score import average
+from moot.evals._stats.debate_measures import context_tokens
+from moot.nodes._steps.score import average
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import Rule, debate

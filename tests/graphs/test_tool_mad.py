@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from moot.graphs.tool_mad import ToolMadSettings, builder, graph
-from moot.nodes.texts.verdict import verdict_citations
+from moot.nodes._texts.verdict import verdict_citations
 
 from tests.conftest import MODELS, READERS, StartStub, says, supports
 

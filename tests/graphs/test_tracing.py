@@ -21,8 +21,8 @@ from langgraph.types import Command
 from langsmith import utils
 from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
-from moot.nodes.runtime import tracing
-from moot.nodes.runtime.tracing import finish, scores_of, with_costs
+from moot.nodes._runtime import tracing
+from moot.nodes._runtime.tracing import finish, scores_of, with_costs
 
 from tests.collector import PROJECT, Collector, collecting
 from tests.conftest import MODELS, StartStub, reading_demo, says, supports

@@ -8,11 +8,11 @@ from typing import Any
 import jsonschema
 import pytest
 from moot.graphs import load_graph
-from moot.nodes.models.fake import draw
-from moot.nodes.records.entries import Turn
-from moot.nodes.runtime.state import VerdictOutput
-from moot.nodes.runtime.turns import KINDS, Kind
-from moot.nodes.trial.turns import KINDS as TRIAL_KINDS
+from moot.nodes._models.fake import draw
+from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.state import VerdictOutput
+from moot.nodes._runtime.turns import KINDS, Kind
+from moot.nodes._trial.turns import KINDS as TRIAL_KINDS
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 

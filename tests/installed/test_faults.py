@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from moot.core.errors import UserError, WorldError
 from moot.core.installed import Installed
-from moot.evals.benchmarks import catalogue
-from moot.evals.identity.parts import version_of
-from moot.graphs import load_graph, registry
-from moot.retrievers import open_retriever, search
-from moot.retrievers.search import about_source
+from moot.evals._benchmarks import catalogue
+from moot.evals._identity.parts import version_of
+from moot.graphs import _registry as registry
+from moot.graphs import load_graph
+from moot.retrievers import _search as search
+from moot.retrievers import open_retriever
+from moot.retrievers._search import about_source
 
 from tests.commands import moot
 from tests.conftest import free_port

@@ -11,7 +11,7 @@ import os
 import pytest
 from moot.core.endpoint import Limits
 from moot.retrievers import open_retriever
-from moot.retrievers.search import ONLINE, WEB
+from moot.retrievers._search import ONLINE, WEB
 
 from tests.conftest import LIVE
 

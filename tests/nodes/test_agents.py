@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.graphs import load_graph
 from moot.graphs.tit_for_tat import TitForTatSettings
-from moot.nodes.speakers.agents import AgentsSettings, everyone, groups_of, neighbours, nobody, same_group, so_many
-from moot.nodes.speakers.hand_over import Agent
+from moot.nodes._speakers.agents import AgentsSettings, everyone, groups_of, neighbours, nobody, same_group, so_many
+from moot.nodes._speakers.hand_over import Agent
 from pydantic import TypeAdapter, ValidationError
 
 from tests.each import each

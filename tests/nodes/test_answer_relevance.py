@@ -10,8 +10,8 @@ import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langgraph.runtime import Runtime
 from moot.graphs.tool_mad import ToolMadSettings
-from moot.nodes.steps.score import answer_relevance, answer_relevance_node, compared_claim, written_answer
-from moot.nodes.texts.task import make_task
+from moot.nodes._steps.score import answer_relevance, answer_relevance_node, compared_claim, written_answer
+from moot.nodes._texts.task import make_task
 from moot.retrievers import open_encoder
 
 from tests.conftest import SHARED, StartStub

@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.records.entries import Task
-from moot.nodes.texts.answers import (
+from moot.nodes._records.entries import Task
+from moot.nodes._texts.answers import (
     UNITS,
     UNTOLD,
     normal_expression,
@@ -19,7 +19,7 @@ from moot.nodes.texts.answers import (
     show_number,
     surely_differ,
 )
-from moot.nodes.texts.task import TASKS, make_task
+from moot.nodes._texts.task import TASKS, make_task
 
 from tests.each import each
 

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, conver
 from langgraph.checkpoint.memory import InMemorySaver
 from moot.core.errors import UserError
 from moot.graphs.standard_prompting import builder
-from moot.nodes.texts.chat import merge_messages, plain, question_of, read_messages
+from moot.nodes._texts.chat import merge_messages, plain, question_of, read_messages
 
 HISTORY = [
     HumanMessage("Hello."),

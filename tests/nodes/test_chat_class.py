@@ -20,10 +20,10 @@ from langchain_openai import ChatOpenAI
 from langgraph.graph import START, StateGraph
 from moot.core.endpoint import Endpoint, Limits
 from moot.core.errors import MootError
-from moot.nodes.models.chat_models import NEEDED, ChatModel, chat_class, open_chat_model, parameters_of
-from moot.nodes.models.speaker import Speaker
-from moot.nodes.texts.replies import QueryReply
-from moot.retrievers.encoders import open_encoder
+from moot.nodes._models.chat_models import NEEDED, ChatModel, chat_class, open_chat_model, parameters_of
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._texts.replies import QueryReply
+from moot.retrievers._encoders import open_encoder
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 

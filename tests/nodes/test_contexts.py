@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from moot.embedded.server import CONTEXT
-from moot.nodes.models.chat_models import EMBEDDED
-from moot.nodes.models.contexts import (
+from moot.nodes._models.chat_models import EMBEDDED
+from moot.nodes._models.contexts import (
     bytes_per_token,
     context_of,
     count_prompt,

@@ -25,7 +25,7 @@ from moot.nodes import (
     to_agents,
     vote_node,
 )
-from moot.nodes.runtime.settings import ask_person
+from moot.nodes._runtime.settings import ask_person
 
 from tests.conftest import CLAIM
 

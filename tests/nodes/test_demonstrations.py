@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes.records.entries import Task
-from moot.nodes.texts.answers import read_answer
-from moot.nodes.texts.demonstrations import demonstrations
-from moot.nodes.texts.task import TASKS, make_task
+from moot.nodes._records.entries import Task
+from moot.nodes._texts.answers import read_answer
+from moot.nodes._texts.demonstrations import demonstrations
+from moot.nodes._texts.task import TASKS, make_task
 
 from tests.each import each
 

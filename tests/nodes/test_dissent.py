@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from moot.nodes.texts.dissent import dissent_of
-from moot.nodes.texts.task import make_task
+from moot.nodes._texts.dissent import dissent_of
+from moot.nodes._texts.task import make_task
 
 
 def answers(agent: str, round: int, answer: str | None, *cited: str, **more: Any) -> dict[str, Any]:

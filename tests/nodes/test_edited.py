@@ -11,13 +11,15 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.errors import UserError
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
+from moot.graphs import load_graph
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.graphs.society_of_minds import builder as society_of_minds
-from moot.nodes.models.ledger import Ledger
-from moot.nodes.runtime.node import Run
-from moot.nodes.runtime.prompt_settings import with_prompts
-from moot.nodes.runtime.settings import Settings, checked_settings
-from moot.prompts import check_edited, fill, shipped
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._runtime.node import Run
+from moot.nodes._runtime.prompt_settings import with_prompts
+from moot.nodes._runtime.settings import Settings, checked_settings
+from moot.prompts import fill
+from moot.prompts._files import check_edited, shipped
 
 from tests.conftest import StartStub
 from tests.each import each

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes.models.equal_cost import Taken, ceiling_of, ratios, taken
+from moot.nodes._models.equal_cost import Taken, ceiling_of, ratios, taken
 
 PRICES: Any = {"openai:m": {"input": 1.0, "output": 10.0}}
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from moot.nodes.records.entries import Turn, Vote
-from moot.nodes.steps.compare import agreed_answer, answers_of, average_scores, group_answers
-from moot.nodes.steps.score import answer_relevance_score, average, faithfulness_score, passes
-from moot.nodes.texts.task import make_task
+from moot.nodes._records.entries import Turn, Vote
+from moot.nodes._steps.compare import agreed_answer, answers_of, average_scores, group_answers
+from moot.nodes._steps.score import answer_relevance_score, average, faithfulness_score, passes
+from moot.nodes._texts.task import make_task
 
 from tests.each import each
 

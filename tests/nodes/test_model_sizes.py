@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.cortex.trust import credibilities
-from moot.nodes.models.chat_models import EMBEDDED
-from moot.nodes.models.sizes import BY_NAME, ENTRIES, Size, entry_of, folded, size_of
+from moot.nodes._cortex.trust import credibilities
+from moot.nodes._models.chat_models import EMBEDDED
+from moot.nodes._models.sizes import BY_NAME, ENTRIES, Size, entry_of, folded, size_of
 
 from tests.each import each
 

@@ -10,10 +10,10 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from moot.core.endpoint import Endpoint, Limits
 from moot.core.errors import MootError
 from moot.graphs import load_graph
-from moot.nodes.models.chat_models import ChatModel, open_chat_model
-from moot.nodes.models.speaker import Speaker
-from moot.nodes.records.entries import Call
-from moot.retrievers.encoders import open_encoder
+from moot.nodes._models.chat_models import ChatModel, open_chat_model
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._records.entries import Call
+from moot.retrievers._encoders import open_encoder
 
 from tests.core.raw import REPLY, STREAM, Say, answer, event, raw_server, says
 

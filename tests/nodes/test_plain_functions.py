@@ -14,22 +14,24 @@ from langchain_core.messages import BaseMessage
 from langgraph.graph import END, START, StateGraph
 from moot.core.errors import ReplyError, UserError
 from moot.graphs import standard_prompting
-from moot.nodes import SingleAgentSettings, compile_record_node, graph_node
-from moot.nodes.models.fake import FakeChatModel
-from moot.nodes.records.entries import Turn
-from moot.nodes.records.reducers import merge_turns
-from moot.nodes.runtime.settings import Settings
-from moot.nodes.steps.judge import judge
-from moot.nodes.steps.query import formulate_query, query_node
-from moot.nodes.steps.respond import respond
-from moot.nodes.steps.score import (
+from moot.nodes import graph_node
+from moot.nodes._models.fake import FakeChatModel
+from moot.nodes._records.entries import Turn
+from moot.nodes._records.reducers import merge_turns
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._speakers.single import SingleAgentSettings
+from moot.nodes._steps.judging import judge
+from moot.nodes._steps.query import formulate_query, query_node
+from moot.nodes._steps.responding import respond
+from moot.nodes._steps.score import (
     answer_relevance,
     answer_relevance_score,
     faithfulness,
     faithfulness_node,
 )
-from moot.nodes.texts.replies import QueryReply, reply_schema
-from moot.nodes.texts.task import make_task
+from moot.nodes._texts.replies import QueryReply, reply_schema
+from moot.nodes._texts.task import make_task
+from moot.nodes._trial.panel import compile_record_node
 from moot.retrievers import Evidence, make_evidence
 from pydantic import Field
 from typing_extensions import TypedDict

@@ -10,11 +10,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from moot.nodes.records.entries import Turn
-from moot.nodes.texts.quotes import _folded, check_citations, count_citations, find_quote, fold, without_quote
-from moot.nodes.texts.replies import Quote
+from moot.nodes._records.entries import Turn
+from moot.nodes._texts.quotes import _folded, check_citations, count_citations, find_quote, fold, without_quote
+from moot.nodes._texts.replies import Quote
 from moot.retrievers import Evidence
-from moot.retrievers.evidence import make_evidence
+from moot.retrievers._evidence import make_evidence
 
 from tests.each import each
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
-from moot.nodes.models.reply_parsing import find_objects, read_reply
-from moot.nodes.texts.replies import (
+from moot.nodes._models.reply_parsing import find_objects, read_reply
+from moot.nodes._texts.replies import (
     QueryReply,
     Reply,
     StatementsReply,
@@ -19,7 +19,7 @@ from moot.nodes.texts.replies import (
     questions_reply,
     verdicts_reply,
 )
-from moot.nodes.texts.task import make_task
+from moot.nodes._texts.task import make_task
 
 from tests.each import each
 

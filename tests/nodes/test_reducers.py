@@ -13,8 +13,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from moot.core.errors import ErrorRecord
 from moot.graphs import load_graph
-from moot.nodes.records.entries import PHASES, Reading, Turn, Warned
-from moot.nodes.records.reducers import (
+from moot.nodes._records.entries import PHASES, Reading, Turn, Warned
+from moot.nodes._records.reducers import (
     SAID_ONCE,
     anew,
     deepest,
@@ -24,7 +24,7 @@ from moot.nodes.records.reducers import (
     merge_warnings,
     written_values,
 )
-from moot.nodes.runtime.state import StepUpdate
+from moot.nodes._runtime.state import StepUpdate
 
 KEYS = ("round", "phase", "agent", "step")
 OWN_PHASE = "rehearsal"

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from moot.nodes.models.reply_parsing import read_reply
-from moot.nodes.records.entries import Task
-from moot.nodes.texts.answers import fold, read_answer, read_number, spellings
-from moot.nodes.texts.replies import answer_reply
-from moot.nodes.texts.task import make_task
-from moot.retrievers.evidence import clean
+from moot.nodes._models.reply_parsing import read_reply
+from moot.nodes._records.entries import Task
+from moot.nodes._texts.answers import fold, read_answer, read_number, spellings
+from moot.nodes._texts.replies import answer_reply
+from moot.nodes._texts.task import make_task
+from moot.retrievers._evidence import clean
 
 TASKS = {
     "fever": make_task("fever"),

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 from moot.graphs.standard_prompting import graph
-from moot.nodes.runtime import running
-from moot.nodes.speakers.single import SingleAgentSettings
+from moot.nodes._runtime import running
+from moot.nodes._speakers.single import SingleAgentSettings
 
 
 async def test_a_debate_that_is_over_is_not_lost_to_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:

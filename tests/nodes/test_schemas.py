@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
-from moot.nodes.models.fake import draw
-from moot.nodes.texts.replies import (
+from moot.nodes._models.fake import draw
+from moot.nodes._texts.replies import (
     KeywordsReply,
     QueryReply,
     Reply,
@@ -21,7 +21,7 @@ from moot.nodes.texts.replies import (
     reply_schema,
     verdicts_reply,
 )
-from moot.nodes.texts.task import make_task
+from moot.nodes._texts.task import make_task
 
 from tests.conftest import MODELS, READERS, StartStub, says
 from tests.each import each

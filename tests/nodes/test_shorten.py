@@ -7,14 +7,14 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.nodes.models.contexts import bytes_of
-from moot.nodes.texts.shorten import Shortened, cited_in, shorten
-from moot.nodes.texts.show import show_evidence, show_history, show_pool
-from moot.nodes.trial.counsel import show_statements
-from moot.nodes.trial.record import show_critic
+from moot.nodes._models.contexts import bytes_of
+from moot.nodes._texts.shorten import Shortened, cited_in, shorten
+from moot.nodes._texts.show import show_evidence, show_history, show_pool
+from moot.nodes._trial.counsel import show_statements
+from moot.nodes._trial.record import show_critic
 from moot.prompts import as_data, fill
 from moot.retrievers import Evidence
-from moot.retrievers.evidence import make_evidence
+from moot.retrievers._evidence import make_evidence
 
 PROMPT = """Judge.
 ---

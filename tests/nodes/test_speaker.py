@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from moot.core.endpoint import Limits, close_clients
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
-from moot.nodes.models.chat_models import StructuredOutput, open_chat_model
-from moot.nodes.models.ledger import Ledger
-from moot.nodes.models.speaker import Speaker
-from moot.nodes.texts.replies import AnswerReply, QueryReply, Reply, answer_reply, reply_schema
-from moot.nodes.texts.task import make_task
+from moot.nodes._models.chat_models import StructuredOutput, open_chat_model
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._texts.replies import AnswerReply, QueryReply, Reply, answer_reply, reply_schema
+from moot.nodes._texts.task import make_task
 
 from tests.conftest import StartStub, free_port
 
@@ -311,9 +311,9 @@ def test_one_event_loop_after_another(start_stub: StartStub) -> None:
 FORGETFUL = """
 import asyncio
 from moot.core.endpoint import Limits
-from moot.nodes.models.chat_models import StructuredOutput, open_chat_model
-from moot.nodes.texts.replies import QueryReply
-from moot.nodes.models.speaker import Speaker
+from moot.nodes._models.chat_models import StructuredOutput, open_chat_model
+from moot.nodes._texts.replies import QueryReply
+from moot.nodes._models.speaker import Speaker
 
 async def once():
     chat, prompts = await open_chat_model("openai:stub-a"), {"write": "Write.\\n---\\n{what}"}

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from moot.graphs.madke import MadkeSettings
-from moot.nodes import Settings, agreed_in, agreement_node, group_answers, make_task
-from moot.nodes.models.ledger import Ledger
-from moot.nodes.runtime.node import Run
-from moot.nodes.steps.compare import votes_of
-from moot.nodes.texts.answers import UNTOLD
+from moot.nodes import Settings, make_task
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._runtime.node import Run
+from moot.nodes._steps.compare import group_answers, votes_of
+from moot.nodes._steps.summarise import agreed_in, agreement_node
+from moot.nodes._texts.answers import UNTOLD
 from moot.transcript.words import Words
 
 from tests.conftest import StartStub

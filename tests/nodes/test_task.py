@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes.texts.answers import read_label
-from moot.nodes.texts.task import LONGEST_CLAIM, check_claim, describe, is_question, make_task, wording
+from moot.nodes._texts.answers import read_label
+from moot.nodes._texts.task import LONGEST_CLAIM, check_claim, describe, is_question, make_task, wording
 
 from tests.each import each
 

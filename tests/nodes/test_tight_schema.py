@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from moot.nodes.models.chat_models import ChatModel, open_chat_model
-from moot.nodes.models.speaker import Speaker
-from moot.nodes.texts.replies import (
+from moot.nodes._models.chat_models import ChatModel, open_chat_model
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._texts.replies import (
     QueryReply,
     Reply,
     ReviewReply,
@@ -22,7 +22,7 @@ from moot.nodes.texts.replies import (
     tight_schema,
     verdicts_reply,
 )
-from moot.nodes.texts.task import make_task
+from moot.nodes._texts.task import make_task
 
 from tests.conftest import StartStub
 from tests.each import each

@@ -8,14 +8,14 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.records.entries import Turn
-from moot.nodes.trial.admissibility import admissibility, ranked, ruling
-from moot.nodes.trial.courtroom import course_of
-from moot.nodes.trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
-from moot.nodes.trial.record import exhibits
-from moot.nodes.trial.stopping import is_exhausted, is_plateau, reflection_score, reflection_total, why_stop
+from moot.nodes._records.entries import Turn
+from moot.nodes._trial.admissibility import admissibility, ranked, ruling
+from moot.nodes._trial.courtroom import course_of
+from moot.nodes._trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
+from moot.nodes._trial.record import exhibits
+from moot.nodes._trial.stopping import is_exhausted, is_plateau, reflection_score, reflection_total, why_stop
 from moot.retrievers import Evidence, make_evidence
-from moot.retrievers.evidence import Standing
+from moot.retrievers._evidence import Standing
 
 from tests.each import each
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from moot.nodes.records.entries import Turn
-from moot.nodes.runtime.state import DebateState
-from moot.nodes.trial.confidence import (
+from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._trial.confidence import (
     QUALITIES,
     VERDICTS,
     PanelVerdict,
@@ -26,7 +26,7 @@ from moot.nodes.trial.confidence import (
     reflection_adjustment,
     role_switch_adjustment,
 )
-from moot.nodes.trial.panel import confidence_of, panel_report
+from moot.nodes._trial.panel import confidence_of, panel_report
 
 from tests.each import each
 

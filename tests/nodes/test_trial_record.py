@@ -8,9 +8,9 @@ from typing import Any, cast, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.trial.record import exhibits, fitting
-from moot.retrievers import Evidence, make_evidence, merge_evidence
-from moot.retrievers.evidence import Standing
+from moot.nodes._trial.record import exhibits, fitting
+from moot.retrievers import Evidence, make_evidence
+from moot.retrievers._evidence import Standing, merge_evidence
 
 
 def piece(text: str, **more: Any) -> Evidence:

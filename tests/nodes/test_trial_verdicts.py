@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes.records.entries import Task
-from moot.nodes.texts.task import FALSE, OPEN, TASKS, TRUE, make_task
-from moot.nodes.trial.confidence import (
+from moot.nodes._records.entries import Task
+from moot.nodes._texts.task import FALSE, OPEN, TASKS, TRUE, make_task
+from moot.nodes._trial.confidence import (
     QUALITIES,
     VERDICTS,
     Verdict,
 )
-from moot.nodes.trial.panel import answer_for, verdict_labels
-from moot.nodes.trial.replies import (
+from moot.nodes._trial.panel import answer_for, verdict_labels
+from moot.nodes._trial.replies import (
     AdmissibilityReply,
     ConsistencyReply,
     CritiqueReply,

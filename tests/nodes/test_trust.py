@@ -9,8 +9,8 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.cortex.debating_graph import History, first_history, next_round, pair, peer_means
-from moot.nodes.cortex.trust import (
+from moot.nodes._cortex.debating_graph import History, first_history, next_round, pair, peer_means
+from moot.nodes._cortex.trust import (
     PRUNED,
     THRESHOLDS,
     Evaluation,

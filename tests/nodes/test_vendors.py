@@ -12,16 +12,16 @@ from moot.core.endpoint import Endpoint, Limits, close_clients
 from moot.core.errors import MootError, UserError
 from moot.core.refusals import explain
 from moot.graphs import load_graph
-from moot.nodes.models.chat_models import open_chat_model
-from moot.nodes.models.ledger import Ledger
-from moot.nodes.models.prices import cost_of, read_prices
-from moot.nodes.models.seeds import with_seed
-from moot.nodes.models.speaker import Speaker
-from moot.nodes.texts.replies import answer_reply
-from moot.nodes.texts.task import make_task
-from moot.nodes.vendors import catalogue
-from moot.nodes.vendors.catalogue import VENDORS, check_provider, providers_here
-from moot.nodes.vendors.clients import asked_for, options_of
+from moot.nodes._models.chat_models import open_chat_model
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.prices import cost_of, read_prices
+from moot.nodes._models.seeds import with_seed
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._texts.replies import answer_reply
+from moot.nodes._texts.task import make_task
+from moot.nodes._vendors import catalogue
+from moot.nodes._vendors.catalogue import VENDORS, check_provider, providers_here
+from moot.nodes._vendors.clients import asked_for, options_of
 from pydantic import BaseModel, Field
 
 from tests.nodes.messages_api import Messages, messages_api

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.records.entries import Vote
-from moot.nodes.steps.vote import Tie, confidence_weight, majority
+from moot.nodes._records.entries import Vote
+from moot.nodes._steps.vote import Tie, confidence_weight, majority
 
 GROUPS = st.lists(st.none() | st.integers(0, 4), max_size=12)
 TENTHS = st.sampled_from([10, 8, 5, 3, 1])

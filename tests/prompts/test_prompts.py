@@ -15,35 +15,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.core.endpoint import Endpoint
-from moot.nodes.cortex.similarity import say_similarity
-from moot.nodes.models.chat_models import ChatModel
-from moot.nodes.models.fake import FakeChatModel, draw
-from moot.nodes.models.speaker import Speaker
-from moot.nodes.react.tool_agent import show_steps
-from moot.nodes.records.entries import Turn
-from moot.nodes.runtime.turns import Citation
-from moot.nodes.steps.compare import same_meaning
-from moot.nodes.steps.judge import judge
-from moot.nodes.steps.moderate import moderate
-from moot.nodes.steps.query import formulate_query
-from moot.nodes.steps.reader import summarise_debate
-from moot.nodes.steps.respond import respond
-from moot.nodes.steps.retrieve import find_keywords, summarise_evidence
-from moot.nodes.steps.review import review, score_answer
-from moot.nodes.steps.score import answer_relevance, faithfulness
-from moot.nodes.steps.select import select_evidence
-from moot.nodes.steps.summarise import all_agree, sum_up, sum_up_round
-from moot.nodes.texts.demonstrations import demonstrations
-from moot.nodes.texts.replies import FinalReply, Reply, StatementsReply, reply_schema
-from moot.nodes.texts.show import show_claim, show_given, show_groups, show_heard, show_why
-from moot.nodes.texts.task import make_task, wording
-from moot.nodes.trial.counsel import statements
-from moot.nodes.trial.critique import close_or_go_on, critique, reflect
-from moot.nodes.trial.discovery import query_for, refine_query, state_gap
-from moot.nodes.trial.hearing import argue, give_testimony, request_expert, rule_on_expert
-from moot.nodes.trial.negotiation import challenge, mine_premises, stance_queries, weigh_evidence
-from moot.nodes.trial.panel import analyse_consistency, judge_record
-from moot.prompts import as_data, fill, load, placeholders
+from moot.nodes._cortex.similarity import say_similarity
+from moot.nodes._models.chat_models import ChatModel
+from moot.nodes._models.fake import FakeChatModel, draw
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._react.tool_agent import show_steps
+from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.turns import Citation
+from moot.nodes._steps.compare import same_meaning
+from moot.nodes._steps.judging import judge
+from moot.nodes._steps.moderating import moderate
+from moot.nodes._steps.query import formulate_query
+from moot.nodes._steps.reader import summarise_debate
+from moot.nodes._steps.responding import respond
+from moot.nodes._steps.retrieving import find_keywords, summarise_evidence
+from moot.nodes._steps.reviewing import review, score_answer
+from moot.nodes._steps.score import answer_relevance, faithfulness
+from moot.nodes._steps.select import select_evidence
+from moot.nodes._steps.summarise import all_agree, sum_up, sum_up_round
+from moot.nodes._texts.demonstrations import demonstrations
+from moot.nodes._texts.replies import FinalReply, Reply, StatementsReply, reply_schema
+from moot.nodes._texts.show import show_claim, show_given, show_groups, show_heard, show_why
+from moot.nodes._texts.task import make_task, wording
+from moot.nodes._trial.counsel import statements
+from moot.nodes._trial.critique import close_or_go_on, critique, reflect
+from moot.nodes._trial.discovery import query_for, refine_query, state_gap
+from moot.nodes._trial.hearing import argue, give_testimony, request_expert, rule_on_expert
+from moot.nodes._trial.negotiation import challenge, mine_premises, stance_queries, weigh_evidence
+from moot.nodes._trial.panel import analyse_consistency, judge_record
+from moot.prompts import as_data, fill, load
+from moot.prompts._files import placeholders
 from moot.retrievers import Evidence
 
 R = TypeVar("R", bound=Reply)

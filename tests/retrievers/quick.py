@@ -16,7 +16,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from moot.retrievers import DEFAULT_ENCODER, MootError, Passage, corpus, index_passages, local, open_retriever
+from moot.retrievers import MootError, Passage, index_passages, open_retriever
+from moot.retrievers import _corpus as corpus
+from moot.retrievers import _local as local
+from moot.retrievers._encoders import DEFAULT_ENCODER
 
 CHILD = [sys.executable, __file__]
 

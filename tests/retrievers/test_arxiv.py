@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 from moot.retrievers import WorldError, open_retriever
-from moot.retrievers.arxiv import words_of
+from moot.retrievers._arxiv import words_of
 
 from .conftest import Serve
 from .vendors import ARXIV, ERROR_ENTRY, FEED, StartVendor, starter

@@ -11,18 +11,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 from moot.core.lazy import imported
-from moot.retrievers import (
-    DEMO_CORPORA,
-    MootError,
-    UserError,
-    index_passages,
-    known_corpora,
-    open_encoder,
-    open_retriever,
-    vectors_of,
-)
-from moot.retrievers.corpus import all_passages, corpus_state, read_manifest
-from moot.retrievers.stores import server_api
+from moot.retrievers import MootError, UserError, index_passages, known_corpora, open_encoder, open_retriever
+from moot.retrievers._corpus import DEMO_CORPORA, all_passages, corpus_state, read_manifest
+from moot.retrievers._encoders import vectors_of
+from moot.retrievers._stores import server_api
 
 from tests.chroma_server import running_chroma
 

@@ -15,24 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.retrievers import (
-    Passage,
-    UserError,
-    corpus,
-    filling,
-    index_passages,
-    known_corpora,
-    open_retriever,
-    read_passages,
-)
-from moot.retrievers.corpus import (
+from moot.retrievers import Passage, UserError, index_passages, known_corpora, open_retriever, read_passages
+from moot.retrievers import _corpus as corpus
+from moot.retrievers import _filling as filling
+from moot.retrievers._corpus import (
     BATCH,
     all_passages,
     demo_passages,
     read_manifest,
 )
-from moot.retrievers.files import LONGEST_PARAGRAPH
-from moot.retrievers.stores import FolderStore, corpora_folder
+from moot.retrievers._files import LONGEST_PARAGRAPH
+from moot.retrievers._stores import FolderStore, corpora_folder
 
 from .conftest import passage, refused
 from .quick import CHILD, found, numbered

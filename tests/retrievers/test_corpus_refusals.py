@@ -20,12 +20,12 @@ from moot.retrievers import (
     open_retriever,
     read_passages,
 )
-from moot.retrievers.corpus import (
+from moot.retrievers._corpus import (
     DEMO_CORPORA,
     all_passages,
     read_manifest,
 )
-from moot.retrievers.stores import corpora_folder
+from moot.retrievers._stores import corpora_folder
 
 from .conftest import Serve, passage, refused
 from .quick import CHILD

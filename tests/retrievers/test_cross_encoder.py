@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from moot.graphs.tool_mad_consistency import ConsistencySettings, graph
-from moot.nodes.steps import score
+from moot.nodes._steps import score
 from moot.retrievers import UserError
-from moot.retrievers.cross_encoders import open_cross_encoder
+from moot.retrievers._cross_encoders import open_cross_encoder
 
 from tests.conftest import MODELS, READERS, StartStub, says
 

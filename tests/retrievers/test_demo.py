@@ -8,9 +8,9 @@ from importlib import resources
 from typing import Any
 
 import pytest
-from moot.retrievers import DEMO_CORPORA, open_retriever
-from moot.retrievers.corpus import demo_passages
-from moot.retrievers.evidence import clean, evidence_id
+from moot.retrievers import open_retriever
+from moot.retrievers._corpus import DEMO_CORPORA, demo_passages
+from moot.retrievers._evidence import clean, evidence_id
 
 CLAIMS: list[dict[str, Any]] = [
     json.loads(line)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from moot.cli import index
 from moot.core.errors import UserError
-from moot.nodes.texts.given import LONGEST_GIVEN, check_given
-from moot.nodes.texts.given_files import read_given
+from moot.nodes._texts.given import LONGEST_GIVEN, check_given
+from moot.nodes._texts.given_files import read_given
 from moot.retrievers import index_passages, open_retriever, read_passages
-from moot.retrievers.documents import children
-from moot.retrievers.files import LONGEST_PARAGRAPH, Passage
+from moot.retrievers._documents import children
+from moot.retrievers._files import LONGEST_PARAGRAPH, Passage
 
 from tests.commands import moot
 from tests.papers import docx, paragraph, pdf, pdf_of

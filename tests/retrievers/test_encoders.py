@@ -8,9 +8,9 @@ import threading
 from typing import Any
 
 import pytest
-from moot.retrievers import Encoder, open_encoder
-from moot.retrievers.corpus import demo_passages
-from moot.retrievers.encoders import FEW, Batches, SentenceEncoder, Vector, encode, load_sentence_encoder
+from moot.retrievers import open_encoder
+from moot.retrievers._corpus import demo_passages
+from moot.retrievers._encoders import FEW, Batches, Encoder, SentenceEncoder, Vector, encode, load_sentence_encoder
 
 LONG = " ".join(p.text for p in demo_passages("demo-news")[:12])  # more tokens than the model reads
 MANY = [p.text for p in demo_passages("demo-encyclopaedia")]

@@ -17,7 +17,7 @@ from moot.core.limiter import LONGEST_WAIT, Limiter, limiter, with_retries
 from moot.core.redaction import redact
 from moot.core.refusals import retry_after_seconds
 from moot.retrievers import MootError, UserError, WorldError, open_encoder
-from moot.retrievers.encoders import units
+from moot.retrievers._encoders import units
 
 from .conftest import Answer, Serve, Server
 

@@ -6,8 +6,8 @@ import unicodedata
 
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.retrievers import Evidence, make_evidence, merge_evidence
-from moot.retrievers.evidence import clean, encoded_text, evidence_id
+from moot.retrievers import Evidence, make_evidence
+from moot.retrievers._evidence import clean, encoded_text, evidence_id, merge_evidence
 
 CONTROL = st.characters(categories=["Cc", "Cf", "Cs"])
 TEXT = st.text(st.one_of(st.characters(), CONTROL, st.sampled_from("e\u0301\u200d \n\t")))

@@ -9,12 +9,13 @@ from time import process_time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes.texts.quotes import check_citations
-from moot.nodes.texts.replies import Quote
-from moot.nodes.texts.show import show_evidence
-from moot.retrievers import Evidence, Rules, make_evidence, merge_evidence, normalise, open_encoder
-from moot.retrievers.excerpts import BLOCK, GAP, beginning, count_tokens, excerpt, sentences, shown_text
-from moot.retrievers.normalise import MOST_TOKENS
+from moot.nodes._texts.quotes import check_citations
+from moot.nodes._texts.replies import Quote
+from moot.nodes._texts.show import show_evidence
+from moot.retrievers import Evidence, make_evidence, open_encoder
+from moot.retrievers._evidence import merge_evidence
+from moot.retrievers._excerpts import BLOCK, GAP, beginning, count_tokens, excerpt, sentences, shown_text
+from moot.retrievers._normalise import MOST_TOKENS, Rules, normalise
 
 from tests.conftest import SHARED
 

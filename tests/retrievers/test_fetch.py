@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 from moot.core.errors import MootError
-from moot.nodes.texts.given import check_given
-from moot.nodes.texts.given_files import read_given
-from moot.retrievers.corpus import corpus_state, digest_of, index_passages
-from moot.retrievers.documents import fetch as fetching
-from moot.retrievers.documents.fetch import fetch, is_public
-from moot.retrievers.encoders import DEFAULT_ENCODER
-from moot.retrievers.evidence import Retriever
-from moot.retrievers.files import read_page
-from moot.retrievers.local import Bm25Retriever, open_chroma, open_rows
+from moot.nodes._texts.given import check_given
+from moot.nodes._texts.given_files import read_given
+from moot.retrievers._corpus import corpus_state, digest_of, index_passages
+from moot.retrievers._documents import fetch as fetching
+from moot.retrievers._documents.fetch import fetch, is_public
+from moot.retrievers._encoders import DEFAULT_ENCODER
+from moot.retrievers._evidence import Retriever
+from moot.retrievers._files import read_page
+from moot.retrievers._local import Bm25Retriever, open_chroma, open_rows
 from moot.transcript.report.report import report
 
 from tests.papers import pdf

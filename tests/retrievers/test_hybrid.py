@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.retrievers import Passage, UserError, WorldError, index_passages, open_retriever
-from moot.retrievers.cross_encoders import CrossScorer
-from moot.retrievers.local import LexicalIndex, best_rows, fuse
+from moot.retrievers._cross_encoders import CrossScorer
+from moot.retrievers._local import LexicalIndex, best_rows, fuse
 
 PASSAGES = [
     Passage(id="code", title="Part list", text="Spare part QX-1187 fits the pump.", source="list"),
@@ -74,7 +74,7 @@ async def test_a_cross_encoder_ranks_anew(empty_home: Path, monkeypatch: pytest.
         return CrossScorer(name, None)
 
     monkeypatch.setattr(CrossScorer, "compare", by_length)
-    monkeypatch.setattr("moot.retrievers.local.open_cross_encoder", opened)
+    monkeypatch.setattr("moot.retrievers._local.open_cross_encoder", opened)
     await index_passages("parts", PASSAGES)
     found = await (await open_retriever("hybrid:parts", reranker="short-first")).search("pump", 2)
     assert [p["title"] for p in found] == ["Lakes", "Part list"]

@@ -15,7 +15,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 from moot.core.endpoint import Limits
-from moot.retrievers import Rules, UserError, WorldError, from_documents, open_retriever, search_all
+from moot.retrievers import UserError, WorldError, from_documents, open_retriever
+from moot.retrievers._gather import search_all
+from moot.retrievers._normalise import Rules
 
 KEY = "key-0123456789"
 OWN = """

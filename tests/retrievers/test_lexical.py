@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from moot.retrievers import UserError, index_passages, open_retriever, read_passages
-from moot.retrievers.corpus import read_manifest
-from moot.retrievers.files import Passage
-from moot.retrievers.stores import Manifest, ServerStore, corpora_folder
+from moot.retrievers._corpus import read_manifest
+from moot.retrievers._files import Passage
+from moot.retrievers._stores import Manifest, ServerStore, corpora_folder
 
 
 async def index(passages: list[Passage], encoder: str = "none") -> int:

@@ -8,9 +8,9 @@ from types import ModuleType
 import pytest
 from moot.core.errors import UserError
 from moot.retrievers import open_encoder
-from moot.retrievers.cross_encoders import open_cross_encoder
-from moot.retrievers.listed import check_model
-from moot.retrievers.summariser import open_summariser
+from moot.retrievers._cross_encoders import open_cross_encoder
+from moot.retrievers._listed import check_model
+from moot.retrievers._summariser import open_summariser
 
 
 async def test_what_a_server_loads(monkeypatch: pytest.MonkeyPatch) -> None:

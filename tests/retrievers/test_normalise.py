@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from moot.retrievers import Evidence, UserError, WorldError, make_evidence
-from moot.retrievers.gather import search_all, wanted
-from moot.retrievers.normalise import Rules, iso_date, last_day, normalise, same_text
+from moot.retrievers._gather import search_all, wanted
+from moot.retrievers._normalise import Rules, iso_date, last_day, normalise, same_text
 
 NOW = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
 STORY = "The bridge over the strait was opened on Monday by the mayor, after eleven years of work and three accidents."

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from moot.retrievers import open_retriever
-from moot.retrievers.openalex import abstract_of
+from moot.retrievers._openalex import abstract_of
 
 from .conftest import Serve
 from .vendors import KEY, OPENALEX, WORK, starter

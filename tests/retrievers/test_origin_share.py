@@ -9,9 +9,9 @@ from math import floor
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.retrievers.evidence import Evidence, make_evidence
-from moot.retrievers.normalise import Rules
-from moot.retrievers.origins import origins, pooled, within_share
+from moot.retrievers._evidence import Evidence, make_evidence
+from moot.retrievers._normalise import Rules
+from moot.retrievers._origins import origins, pooled, within_share
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LONG = (

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.retrievers import read_passages
-from moot.retrievers.evidence import Evidence, make_evidence
-from moot.retrievers.origins import ALIKE, near_duplicates, origins, registered_domain
+from moot.retrievers._evidence import Evidence, make_evidence
+from moot.retrievers._origins import ALIKE, near_duplicates, origins, registered_domain
 
 from tests.papers import pdf
 

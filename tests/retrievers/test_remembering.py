@@ -13,20 +13,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from moot.retrievers import (
-    Evidence,
-    Passage,
-    Rules,
-    WorldError,
-    index_passages,
-    make_evidence,
-    normalise,
-    open_encoder,
-    open_retriever,
-    vectors_of,
-)
-from moot.retrievers.encoders import FEW, REMEMBERED, Remembering, Vector, encode, load_sentence_encoder
-from moot.retrievers.evidence import encoded_text
+from moot.retrievers import Evidence, Passage, WorldError, index_passages, make_evidence, open_encoder, open_retriever
+from moot.retrievers._encoders import FEW, REMEMBERED, Remembering, Vector, encode, load_sentence_encoder, vectors_of
+from moot.retrievers._evidence import encoded_text
+from moot.retrievers._normalise import Rules, normalise
 
 from ..conftest import StartStub, StubEndpoint
 from .conftest import Serve

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 from moot.retrievers import UserError, open_retriever
-from moot.retrievers.serper import day_of
+from moot.retrievers._serper import day_of
 
 from .conftest import Serve
 from .vendors import KEY, SERPER, SERPER_RESULT, StartVendor, serper_reply, starter

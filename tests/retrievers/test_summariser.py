@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from moot.graphs.tool_mad import ToolMadSettings, graph
 from moot.retrievers import UserError, WorldError
-from moot.retrievers.summariser import Summariser, open_summariser
+from moot.retrievers._summariser import Summariser, open_summariser
 
 from tests.conftest import StartStub
 

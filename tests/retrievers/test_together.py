@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from moot.core.errors import WorldError
 from moot.retrievers import Passage, index_passages, open_encoder, open_retriever
-from moot.retrievers.local import ChromaRetriever
+from moot.retrievers._local import ChromaRetriever
 
 from ..conftest import StartStub
 
@@ -76,7 +76,7 @@ async def test_a_query_without_an_answer_is_an_error(source: ChromaRetriever, mo
 async def test_a_batch_that_does_not_end_holds_no_other_up(
     source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("moot.retrievers.local.PATIENCE", 0.01)
+    monkeypatch.setattr("moot.retrievers._local.PATIENCE", 0.01)
     ended, first = threading.Event(), threading.Event()
 
     def hangs_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from moot.core.lazy import imported
-from moot.nodes.models.prices import read_prices
+from moot.nodes._models.prices import read_prices
 from moot.web.serve import PATHS
 from moot.web.service.users import User
 from typer.main import get_command

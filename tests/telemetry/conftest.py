@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from moot.core.telemetry import switch
 from moot.core.telemetry.instruments import Telemetry
-from moot.nodes.telemetry import observed
-from moot.nodes.telemetry.start import _prepare
+from moot.nodes._telemetry import observed
+from moot.nodes._telemetry.start import _prepare
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider

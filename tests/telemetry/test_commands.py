@@ -127,7 +127,7 @@ from moot.graphs.standard_prompting import graph
 from moot.graphs import load_graph
 settings = load_graph("standard_prompting").settings(model="openai:gpt-4o-mini")
 print(asyncio.run(graph.ainvoke({"claim": "It is."}, context=settings))["status"])
-ours = ("opentelemetry.exporter", "prometheus_client", "moot.core.telemetry", "moot.nodes.telemetry")
+ours = ("opentelemetry.exporter", "prometheus_client", "moot.core.telemetry", "moot.nodes._telemetry")
 print(*sorted(name for name in sys.modules if name.startswith(ours)))
 """
 
@@ -137,7 +137,7 @@ def test_nothing_is_imported_unasked(start_stub: StartStub) -> None:  # langsmit
     status, loaded = subprocess.check_output([sys.executable, "-c", UNASKED], text=True).splitlines()
     assert status == "done"
     light = ["moot.core.telemetry", "moot.core.telemetry.switch"]
-    assert loaded.split() == [*light, *(f"moot.nodes.telemetry{name}" for name in ("", ".logs", ".start"))]
+    assert loaded.split() == [*light, *(f"moot.nodes._telemetry{name}" for name in ("", ".logs", ".start"))]
 
 
 JOINED = """

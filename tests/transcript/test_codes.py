@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
+from moot.graphs import load_graph
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.graphs.rag import graph
-from moot.nodes.runtime.settings import checked_settings
+from moot.nodes._runtime.settings import checked_settings
 from moot.transcript.report.codes import CODES, in_words
 from moot.transcript.report.report import report
 from moot.web import pages

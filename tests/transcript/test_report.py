@@ -18,13 +18,13 @@ from markdown_it import MarkdownIt
 from moot.cli.options import parse_settings
 from moot.core.errors import Outcome, UserError
 from moot.graphs import load_graph
-from moot.nodes.records.entries import RoundReason, StopReason
-from moot.nodes.runtime.document import upgraded
-from moot.nodes.steps.retrieve import stood_in
-from moot.nodes.texts.quotes import check_citations
-from moot.nodes.texts.replies import Quote
-from moot.nodes.texts.task import make_task
-from moot.retrievers.search import ABOUT
+from moot.nodes._records.entries import RoundReason, StopReason
+from moot.nodes._runtime.document import upgraded
+from moot.nodes._steps.retrieving import stood_in
+from moot.nodes._texts.quotes import check_citations
+from moot.nodes._texts.replies import Quote
+from moot.nodes._texts.task import make_task
+from moot.retrievers._search import ABOUT
 from moot.transcript import ending, lines
 from moot.transcript.document import settings_of
 from moot.transcript.report.claim_review import claim_review

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes.records.reducers import merge_rounds, recorded_round
-from moot.nodes.runtime.running import Running
-from moot.nodes.texts.show import compared
+from moot.nodes._records.reducers import merge_rounds, recorded_round
+from moot.nodes._runtime.running import Running
+from moot.nodes._texts.show import compared
 from moot.transcript import Line, Live, ending, lines
 from moot.transcript.report.codes import words_for
 from moot.transcript.report.report import report

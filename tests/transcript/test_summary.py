@@ -10,8 +10,8 @@ import pytest
 from moot.core.errors import UserError
 from moot.core.ledger import open_ledger
 from moot.graphs.summarise_for_readers import ReaderSettings, graph
-from moot.nodes.steps.reader import ReaderReply, checked_quotes, differing, figures, resting
-from moot.nodes.texts.task import make_task
+from moot.nodes._steps.reader import ReaderReply, checked_quotes, differing, figures, resting
+from moot.nodes._texts.task import make_task
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import settings_for, summarised, with_summary
 from moot.web import debates

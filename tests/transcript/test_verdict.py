@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes.runtime.running import Running
-from moot.nodes.texts.verdict import count_verdict_citations, in_words, verdict_turns, verdict_warnings
-from moot.retrievers.evidence import evidence_id
+from moot.nodes._runtime.running import Running
+from moot.nodes._texts.verdict import count_verdict_citations, in_words, verdict_turns, verdict_warnings
+from moot.retrievers._evidence import evidence_id
 from moot.transcript import Line, Live, ending, lines
 from moot.transcript.report.report import escaped, report
 from moot.web.debates import checked_document

@@ -7,9 +7,9 @@ import itertools
 from typing import Any
 
 from moot.graphs import load_graph
-from moot.nodes.texts.quotes import check_citations
-from moot.nodes.texts.replies import Quote
-from moot.retrievers.evidence import Evidence, make_evidence
+from moot.nodes._texts.quotes import check_citations
+from moot.nodes._texts.replies import Quote
+from moot.retrievers._evidence import Evidence, make_evidence
 
 Document = dict[str, Any]
 CLAIM = "The platypus is a mammal that lays eggs."

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.prompts import shipped
+from moot.prompts._files import shipped
 from moot.web.checks import LOADED, READ
 
 from tests.conftest import CLAIM

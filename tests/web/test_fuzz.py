@@ -12,7 +12,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.nodes.runtime.state import VerdictOutput
+from moot.nodes._runtime.state import VerdictOutput
 from moot.web.pages import ROUTES
 from pydantic import TypeAdapter
 from schemathesis.generation import GenerationMode

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from moot.core.errors import UserError
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.web.serve import STUDIO, announcement, check_free, prepare, server_config, webhooks
 from typer.testing import CliRunner
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from moot.graphs import DESCRIPTIONS
-from moot.nodes.texts.task import TASKS
-from moot.prompts import shipped
+from moot.nodes._texts.task import TASKS
+from moot.prompts._files import shipped
 
 from tests.conftest import CLAIM
 from tests.serving import Server

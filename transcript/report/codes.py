@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from moot.nodes.texts.task import MIXED, REFUTED, SUPPORTED, UNSETTLED
+from moot.nodes._texts.task import MIXED, REFUTED, SUPPORTED, UNSETTLED
 
 __all__ = ["ANSWERS", "answer_kind", "answer_word", "in_words", "model_words", "source_words", "words_for"]
 
@@ -324,7 +324,7 @@ STOOD_IN: tuple[tuple[str, str, str], ...] = (
         "No collection was named, so a small one that comes with moot was searched.",
     ),
 )
-"""The warnings that a source replaced another one (`moot.nodes.steps.retrieve.stood_in`), each with its words in a
+"""The warnings that a source replaced another one (`moot.nodes._steps.retrieving.stood_in`), each with its words in a
 report: bold words, and a sentence with the names of the sources.
 """
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.nodes.steps.compare import answers_of
-from moot.nodes.texts.answers import abstains
-from moot.nodes.texts.calibrated import backed
-from moot.nodes.texts.task import full_answer
-from moot.nodes.texts.verdict import caveat_in_words, caveats, reasons_by_who
+from moot.nodes._steps.compare import answers_of
+from moot.nodes._texts.answers import abstains
+from moot.nodes._texts.calibrated import backed
+from moot.nodes._texts.task import full_answer
+from moot.nodes._texts.verdict import caveat_in_words, caveats, reasons_by_who
 from moot.transcript.end import tied, why_none
 from moot.transcript.line import counted, list_of
 from moot.transcript.panel import votes_for

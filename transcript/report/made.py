@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.graphs import load_graph
-from moot.graphs.registry import graph_title
-from moot.nodes.models.equal_cost import SAID
-from moot.nodes.models.prices import cost_of, paid, read_prices
-from moot.nodes.texts.task import TASKS, full_answer
-from moot.retrievers.evidence import given_in
+from moot.graphs._registry import graph_title
+from moot.nodes._models.equal_cost import SAID
+from moot.nodes._models.prices import cost_of, paid, read_prices
+from moot.nodes._texts.task import TASKS, full_answer
+from moot.retrievers._evidence import given_in
 from moot.transcript.document import settings_of
 from moot.transcript.end import compared_words, lines_beside
 from moot.transcript.line import counted, has_rounds, lasting, list_of

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from moot.nodes.steps.compare import METRICS
-from moot.retrievers.evidence import clean
+from moot.nodes._steps.compare import METRICS
+from moot.retrievers._evidence import clean
 from moot.transcript.document import lines
 from moot.transcript.line import Line, counted, list_of
 from moot.transcript.report.codes import CODES, words_for

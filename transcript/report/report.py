@@ -15,8 +15,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from moot.nodes.texts.verdict import caveats
-from moot.retrievers.evidence import GIVEN, clean
+from moot.nodes._texts.verdict import caveats
+from moot.retrievers._evidence import GIVEN, clean
 from moot.transcript.document import fitting
 from moot.transcript.line import counted, list_of
 from moot.transcript.report import head

@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import quote as encoded
 from urllib.parse import urlsplit
 
-from moot.nodes.records.entries import PERSON
-from moot.nodes.texts.verdict import verdict_citations
-from moot.retrievers.evidence import GIVEN, UNTITLED, clean, is_left_out
-from moot.retrievers.excerpts import GAP
+from moot.nodes._records.entries import PERSON
+from moot.nodes._texts.verdict import verdict_citations
+from moot.retrievers._evidence import GIVEN, UNTITLED, clean, is_left_out
+from moot.retrievers._excerpts import GAP
 
 WEB = re.compile(r"https?://\S", re.IGNORECASE)
 

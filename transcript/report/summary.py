@@ -7,11 +7,11 @@ from typing import Any
 
 from moot.core.errors import BudgetExhausted, MootError, error_of
 from moot.core.ledger import open_ledger
-from moot.nodes.models.keeping import Keeping, LedgerUse, Mode, current_use
-from moot.nodes.models.prices import cost_of, paid, read_prices
-from moot.nodes.models.session import Session, with_session
-from moot.nodes.runtime.document import models_used, usage
-from moot.nodes.runtime.settings import REPORTER, Settings, checked_settings
+from moot.nodes._models.keeping import Keeping, LedgerUse, Mode, current_use
+from moot.nodes._models.prices import cost_of, paid, read_prices
+from moot.nodes._models.session import Session, with_session
+from moot.nodes._runtime.document import models_used, usage
+from moot.nodes._runtime.settings import REPORTER, Settings, checked_settings
 
 SHARED = tuple(name for name in Settings.model_fields if name not in ("models", "reader_summary", "embedder", "corpus"))
 """Settings of a debate that its summary has, too."""

@@ -20,9 +20,9 @@ from uuid import uuid5
 from moot.core.errors import UserError
 from moot.core.files import not_kept, write_whole
 from moot.core.home import moot_home
-from moot.evals.benchmarks.claim_files import COLUMNS, BadRow, ClaimRow, ClaimsFile
+from moot.evals._benchmarks.claim_files import COLUMNS, BadRow, ClaimRow, ClaimsFile
 from moot.graphs import load_graph
-from moot.graphs.registry import graph_names
+from moot.graphs._registry import graph_names
 from moot.web.table import THREADS
 from pydantic import TypeAdapter, ValidationError
 

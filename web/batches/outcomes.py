@@ -11,9 +11,9 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.ledger import open_ledger
-from moot.nodes.models.ledger import tokens_of
-from moot.nodes.models.prices import cost_of, read_prices
-from moot.nodes.texts.calibrated import rests_on
+from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.prices import cost_of, read_prices
+from moot.nodes._texts.calibrated import rests_on
 from moot.transcript.document import fitting
 from moot.transcript.report.codes import in_words
 from moot.transcript.report.head import chip_of, dissent, verdict_of

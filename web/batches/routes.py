@@ -8,7 +8,7 @@ from typing import Any
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import MootError, UserError
-from moot.graphs.registry import graph_names
+from moot.graphs._registry import graph_names
 from moot.web.batches import kept
 from moot.web.batches.kept import Batch, Job
 from moot.web.batches.outcomes import Outcome, outcomes_of

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
 from moot.core.files import write_whole
-from moot.graphs.registry import descriptions
+from moot.graphs._registry import descriptions
 from moot.web.caller import DATABASE
 from moot.web.guard import listed
 

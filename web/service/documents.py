@@ -13,8 +13,8 @@ from typing import Any
 
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.served import WAITED
-from moot.nodes.models.ledger import tokens_of
-from moot.nodes.models.prices import cost_of, read_prices
+from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.prices import cost_of, read_prices
 from moot.transcript.report.head import chip_of
 from moot.web import debates
 from moot.web.caller import asking

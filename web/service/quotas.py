@@ -12,9 +12,10 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import UserError, WorldError
-from moot.graphs import DESCRIPTIONS, OTHER_GRAPHS, load_graph
-from moot.nodes.models.prices import price_of, read_prices
-from moot.nodes.runtime.settings import checked_settings
+from moot.graphs import load_graph
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
+from moot.nodes._models.prices import price_of, read_prices
+from moot.nodes._runtime.settings import checked_settings
 from moot.web.caller import DATABASE, asking, caller_client, in_public
 from moot.web.checks import ASKING, assistant, replay, settings_in
 from moot.web.guard import is_own

@@ -1,0 +1,156 @@
+"""Fit a calibration on labelled runs, for `moot calibrate` (`moot.nodes._texts.calibrated` explains its meaning)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.core.ledger.records import moot_version
+from moot.evals._identity.parts import version_of
+from moot.evals._runs.log_files import Header, find_logs, read_headers, without_superseded
+from moot.evals._runs.logs import READ, checked_document, samples_in
+from moot.evals._stats.calibration import least_confidence, score_counts
+from moot.graphs import load_graph
+from moot.nodes._runtime.settings import checked_settings
+from moot.nodes._texts.answers import read_answer
+from moot.nodes._texts.calibrated import Bound, Calibration, bound_to, differences, label_shares
+
+
+@dataclass(frozen=True)
+class Case:
+    """A labelled debate: the nonconformity score of its right label, its verdict's confidence (None without one), and
+    whether the verdict is right."""
+
+    score: float
+    confidence: float | None
+    right: bool
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A calibration, and its results on the cases that it was fitted on.
+
+    Attributes:
+        calibration: the contents of the calibration file.
+        unfinished: debates that did not finish; they are left out.
+        again: further runs of an item; they are left out.
+        attacked: debates that `moot eval attack` attacked; they are left out.
+        acted: cases with enough confidence to be acted on.
+        wrong: how many of these have a wrong verdict.
+    """
+
+    calibration: Calibration
+    unfinished: int
+    again: int
+    attacked: int
+    acted: int
+    wrong: int
+
+
+def case_of(document: Mapping[str, Any], gold: Sequence[str]) -> Case:
+    """Make a case of a finished debate and its right answers.
+
+    Raises:
+        UserError: none of the right answers is a label of its task.
+    """
+    task = document["task"]
+    right = {label for answer in gold if (label := read_answer(task, answer)) is not None}
+    if task["kind"] != "labels" or not right:
+        raise UserError(
+            "Only tasks with labels can be calibrated, and their right answers must be labels: "
+            f"{task['name']}, {gold[0]!r}.",
+            kind="invalid_task",
+        )
+    answer, sure = document["answer"], document["confidence"]
+    shares = label_shares(task["labels"], answer, sure, document["round_log"])
+    return Case(1 - max(shares[label] for label in right), None if answer is None else sure, answer in right)
+
+
+def fit_cases(
+    cases: Sequence[Case],
+    alpha: float,
+    bound: Bound,
+    corpora: Mapping[str, str],
+    *,
+    unfinished: int = 0,
+    again: int = 0,
+    attacked: int = 0,
+) -> Fitted:
+    """Fit the calibration of labelled debates.
+
+    Raises:
+        UserError: there is no labelled debate.
+    """
+    if not cases:
+        raise UserError("These logs hold no finished debate with a known right answer.", kind="missing_file")
+    sure, right = [case.confidence for case in cases], [case.right for case in cases]
+    least = least_confidence(sure, right, alpha)
+    calibration = Calibration(
+        alpha=alpha,
+        n=len(cases),
+        scores=score_counts([case.score for case in cases]),
+        least_confidence=least,
+        bound=bound,
+        corpora=dict(corpora),
+        moot=moot_version(),
+        hash=bound.digest(),
+    )
+    acted = [c for c in cases if least is not None and c.confidence is not None and c.confidence >= least]
+    return Fitted(calibration, unfinished, again, attacked, len(acted), sum(not case.right for case in acted))
+
+
+def fit_logs(paths: Sequence[Path], alpha: float) -> Fitted:
+    """Fit the calibration on the runs in logs, each item once. Blocking.
+
+    Raises:
+        UserError: there is no log, a log is damaged, they are of different systems, settings or tasks, or of another
+            version of the system, or no debate in them can be used.
+    """
+    headers, _ = without_superseded(read_headers(find_logs(paths))[0])
+    cases: dict[str, Case] = {}
+    bound: Bound | None = None
+    corpora: Mapping[str, str] = {}
+    unfinished = again = attacked = 0
+    for header in headers:
+        if header.facts.get("attack"):
+            attacked += sum(1 for _ in samples_in(header))
+            continue
+        for id, document, gold in _debates(header):
+            if document is None or document["status"] != "done":
+                unfinished += 1
+                continue
+            parts = header.facts["parts"]
+            here = bound_to(
+                document["graph"], document["task"], document["settings"], parts["prompts"], parts["sources"]
+            )
+            bound, corpora = (here, parts["corpora"]) if bound is None else (bound, corpora)
+            changed = sorted(name for name, content in corpora.items() if parts["corpora"].get(name) != content)
+            if said := [*differences(bound, here), *(f"the content of the corpus {name}" for name in changed)]:
+                raise UserError(
+                    f"The debates in these logs are not of one kind: {header.path.name} differs in "
+                    f"{'; '.join(said[:5])}. Name the logs of one system with one setting.",
+                    kind="invalid_setting",
+                )
+            again += id in cases
+            if id not in cases:
+                cases[id] = case_of(document, gold)
+    if bound is None:
+        raise UserError("These logs hold no finished debate with a known right answer.", kind="missing_file")
+    return fit_cases(list(cases.values()), alpha, bound, corpora, unfinished=unfinished, again=again, attacked=attacked)
+
+
+def _debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:
+    """Each sample of a log: its item, its document, and the right answers."""
+    parts, graph = header.facts.get("parts") or {}, str(header.facts.get("graph"))
+    settings = checked_settings(load_graph(graph).settings, header.facts.get("settings") or {})
+    if not {"prompts", "sources", "corpora"} <= parts.keys() or parts.get("behaviour") != version_of(graph, settings):
+        raise UserError(
+            f"{header.path.name} was run by another version of moot, whose {graph} may answer otherwise. Run it again.",
+            kind="invalid_setting",
+        )
+    for sample, found in samples_in(header):
+        document = None if found is None else checked_document(found, READ)
+        yield str(sample.id), document, [sample.target] if isinstance(sample.target, str) else list(sample.target)

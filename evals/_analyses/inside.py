@@ -1,0 +1,135 @@
+"""Figures from inside a debate that the sources report beside verdicts. They are small, so that no document stays in
+memory.
+
+S1 (figures 10 and 11) and S0 (figure 4): scores of right and wrong answers, and whether the judge follows them. S3
+(tables 3, 4, 7 and 8): consensus after each round, each agent's accuracy, its opponents, and its prompt length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from moot.evals._stats.debate_measures import context_tokens, correct_revisions, viewpoint_collisions
+from moot.nodes._cortex.measures import debates
+from moot.nodes._steps.compare import METRICS, agreed_answer
+from moot.nodes._texts.answers import same_answer
+
+Document = Mapping[str, Any]
+Right = Callable[[str], bool]
+"""Whether an answer is right."""
+
+
+class AgentAnswer(NamedTuple):
+    """An agent's answer in a round, whether it is right (None if there is no answer), and its scores, in [0, 1]."""
+
+    round: int
+    agent: str
+    right: bool | None
+    scores: Mapping[str, float | None]
+
+
+class Followed(NamedTuple):
+    """A judge's choice between two answers with different scores: did it take the higher one, and which were right?"""
+
+    higher: bool
+    right: bool
+    other_right: bool
+
+
+class Inside(NamedTuple):
+    """The figures of one debate.
+
+    ``agreed``: for each round whether all agents gave one answer. ``followed``: by score, the judge's choice.
+    ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR. ``context``: each agent's mean
+    prompt length in a round, in tokens.
+    """
+
+    answers: tuple[AgentAnswer, ...]
+    agreed: Mapping[int, bool]
+    followed: Mapping[str, Followed]
+    debates: Mapping[str, int]
+    collisions: int | None
+    revisions: int | None
+    context: Mapping[str, float | None]
+
+
+def inside_of(document: Document, right: Right) -> Inside:
+    """Compute the figures of a debate.
+
+    Args:
+        document: a result document.
+        right: says whether an answer is right.
+
+    Raises:
+        LookupError, TypeError, ValueError: the document is not in moot's format.
+    """
+    sparse = bool(document["graphs"])
+    return Inside(
+        answers=agent_answers(document, right),
+        agreed={round: agreed_answer(votes) is not None for round, votes in votes_by_round(document).items()},
+        followed=followed(document, right),
+        debates=debates(document) if sparse else {},
+        collisions=viewpoint_collisions(document) if sparse else None,
+        revisions=correct_revisions(document, right) if sparse else None,
+        context=context_tokens(document),
+    )
+
+
+def votes_by_round(document: Document) -> dict[int, list[Any]]:
+    """The votes of each round in which several agents voted, in order."""
+    votes = {record["round"]: record.get("votes") or [] for record in document["round_log"]}
+    return {round: given for round, given in votes.items() if len({vote["agent"] for vote in given}) > 1}
+
+
+def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
+    """Every agent's answer of every round, in order; if an agent gave several samples in a round, each of them."""
+    given = [turn for turn in document["turns"] if turn["step"] == "respond"]
+    return tuple(
+        AgentAnswer(
+            turn["round"],
+            turn["agent"],
+            None if (answer := turn.get("answer")) is None else right(answer),
+            {name: value for name, value in (turn.get("scores") or {}).items() if name in METRICS},
+        )
+        for turn in given
+    )
+
+
+def followed(document: Document, right: Right) -> dict[str, Followed]:
+    """By score: whether the judge took the answer of the debater with the higher average (S0, figure 4).
+
+    Only debates count that a judge decided between two debaters whose last answers differ and whose average scores,
+    which the judge is shown, differ too.
+    """
+    if not any(turn["step"] == "judge" for turn in document["turns"]) or document["debates"]:
+        return {}
+    last = {turn["agent"]: turn.get("answer") for turn in document["turns"] if turn["step"] == "respond"}
+    if len(last) != 2 or None in last.values() or document["answer"] is None:
+        return {}
+    (one, first), (other, second) = last.items()
+    task = document["task"]
+    if same_answer(task, str(first), str(second)):
+        return {}
+    found = {}
+    for name in METRICS:
+        mine, theirs = (document["scores"].get(agent, {}).get(name) for agent in (one, other))
+        if mine is not None and theirs is not None and mine != theirs:
+            high, low = (str(first), str(second)) if mine > theirs else (str(second), str(first))
+            found[name] = Followed(same_answer(task, high, document["answer"]), right(high), right(low))
+    return found
+
+
+def consensus_by_round(insides: Sequence[Inside]) -> dict[int, float]:
+    """The share of debates in consensus after each round, in [0, 1] (S3, table 8); {} without rounds of several agents.
+
+    A debate that has ended keeps its last state in later rounds.
+    """
+    held = [inside.agreed for inside in insides if inside.agreed]
+    rounds = sorted({round for agreed in held for round in agreed})
+
+    def then(agreed: Mapping[int, bool], round: int) -> bool:
+        before = [number for number in agreed if number <= round]
+        return agreed[max(before)] if before else False
+
+    return {round: sum(then(agreed, round) for agreed in held) / len(held) for round in rounds}

@@ -1,0 +1,113 @@
+"""Grid search with folds for the weight of votes in PROClaim's confidence (S2, 2.8, appendix M.1, table 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from moot.evals._stats.calibration import ece
+from moot.evals._stats.measures import package
+from moot.evals._stats.significance import SEED
+from moot.nodes._trial.confidence import QUALITY_WEIGHT, base_confidence, final_confidence
+
+GRID = (0.5, 0.6, 0.7, 0.8, 0.9)
+FOLDS = 5
+
+
+class Panel(NamedTuple):
+    """The parts of a trial's confidence, and whether its verdict was right."""
+
+    sigma: float
+    quality: float
+    role_switch: float
+    reflection: float
+    votes: int
+    right: bool
+
+
+class Searched(NamedTuple):
+    """ECE by weight over all items; and the held-out ECE, for which each item has the weight that was best without its
+    fold.
+
+    ``chosen`` is each fold's weight; the lowest if several are equally good.
+    """
+
+    errors: dict[float, float]
+    chosen: tuple[float, ...]
+    held_out: float
+
+
+def panel_of(document: Mapping[str, Any], right: bool) -> Panel | None:
+    """The parts of a trial's confidence; None if the document has no panel verdict.
+
+    Args:
+        document: a result document with ``confidence_parts`` and ``votes``.
+        right: whether the document's answer is right.
+    """
+    parts = document["confidence_parts"] or {}
+    if "consensus_strength" not in parts:
+        return None
+    given = sum(vote["group"] is not None for vote in document["votes"])
+    made = (parts["consensus_strength"], parts["quality"], parts["role_switch"], parts["reflection"])
+    return Panel(*made, given, right)
+
+
+def reweighed(panel: Panel, consensus_weight: float, quality_weight: float = QUALITY_WEIGHT) -> float:
+    """The confidence of a trial with other weights, in [0, 1] (S2, Eq. 4 and 5)."""
+    base = base_confidence(panel.sigma, panel.quality, consensus_weight, quality_weight)
+    winning = round(panel.sigma * panel.votes)
+    return final_confidence(base, panel.role_switch, panel.reflection, winning, panel.votes)
+
+
+def error_of(panels: Sequence[Panel], weight: float, quality_weight: float) -> float:
+    """The expected calibration error with a weight, of at least one panel."""
+    return calibration_error([reweighed(p, weight, quality_weight) for p in panels], [p.right for p in panels])
+
+
+def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
+    """`moot.evals._stats.calibration.ece` of at least one item.
+
+    Raises:
+        ValueError: there is no item.
+    """
+    if (found := ece(confidences, right).value) is None:
+        raise ValueError("there is no calibration error of no item")
+    return found
+
+
+def search(
+    panels: Sequence[Panel],
+    grid: Sequence[float] = GRID,
+    *,
+    quality_weight: float = QUALITY_WEIGHT,
+    folds: int = FOLDS,
+    seed: int = SEED,
+) -> Searched | None:
+    """Find the weight of votes with the lowest calibration error, and its error on held-out items.
+
+    Args:
+        panels: the panels of trials, one for each item.
+        grid: the weights to try.
+        quality_weight: the weight of the judges' scores.
+        folds: the number of folds; items are assigned to them at random.
+        seed: the seed of this assignment.
+
+    Returns:
+        None if there are fewer panels than folds.
+
+    Raises:
+        UserError: scikit-learn is not installed.
+    """
+    if len(panels) < folds:
+        return None
+    chosen, sure, right = [], [], []
+    split = package("sklearn.model_selection").KFold(folds, shuffle=True, random_state=seed)
+    for train, test in split.split(list(panels)):
+        known = [panels[i] for i in train]
+        best = min(sorted(grid), key=lambda weight: error_of(known, weight, quality_weight))
+        chosen.append(best)
+        sure += [reweighed(panels[i], best, quality_weight) for i in test]
+        right += [panels[i].right for i in test]
+    errors = {weight: error_of(panels, weight, quality_weight) for weight in grid}
+    held_out = calibration_error(sure, right)
+    return Searched(errors, tuple(chosen), held_out)

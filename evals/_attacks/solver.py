@@ -1,0 +1,130 @@
+"""A debate under attack as an Inspect solver: it runs again on samples that it has finished without an attack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from inspect_ai.solver import Solver, TaskState, solver
+from moot.core.errors import UserError
+from moot.evals._attacks.attack import (
+    Attack,
+    aimed_at,
+    injection,
+    liar_of,
+    lying,
+    poison,
+    poisoned_texts,
+    template_for,
+)
+from moot.evals._runs.inspect_side import settings_with_inspects
+from moot.evals._runs.reference import ended_document, newest_log
+from moot.evals._runs.solver import DebateFailed, Question, dated, document_of, seeded, solving
+from moot.graphs import load_graph
+from moot.nodes._models.chat_models import open_chat_model
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._runtime.settings import checked_settings
+from moot.nodes._texts.replies import Reply, Text
+from moot.prompts import as_data
+from moot.retrievers._tampering import tampered
+from moot.transcript.report.report import report
+from pydantic import Field
+
+ATTACK = "attack"
+"""Key of a sample's metadata for the attack on its debate."""
+DOCUMENT_READ = 12_000
+"""Maximum number of characters of a published document that the attacker reads."""
+
+
+class PoisonReply(Reply):
+    """Passages that would lead a system to another answer."""
+
+    passages: Annotated[list[Text], Field(min_length=1)]
+
+
+@solver(name="attacked")
+def attacked(
+    attack: Attack,
+    logs: str,
+    of: str,
+    graph: str = "tool_mad",
+    run: str = "",
+    pieces: int = 3,
+    kept_back: bool = False,
+    attacker: str | None = None,
+    **settings: Any,
+) -> Solver:
+    """A debate under attack, on samples that it has finished without an attack.
+
+    Args:
+        attack: the attack's name (`moot.evals._attacks.attack`).
+        logs: the folder with the log of the debate without an attack.
+        of: that debate's key (`moot.evals._runs.run.log_key`).
+        graph: the system.
+        run: as for `moot.evals._runs.solver.debate`.
+        pieces: the number of passages to put in, from 1 to 5.
+        kept_back: whether to use the templates and passages that are kept back for a check.
+        attacker: the model that writes adaptive passages, as provider:name; by default the debate's.
+        settings: of the graph.
+
+    Raises:
+        UserError: an unknown setting, a value out of its range, or no log of the debate.
+    """
+    system = load_graph(graph)
+    checked_settings(system.settings, settings, graph)
+    log = newest_log(logs, of)
+    if log is None:
+        raise UserError(f"{logs} has no log of the debate to attack.", kind="missing_file")
+    location = log.location
+
+    async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
+        clean = await ended_document(location, sample.sample_id)
+        if clean is None:
+            raise DebateFailed("not_attacked: the debate did not end on this sample when it was not attacked")
+        label = aimed_at(clean["task"]["labels"], list(sample.target))
+        if label is None:
+            raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need answers to choose from")
+        chosen = checked_settings(system.settings, settings_with_inspects(settings))
+        chosen = seeded(dated(chosen, sample), sample, graph, settings)  # the seeds of the debate without an attack
+        said: dict[str, Any] = {"label": label}
+        meaning = clean["task"]["meanings"].get(label, "")
+        shown = f"{label} ({meaning})" if question.get("options") else label
+        if attack == "lying_debater":
+            liar = liar_of(clean)
+            if liar is None:
+                raise DebateFailed("not_attacked: no other debater answered, so the liar's answer would be the verdict")
+            did, said["liar"] = lying(liar, shown), liar
+        elif attack == "injection":
+            template = template_for(sample.sample_id, kept_back=kept_back)
+            did = injection(template, question["claim"], shown)
+            said |= {"template": template.id, "position": template.position, "language": template.language}
+        else:
+            if attack == "adaptive":
+                aim = f"{label} ({meaning})" if meaning else label
+                texts = await adaptive_texts(clean, aim, pieces, attacker or chosen.model)
+            else:
+                said_so = meaning or label  # sources state facts; labels are ours
+                texts = poisoned_texts(sample.sample_id, question["claim"], said_so, pieces, kept_back=kept_back)
+            did, said["texts"] = poison(texts, one_host=attack == "poison_one_host"), texts
+        sample.metadata[ATTACK] = said
+        with tampered(did):
+            return await document_of(system, question, chosen)
+
+    return solving(hold)
+
+
+async def adaptive_texts(clean: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:
+    """Have a model write passages against the document that a system published: one call of the role ``attacker``.
+
+    Raises:
+        UserError, WorldError: the call failed.
+        ReplyError: its reply could not be used.
+    """
+    speaker = Speaker("attacker", await open_chat_model(model))
+    values = {
+        "claim": as_data("claim", clean["claim"]),
+        "document": as_data("document", report(dict(clean), "md")[:DOCUMENT_READ]),
+        "label": label,
+        "pieces": str(pieces),
+    }
+    return (await speaker.ask("attacks/poison", values, PoisonReply)).passages[:pieces]

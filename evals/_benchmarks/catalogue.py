@@ -1,0 +1,455 @@
+"""The benchmarks of the sources: where each is published, under which licence, and how its records become items.
+
+``read_benchmark("fever", Path("paper_dev.jsonl"))`` returns the items of a file, a folder, or the Hub. A broken record
+is an error before anything runs; records that are left out are counted in a note.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from moot.core.errors import UserError
+from moot.core.installed import Installed
+from moot.evals._benchmarks import records_answers as answers
+from moot.evals._benchmarks import records_choice as choices
+from moot.evals._benchmarks import records_claims as claims
+from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile, all_rows
+from moot.evals._benchmarks.records import Item, Reading, Record
+from moot.evals._benchmarks.records_files import MOST_RECORDS, Expand, invalid, read_file
+from moot.evals._benchmarks.records_hub import Hub, NotThere, read_hub
+from moot.evals._benchmarks.records_items import read_items
+from moot.graphs._registry import suggest
+from moot.nodes._texts.task import TASKS
+
+__all__ = ["BENCHMARKS", "Benchmark", "Item", "Reading", "read_benchmark"]
+
+LABELS = ("accuracy", "macro_f1")
+SHORT = ("exact_match", "token_f1", "judged")
+"""``judged``: whether a model judges the answer to be the same as a gold one."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark, and how its records are read."""
+
+    name: str
+    title: str
+    task: str
+    """A key of `moot.nodes._texts.task.TASKS`."""
+    licence: str
+    source: str
+    """Where its files are published."""
+    files: tuple[str, ...]
+    """File names to look for in a folder; the first that exists is read. A pattern matches several files."""
+    read: Callable[[Record], Item]
+    metrics: tuple[str, ...]
+    hub: Hub | None = None
+    together: bool = False
+    """Whether to read all existing files of ``files``, not only the first."""
+    columns: tuple[str, ...] = ()
+    """Column names of a CSV file without a header."""
+    expand: Expand | None = None
+    """Splits an object of a file that contains several records."""
+    uncomputed: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Official measures that are not computed here, each with the reason."""
+    companion: Callable[[list[Record], Path], tuple[list[Record], str]] | None = None
+    """Completes the records of a file from another file near it, and adds a note about that."""
+    is_own: bool = False
+    """Whether it is a file of the user's own claims (`claim_files`)."""
+
+
+def benchmark_names() -> list[str]:
+    """The names of moot's benchmarks, then of those of installed packages; imports none."""
+    return [*BENCHMARKS, *INSTALLED.names()]
+
+
+def load_benchmark(name: str) -> Benchmark:
+    """A benchmark by name, moot's own or one of an installed package.
+
+    Args:
+        name: a key of `BENCHMARKS`, or an entry point's of the group ``moot.benchmarks``.
+
+    Raises:
+        UserError: there is none of that name, or the package that declares it has a fault.
+    """
+    INSTALLED.check(name)
+    if name in BENCHMARKS:
+        return BENCHMARKS[name]
+    if name not in INSTALLED.names():
+        raise UserError(f"There is no benchmark {name!r}. {suggest(name, benchmark_names())}", kind="invalid_setting")
+    found = INSTALLED.load(name)
+    if not isinstance(found, Benchmark):
+        raise INSTALLED.wrong(name, f"that is a {type(found).__name__}, and no moot.evals.Benchmark")
+    if found.name != name:
+        raise INSTALLED.wrong(name, f"it calls itself {found.name!r}. Give both one name")
+    if found.task not in TASKS:
+        raise INSTALLED.wrong(name, f"moot has no task {found.task!r}: `moot tasks` lists them")
+    return found
+
+
+def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
+    """Import the benchmarks of installed packages; returns them, and the errors of the unusable ones."""
+    found, errors = [], []
+    for name in (*INSTALLED.taken(), *INSTALLED.names()):
+        try:
+            found.append(load_benchmark(name))
+        except UserError as error:
+            errors.append(error)
+    return found, errors
+
+
+def read_benchmark(
+    name: str, path: Path | None = None, *, limit: int | None = None, seed: int | None = None
+) -> Reading:
+    """Read the items of a benchmark, with notes about records that are left out and duplicate claims.
+
+    Args:
+        name: as for `load_benchmark`.
+        path: a file in the published format (.jsonl, .json, .csv, .parquet), or a folder that contains one; None for
+            the Hub, if it has the benchmark.
+        limit: maximum number of items. Notes are about all items.
+        seed: draws items at random; a larger ``limit`` then includes the items of a smaller one. None: in the file's
+            order.
+
+    Raises:
+        UserError: an unknown name, no data (the message says where to get it, and its licence), a broken file or record
+            (with its place), or no record that can be measured.
+    """
+    benchmark = load_benchmark(name)
+    if limit is not None and limit < 1:
+        raise UserError(f"A limit of {limit} items leaves none.", kind="invalid_setting")
+    records, said = (_from_hub(benchmark), []) if path is None else _from_path(benchmark, path)
+    reading = read_items(records, benchmark.read, benchmark.task, benchmark.title)
+    if not reading.items:
+        raise invalid(str(path or benchmark.hub), "; ".join(("no record that can be measured", *reading.notes)) + ".")
+    items = list(reading.items)
+    if seed is not None:
+        random.Random(seed).shuffle(items)
+    return Reading(tuple(items[:limit]), (*reading.notes, *dict.fromkeys(said)))
+
+
+def _from_hub(benchmark: Benchmark) -> list[Record]:
+    if benchmark.hub is None:
+        raise _missing(benchmark, "it is not read from the Hub")
+    try:
+        return read_hub(benchmark.hub)
+    except NotThere as error:
+        raise _missing(benchmark, f"{benchmark.hub}: {error}") from error
+
+
+def _from_path(benchmark: Benchmark, path: Path) -> tuple[list[Record], list[str]]:
+    """The records of a file or a folder, and notes about them."""
+    if path.is_file():
+        return _from_file(benchmark, path, path.name)
+    if not path.is_dir():
+        raise _missing(benchmark, f"there is no file or folder {path}")
+    found: dict[Path, None] = {}
+    for pattern in benchmark.files:
+        if benchmark.together or not found:
+            found |= dict.fromkeys(sorted(file for file in path.glob(pattern) if _is_data(file)))
+    if not found:
+        raise _missing(benchmark, f"the folder {path} holds none of its files")
+    records: list[Record] = []
+    notes: list[str] = []
+    for file in found:
+        read, said = _from_file(benchmark, file, file.relative_to(path).as_posix())
+        records, notes = records + read, notes + said
+        if len(records) > MOST_RECORDS:
+            raise invalid(str(path), f"more than {MOST_RECORDS:,} records.")
+    return records, notes
+
+
+def _from_file(benchmark: Benchmark, file: Path, name: str) -> tuple[list[Record], list[str]]:
+    if benchmark.is_own:
+        return own_records(file)
+    records = read_file(file, name, columns=benchmark.columns, expand=benchmark.expand)
+    if benchmark.companion is None:
+        return records, []
+    records, said = benchmark.companion(records, file)
+    return records, [said]
+
+
+def _is_data(file: Path) -> bool:
+    return file.is_file() and not file.name.endswith(".ids.json")
+
+
+def own_records(path: Path) -> tuple[list[Record], list[str]]:
+    """The rows of a file of claims for an evaluation, and a note about columns that are not read.
+
+    Raises:
+        UserError: a row is bad, or asks for another system, settings or labels than the other rows, with its line.
+    """
+
+    def check(row: ClaimRow) -> str:
+        if row.graph or row.settings:
+            return "an evaluation asks all of its systems the same: `graph` and `settings` are for `moot batch`"
+        return ""
+
+    claims = ClaimsFile(path)
+    rows = all_rows(claims, check)
+    if len({row.labels for row in rows if row.label}) > 1:
+        raise invalid(path.name, "`labels` differ between its rows; an evaluation needs the same in each.")
+    notes = [f"these columns are not read: {', '.join(claims.ignored)}"] if claims.ignored else []
+    return [
+        Record(vars(row), f"{path.name}, line {row.line}", row.number - 1, path.stem, row.id) for row in rows
+    ], notes
+
+
+def _missing(benchmark: Benchmark, problem: str) -> UserError:
+    if benchmark.is_own:
+        problem = f"{benchmark.title}: {problem}. Give {benchmark.source}, as in claims=my.csv."
+        return UserError(problem, kind="missing_file")
+    return UserError(
+        f"{benchmark.title}: {problem}. Download it from {benchmark.source} (licence: {benchmark.licence}), and give a "
+        f"file, or a folder with {'these' if benchmark.together else 'one of these'}: {', '.join(benchmark.files)}.",
+        kind="missing_file",
+    )
+
+
+_ALL = [
+    # --- claims
+    Benchmark(
+        *("claims", "Your own claims", "labels", "yours", "a .csv or .jsonl file with the columns claim and label"),
+        ("claims.csv", "claims.jsonl"),
+        claims.own,
+        (*LABELS, "balanced_accuracy"),
+        is_own=True,
+    ),
+    Benchmark(
+        *("fever", "FEVER", "fever", "CC BY-SA 3.0", "https://fever.ai/dataset/fever.html"),
+        ("fever.jsonl", "paper_dev.jsonl", "shared_task_dev.jsonl"),
+        claims.fever,
+        (*LABELS, "fever_score"),
+        Hub("fever/fever", "v1.0", "labelled_dev", converted=True, gather=claims.fever_rows),
+    ),
+    Benchmark(
+        *(
+            "fever_symmetric",
+            "FEVER-Symmetric",
+            "fever",
+            "CC BY-SA 3.0",
+            "https://github.com/TalSchuster/FeverSymmetric",
+        ),
+        ("fever_symmetric.jsonl", "symmetric_v0.2/fever_symmetric_test.jsonl", "fever_symmetric_test.jsonl"),
+        claims.fever_symmetric,
+        LABELS,
+    ),
+    Benchmark(
+        *("feverous", "FEVEROUS", "feverous", "CC BY-SA 3.0", "https://fever.ai/dataset/feverous.html"),
+        ("feverous.jsonl", "feverous_dev_challenges.jsonl", "dev.json"),
+        claims.feverous,
+        (*LABELS, "feverous_score"),
+        Hub("fever/feverous", "default", "validation", converted=True),
+    ),
+    Benchmark(
+        *("faviq", "FaVIQ", "faviq", "none seen with the data", "https://github.com/faviq/faviq"),
+        ("faviq.jsonl", "test.jsonl", "dev.jsonl"),
+        claims.faviq,
+        LABELS,
+    ),
+    Benchmark(
+        *("averitec", "AVeriTeC", "averitec", "CC BY-NC 4.0: not for commercial use"),
+        "https://github.com/MichSchli/AVeriTeC",
+        ("averitec.jsonl", "dev.json", "data/dev.json"),
+        claims.averitec,
+        LABELS,
+        uncomputed={"AVeriTeC score": "it is of questions and answers that a system writes; debates write none"},
+    ),
+    Benchmark(
+        *("hover", "HoVer", "hover", "MIT; text of Wikipedia CC BY-SA 4.0", "https://github.com/hover-nlp/hover"),
+        ("hover.jsonl", "hover_dev_release_v1.1.json", "data/hover/hover_dev_release_v1.1.json"),
+        claims.hover,
+        (*LABELS, "hover_score"),
+        Hub("hover-nlp/hover", "default", "validation", converted=True),
+    ),
+    Benchmark(
+        *("scifact", "SciFact", "scifact", "claims CC BY 4.0, abstracts ODC-By 1.0"),
+        "https://github.com/allenai/scifact",
+        ("scifact.jsonl", "claims_dev.jsonl", "data/claims_dev.jsonl"),
+        claims.scifact,
+        LABELS,
+        Hub("allenai/scifact", "claims", "validation", converted=True, gather=claims.scifact_rows),
+        uncomputed={"abstract F1, sentence F1": "they are of one label for each abstract, not for the claim"},
+    ),
+    *(
+        Benchmark(
+            *(f"check_covid{end}", f"Check-COVID{about}", f"check_covid{end}"),
+            "MIT; abstracts of CORD-19 under their publishers' terms",
+            "https://github.com/posuer/Check-COVID",
+            ("check_covid.jsonl", "covidCheck_test_*.json", "test/covidCheck_test_*.json", "covidCheck_test.json"),
+            claims.two_labels(claims.check_covid, "check_covid_binary") if end else claims.check_covid,
+            (*LABELS, "balanced_accuracy"),
+            uncomputed={"rationale F1": "it is of sentences chosen within one abstract; a debate quotes what it finds"},
+            companion=None if end else claims.with_sentences,
+        )
+        for end, about in {"": "", "_binary": " (two labels)"}.items()
+    ),
+    *(
+        Benchmark(
+            *(f"healthver{end}", f"HealthVer{about}", f"healthver{end}", "none stated"),
+            "https://github.com/sarrouti/HealthVer",
+            ("healthver.csv", "healthver_test.csv", "data/healthver_test.csv"),
+            claims.two_labels(claims.healthver, "healthver_binary") if end else claims.healthver,
+            (*LABELS, "balanced_accuracy"),
+        )
+        for end, about in {"": "", "_binary": " (two labels)"}.items()
+    ),
+    Benchmark(
+        *("pubmedqa", "PubMedQA", "pubmedqa", "MIT; abstracts under their publishers' terms"),
+        "https://github.com/pubmedqa/pubmedqa",
+        ("pubmedqa.json", "test_set.json", "ori_pqal.json", "data/ori_pqal.json"),
+        claims.pubmedqa,
+        LABELS,
+        Hub("qiaojin/PubMedQA", "pqa_labeled", "train"),
+    ),
+    # --- multiple choice
+    Benchmark(
+        *("medqa_4opt", "MedQA (4 options)", "medqa", "MIT", "https://github.com/jind11/MedQA"),
+        ("medqa_4opt.jsonl", "phrases_no_exclude_test.jsonl", "questions/US/4_options/phrases_no_exclude_test.jsonl"),
+        choices.medqa(4),
+        ("accuracy",),
+        Hub("GBaker/MedQA-USMLE-4-options", "default", "test"),
+    ),
+    Benchmark(
+        *("medqa_5opt", "MedQA (5 options)", "medqa", "MIT", "https://github.com/jind11/MedQA"),
+        ("medqa_5opt.jsonl", "questions/US/test.jsonl", "test.jsonl"),
+        choices.medqa(5),
+        ("accuracy",),
+        Hub("bigbio/med_qa", "med_qa_en_source", "test", converted=True),
+    ),
+    Benchmark(
+        *("medmcqa", "MedMCQA", "medmcqa", "MIT", "https://github.com/medmcqa/medmcqa"),
+        ("medmcqa.jsonl", "dev.json", "data/dev.json"),
+        choices.medmcqa,
+        ("accuracy",),
+        Hub("openlifescienceai/medmcqa", "default", "validation"),
+    ),
+    Benchmark(
+        *("mmlu", "MMLU", "mmlu", "MIT", "https://github.com/hendrycks/test"),
+        ("mmlu.csv", "*_test.csv", "test/*_test.csv", "data/test/*_test.csv"),
+        choices.mmlu,
+        ("accuracy",),
+        Hub("cais/mmlu", "all", "test"),
+        columns=choices.MMLU_COLUMNS,
+    ),
+    Benchmark(
+        *("mmlu_med", "MMLU-Med", "mmlu", "MIT", "https://github.com/hendrycks/test"),
+        ("mmlu_med.csv", *(f"{folder}{name}_test.csv" for folder in ("", "test/") for name in choices.MEDICAL)),
+        choices.mmlu_med,
+        ("accuracy",),
+        Hub("cais/mmlu", "all", "test"),
+        together=True,
+        columns=choices.MMLU_COLUMNS,
+    ),
+    Benchmark(
+        *("mmlu_pro", "MMLU-Pro", "mmlu_pro", "MIT", "https://huggingface.co/datasets/TIGER-Lab/MMLU-Pro"),
+        ("mmlu_pro.jsonl", "test-*.parquet", "data/test-*.parquet"),
+        choices.mmlu_pro,
+        ("accuracy",),
+        Hub("TIGER-Lab/MMLU-Pro", "default", "test"),
+    ),
+    Benchmark(
+        *("gpqa", "GPQA (Diamond)", "gpqa"),
+        "CC BY 4.0; its authors ask that no example be shown in plain text online",
+        "https://github.com/idavidrein/gpqa",
+        ("gpqa_diamond.csv", "dataset/gpqa_diamond.csv", "gpqa.csv"),
+        choices.gpqa,
+        ("accuracy",),
+        Hub("Idavidrein/gpqa", "gpqa_diamond", "train"),
+    ),
+    Benchmark(
+        *("arc_challenge", "ARC-Challenge", "arc_challenge", "CC BY-SA 4.0", "https://allenai.org/data/arc"),
+        ("arc_challenge.jsonl", "ARC-Challenge-Test.jsonl", "ARC-Challenge/ARC-Challenge-Test.jsonl"),
+        choices.arc,
+        ("accuracy",),
+        Hub("allenai/ai2_arc", "ARC-Challenge", "test"),
+    ),
+    # --- short answers
+    Benchmark(
+        *("triviaqa", "TriviaQA", "triviaqa", "Apache-2.0", "https://nlp.cs.washington.edu/triviaqa"),
+        ("triviaqa.jsonl", "unfiltered-web-dev.json", "wikipedia-dev.json", "qa/wikipedia-dev.json"),
+        answers.triviaqa,
+        SHORT,
+        Hub("mandarjoshi/trivia_qa", "unfiltered.nocontext", "validation"),
+    ),
+    Benchmark(
+        *("nq_open", "NQ-open", "nq_open", "CC BY-SA 3.0"),
+        "https://github.com/google-research-datasets/natural-questions",
+        ("nq_open.jsonl", "NQ-open.dev.jsonl", "nq_open/NQ-open.dev.jsonl"),
+        answers.nq_open,
+        SHORT,
+        Hub("google-research-datasets/nq_open", "nq_open", "validation"),
+    ),
+    Benchmark(
+        *("hotpotqa", "HotpotQA", "hotpotqa", "CC BY-SA 4.0", "https://hotpotqa.github.io"),
+        ("hotpotqa.jsonl", "hotpot_dev_fullwiki_v1.json", "hotpot_dev_v1_simplified.json"),
+        answers.hotpotqa,
+        SHORT,
+        Hub("hotpotqa/hotpot_qa", "fullwiki", "validation"),
+        uncomputed={"joint EM, joint F1": "sentences are numbered in the distractor file alone: hotpotqa_distractor"},
+    ),
+    Benchmark(
+        *("hotpotqa_distractor", "HotpotQA (distractor setting)", "hotpotqa", "CC BY-SA 4.0"),
+        "https://hotpotqa.github.io",
+        ("hotpotqa_distractor.jsonl", "hotpot_dev_distractor_v1.json"),
+        answers.hotpotqa_distractor,
+        (*SHORT, "support_em", "support_f1", "joint_em", "joint_f1"),
+        Hub("hotpotqa/hotpot_qa", "distractor", "validation"),
+    ),
+    Benchmark(
+        *("2wikimultihopqa", "2WikiMultiHopQA", "2wikimultihopqa", "Apache-2.0; text of Wikipedia CC BY-SA"),
+        "https://github.com/Alab-NII/2wikimultihop",
+        ("2wikimultihopqa.jsonl", "dev.json", "data/dev.json"),
+        answers.with_paragraphs,
+        SHORT,
+        Hub("framolfese/2WikiMultihopQA", "default", "validation"),
+        uncomputed={"joint EM, joint F1": "they need triples of evidence, which debates do not write"},
+    ),
+    Benchmark(
+        *("squad", "SQuAD 1.1", "squad", "CC BY-SA 4.0", "https://rajpurkar.github.io/SQuAD-explorer"),
+        ("squad_v1.1.json", "dev-v1.1.json"),
+        answers.squad,
+        SHORT,
+        Hub("rajpurkar/squad", "plain_text", "validation"),
+        expand=answers.squad_questions,
+    ),
+    Benchmark(
+        *("longbench", "LongBench (question answering)", "longbench"),
+        "MIT; each subset keeps its own",
+        "https://huggingface.co/datasets/zai-org/LongBench/resolve/main/data.zip",
+        tuple(f"{folder}{name}.jsonl" for folder in ("", "data/") for name in answers.LONGBENCH),
+        answers.longbench,
+        SHORT,
+        together=True,
+        uncomputed={"F1 and ROUGE-L of the Chinese subsets": "they need words, which Chinese does not part by spaces"},
+    ),
+    # --- numbers and expressions
+    Benchmark(
+        *("gsm8k", "GSM8K", "gsm8k", "MIT", "https://github.com/openai/grade-school-math"),
+        ("gsm8k.jsonl", "test.jsonl", "grade_school_math/data/test.jsonl"),
+        answers.gsm8k,
+        ("numeric_match",),
+        Hub("openai/gsm8k", "main", "test"),
+    ),
+    Benchmark(
+        *("gsm_ic", "GSM-IC", "gsm_ic", "none stated", "https://github.com/google-research-datasets/GSM-IC"),
+        ("gsm_ic.json", "GSM-IC_2step.json", "GSM-IC_mstep.json"),
+        answers.gsm_ic,
+        ("numeric_match",),
+        together=True,
+    ),
+    Benchmark(
+        *("math", "MATH", "math", "MIT; a takedown of its copy on the Hub was reported"),
+        "https://github.com/hendrycks/math",
+        ("math.jsonl", "test/*/*.json", "MATH/test/*/*.json", "test.jsonl"),
+        answers.math,
+        ("exact_match", "judged"),
+    ),
+]
+BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}
+"""Every benchmark of moot's by name."""
+INSTALLED = Installed("benchmark", BENCHMARKS, "invalid_setting")
+"""Benchmarks that installed packages declare as entry points of the group ``moot.benchmarks``."""

@@ -1,0 +1,346 @@
+"""Files of claims: CSV or JSON Lines with a column ``claim``, read a row at a time.
+
+``for row in ClaimsFile(Path("my.csv"))`` yields each row, good or bad, so that the caller decides whether a bad row
+stops the reading (an evaluation) or is an error of its own (a batch). The contents of a file are not trusted.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from moot.core.errors import UserError
+from moot.evals._benchmarks.records_files import invalid, parse
+from moot.nodes._texts.task import check_claim, check_origin, make_task
+from moot.transcript.claims import COLUMNS as OF_CLAIMS
+
+COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id", "graph", "settings")
+DELIMITERS = (",", ";", "\t")
+LONGEST_LINE = 16 * 2**20
+"""Characters."""
+NO_CSV = {
+    "unexpected end of data": "a quotation mark is not closed before the end of the file",
+    "field larger than field limit": "a cell has more than 131,072 characters, or a quotation mark is not closed; JSON "
+    "Lines may have longer texts",
+}
+"""Beginnings of the csv module's errors, with plainer words for each."""
+LONGEST_NAME = 200
+"""Maximum number of characters of an id, a group, a speaker or a graph."""
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """A claim of a file.
+
+    Args:
+        number: its place among the rows, from 1.
+        line: the line where it begins, from 1.
+        id: its own id, or else its number.
+        claim: the claim to check.
+        label: the right answer, as the file writes it.
+        labels: the answers to choose from; empty for the task's own labels.
+        claim_date: the date of the claim: a year, a month or a day.
+        speaker: who made the claim.
+        given: the (title, text) of each text that comes with it.
+        group: the same for claims that are not independent of each other, such as those about one page.
+        graph: the debate system for this row.
+        settings: of that system, for this row.
+    """
+
+    number: int
+    line: int
+    id: str
+    claim: str
+    label: str | None = None
+    labels: tuple[str, ...] = ()
+    claim_date: str | None = None
+    speaker: str | None = None
+    given: tuple[tuple[str, str], ...] = ()
+    group: str | None = None
+    graph: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be used: its first line, its id or else its number, and the reason."""
+
+    number: int
+    line: int
+    id: str
+    problem: str
+
+
+class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
+    """The reason why a row cannot be used."""
+
+
+class ClaimsFile:
+    """The rows of a file of claims, read again by each iteration.
+
+    Args:
+        path: ends in .csv, .tsv or .jsonl; UTF-8. The first line of CSV names its columns, separated by commas,
+            semicolons or tabs. In CSV, ``labels`` are separated by ``|``, ``given`` is a text or a JSON list, and
+            ``settings`` is a JSON object.
+
+    Raises:
+        UserError: the file cannot be read, has no column ``claim``, has a column twice, or one whose name is probably a
+            misspelling.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        kind = path.suffix.lower()
+        if kind not in (".csv", ".tsv", ".jsonl"):
+            raise invalid(path.name, "claims are read from files that end in .csv, .tsv or .jsonl.")
+        self.is_csv = kind != ".jsonl"
+        self.ignored: tuple[str, ...] = ()
+        """Columns that are not read, except those that ``moot claims`` writes to help with editing."""
+        self._header: list[str] = []
+        self._delimiter = ","
+        if self.is_csv:
+            self._read_header()
+        else:
+            with self._reading() as lines:
+                next(self._lines(lines), "")
+
+    def __iter__(self) -> Iterator[ClaimRow | BadRow]:
+        """Each row, in order.
+
+        Raises:
+            UserError: the file is not UTF-8 text, or can no longer be read.
+        """
+        ids: dict[str, int] = {}
+        found = self._csv_rows() if self.is_csv else self._json_rows()
+        for number, (line, value) in enumerate(found, 1):
+            own = value.get("id") if isinstance(value, Mapping) else None
+            id = str(own).strip() if isinstance(own, str | int) and str(own).strip() else str(number)
+            try:
+                if isinstance(value, _Problem):
+                    raise value
+                row = self._row(number, line, id, value)
+                if (earlier := ids.setdefault(id, number)) != number:
+                    raise _Problem(f"the id {id!r} is that of row {earlier}, too")
+            except _Problem as problem:
+                yield BadRow(number, line, id[:LONGEST_NAME], str(problem))
+            else:
+                yield row
+
+    def _reading(self) -> TextIO:
+        try:
+            return self.path.open(encoding="utf-8-sig", newline="")
+        except OSError as error:
+            raise invalid(str(self.path), f"it cannot be read ({error.strerror or error}).") from error
+
+    def _no_text(self, error: UnicodeDecodeError) -> UserError:
+        return invalid(self.path.name, f"it is not UTF-8 text ({error.reason}). Save it as UTF-8.")
+
+    def _lines(self, lines: TextIO) -> Iterator[str]:
+        """Yield the lines of the opened file.
+
+        Raises:
+            UserError: a line is not UTF-8 text, or too long.
+        """
+        number = 0
+        try:
+            while line := lines.readline(LONGEST_LINE):
+                number += 1
+                if len(line) == LONGEST_LINE:
+                    raise invalid(f"{self.path.name}, line {number}", f"more than {LONGEST_LINE:,} characters.")
+                yield line
+        except UnicodeDecodeError as error:
+            raise self._no_text(error) from error
+
+    # --- CSV
+
+    def _read_header(self) -> None:
+        with self._reading() as lines:
+            first = next(self._lines(lines), "")
+        tab = [name for name in DELIMITERS if name in first] if first.strip() else []
+        for delimiter in tab or [","]:
+            header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
+            known = [name.lower() if name.lower() in COLUMNS else name for name in header]
+            if "claim" in known:
+                self._header, self._delimiter = known, delimiter
+                break
+        else:
+            said = first.strip()[:100] or "nothing"
+            raise invalid(
+                self.path.name, f"no column `claim`: its first line is {said!r}. Columns: {', '.join(COLUMNS)}."
+            )
+        twice = sorted({name for name in self._header if name and self._header.count(name) > 1})
+        if twice:
+            raise invalid(self.path.name, f"the column {twice[0]!r} comes twice.")
+        unknown = [name for name in self._header if self._is_unknown(name)]
+        helping = {*OF_CLAIMS} - {*COLUMNS}
+        self.ignored = tuple(name for name in unknown if name not in helping or not helping <= {*self._header})
+
+    def _is_unknown(self, name: str) -> bool:
+        """Whether a column is unknown.
+
+        Raises:
+            UserError: its name is nearly that of a known column that is missing.
+        """
+        if name in COLUMNS or not name:
+            return False
+        near = difflib.get_close_matches(name.lower(), [c for c in COLUMNS if c not in self._header], 1, 0.75)
+        if near:
+            raise invalid(self.path.name, f"the column {name[:60]!r} is unknown. Did you mean `{near[0]}`? Rename it.")
+        return True
+
+    def _csv_rows(self) -> Iterator[tuple[int, Any]]:
+        with self._reading() as lines:
+            rows = csv.reader(self._lines(lines), delimiter=self._delimiter, strict=True)
+            line = 1
+            while True:
+                try:
+                    cells = next(rows, None)
+                except csv.Error as error:
+                    said = next((plain for begin, plain in NO_CSV.items() if str(error).startswith(begin)), error)
+                    yield line, _Problem(f"it is no CSV ({said})")
+                else:
+                    if cells is None:
+                        return
+                    if line > 1 and any(cell.strip() for cell in cells):
+                        yield line, self._of_cells(cells)
+                line = rows.line_num + 1
+
+    def _of_cells(self, cells: list[str]) -> Any:
+        if len(cells) != len(self._header):
+            return _Problem(
+                f"it has {len(cells)} columns, and the first line has {len(self._header)}. "
+                "Quotation marks have to be around a text with a comma or a line break"
+            )
+        return {name: cell for name, cell in zip(self._header, cells, strict=True) if cell.strip()}
+
+    # --- JSON Lines
+
+    def _json_rows(self) -> Iterator[tuple[int, Any]]:
+        with self._reading() as lines:
+            for number, line in enumerate(self._lines(lines), 1):
+                if line.strip():
+                    yield number, self._of_line(line, number)
+
+    def _of_line(self, line: str, number: int) -> Any:
+        try:
+            value = parse(line, f"line {number}")
+        except UserError as error:
+            return _Problem(error.detail.rstrip("."))
+        if not isinstance(value, dict):
+            return _Problem("it is no JSON object with a field `claim`")
+        try:
+            unknown = [name for name in value if self._is_unknown(name)]
+        except UserError as error:
+            return _Problem(error.detail.rstrip("."))
+        self.ignored = tuple(dict.fromkeys((*self.ignored, *unknown)))
+        return {name: given for name, given in value.items() if given is not None}
+
+    # --- a row
+
+    def _row(self, number: int, line: int, id: str, value: Mapping[str, Any]) -> ClaimRow:
+        if "claim" not in value:
+            raise _Problem("there is no claim in it")
+        if not isinstance(value.get("id", ""), str | int):
+            raise _Problem("`id` is no text")
+        try:
+            claim = check_claim(_text(value, "claim", None) or "")
+            labels = self._labels(value.get("labels"))
+            if labels:
+                make_task("labels", labels=labels)
+            origin = check_origin(_text(value, "date"), _text(value, "speaker"))
+        except UserError as error:
+            raise _Problem(error.detail.rstrip(".")) from error
+        label = _text(value, "label")
+        if label and labels and label not in labels:
+            raise _Problem(f"the label {label!r} is none of the labels {', '.join(labels)}")
+        return ClaimRow(
+            number=number,
+            line=line,
+            id=_text({"id": id}, "id") or id,
+            claim=claim,
+            label=label,
+            labels=labels,
+            claim_date=origin.get("claim_date"),
+            speaker=origin.get("speaker"),
+            given=self._given(value.get("given")),
+            group=_text(value, "group"),
+            graph=_text(value, "graph"),
+            settings=self._settings(value.get("settings")),
+        )
+
+    def _labels(self, value: Any) -> tuple[str, ...]:
+        if isinstance(value, str):
+            value = value.split("|") if not value.lstrip().startswith("[") else _json(value, "labels")
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(label, str) and label.strip() for label in value):
+            raise _Problem("`labels` are texts between | (in JSON: a list of texts)")
+        return tuple(label.strip() for label in value)
+
+    def _given(self, value: Any) -> tuple[tuple[str, str], ...]:
+        if isinstance(value, str) and self.is_csv and value.lstrip().startswith("["):
+            value = _json(value, "given")
+        given = [value] if isinstance(value, str | dict) else value or []
+        whole = isinstance(given, list)
+        pieces = [{"text": piece} if isinstance(piece, str) else piece for piece in given] if whole else []
+        texts = [piece.get("text") if isinstance(piece, dict) else None for piece in pieces]
+        if not whole or not all(isinstance(text, str) and text.strip() for text in texts):
+            raise _Problem("`given` is a text, or a JSON list of texts or of objects with `text` and `title`")
+        return tuple((str(piece.get("title") or ""), piece["text"]) for piece in pieces)
+
+    def _settings(self, value: Any) -> dict[str, Any]:
+        settings = _json(value, "settings") if isinstance(value, str) else value or {}
+        if not isinstance(settings, dict):
+            raise _Problem('`settings` are a JSON object, such as {"rounds": 2}')
+        return settings
+
+
+def _json(value: str, name: str) -> Any:
+    try:
+        return parse(value, f"`{name}`")
+    except UserError as error:
+        raise _Problem(error.detail.rstrip(".")) from error
+
+
+def _text(value: Mapping[str, Any], name: str, longest: int | None = LONGEST_NAME) -> str | None:
+    """A column's text without white space around it; None if it is empty."""
+    given = value.get(name)
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise _Problem(f"`{name}` is no text")
+    text = str(given).strip()
+    if longest is not None and len(text) > longest:
+        raise _Problem(f"`{name}` has more than {longest} characters")
+    return text or None
+
+
+def all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda row: "") -> list[ClaimRow]:
+    """Read all rows of a file; every row must be good.
+
+    Args:
+        file: of claims.
+        check: returns the caller's objection to a row; empty if there is none.
+
+    Raises:
+        UserError: a row is bad (with its line, and the number of other bad rows).
+    """
+    rows, bad = [], []
+    for row in file:
+        if isinstance(row, BadRow):
+            bad.append((row.line, row.problem))
+        elif problem := check(row):
+            bad.append((row.line, problem))
+        else:
+            rows.append(row)
+    if bad:
+        line, problem = bad[0]
+        more = f" {len(bad) - 1} other rows are bad, too." if len(bad) > 1 else ""
+        raise invalid(f"{file.path.name}, line {line}", f"{problem}.{more}")
+    if not rows:
+        raise invalid(file.path.name, "it has no claims.")
+    return rows

@@ -1,0 +1,180 @@
+"""Queries with relevance judgements, and the corpora that they search.
+
+A data folder contains ``corpus/*.jsonl`` (passages, as `moot index` reads them) and ``qrels/<split>/*.jsonl`` (`Query`,
+one a line). The gold ids of a qrels file determine its corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from moot.graphs._registry import suggest
+from moot.retrievers import Passage, UserError, read_passages
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+Scope = Literal["own", "union"]
+SCOPES: tuple[Scope, ...] = ("own", "union")
+"""Which passages are searched: those of a qrels file's own corpus, or those of all corpora."""
+
+
+class Gold(BaseModel):
+    """A passage that answers a query, and its relevance grade."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    id: str
+    rel: int = Field(ge=1, le=30)
+
+
+class Query(BaseModel):
+    """One line of a qrels file."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    qid: str
+    query: str = Field(pattern=r"\S")
+    gold: Annotated[list[Gold], Field(min_length=1)]
+
+    @field_validator("gold")
+    @classmethod
+    def _check_gold(cls, gold: list[Gold]) -> list[Gold]:
+        if len({g.id for g in gold}) < len(gold):
+            raise ValueError("names a passage twice")
+        return gold
+
+
+@dataclass(frozen=True)
+class Row:
+    """Queries, and the passages that they search. ``files`` are the corpus files of the passages."""
+
+    qrels: str
+    scope: Scope
+    files: tuple[str, ...]
+    queries: list[Query]
+    passages: dict[str, Passage]
+
+
+def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Sequence[Scope] = SCOPES) -> list[Row]:
+    """The rows of a data folder; a qrels file whose own corpus is the only one has one row for both scopes.
+
+    Args:
+        folder: the data.
+        split: the folder below ``qrels``.
+        names: qrels files, without their ending; all files of the split if none is named.
+        scopes: which passages are searched.
+
+    Raises:
+        UserError: no such folder, split or name, a malformed line, or a gold id that is in no corpus.
+    """
+    files = _files(_folder(folder / "qrels", split), "qrels")
+    for name in names:
+        if name not in files:
+            raise UserError(f"There are no qrels {name!r} in {split}. {suggest(name, files)}", kind="missing_file")
+    qrels = {name: read_queries(files[name]) for name in dict.fromkeys(names or files)}
+    corpora = {name: read_corpus(file) for name, file in _files(_folder(folder, "corpus"), "corpus").items()}
+    rows: list[Row] = []
+    for name, queries in qrels.items():
+        sets: dict[tuple[str, ...], Scope] = {}
+        for scope in scopes:
+            chosen = own_files(name, queries, corpora) if scope == "own" else tuple(corpora)
+            sets.setdefault(chosen, scope)
+        rows += [Row(name, scope, chosen, queries, join(chosen, corpora)) for chosen, scope in sets.items()]
+    return rows
+
+
+def _folder(folder: Path, name: str) -> Path:
+    if not folder.is_dir():
+        raise UserError(
+            f"There is no folder {folder}. --data takes a folder that holds corpus/ and qrels/<split>/.",
+            kind="missing_file",
+        )
+    known = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    if name not in known:
+        raise UserError(f"{folder} holds no folder {name!r}. {suggest(name, known)}", kind="missing_file")
+    return folder / name
+
+
+def _files(folder: Path, what: str) -> dict[str, Path]:
+    files = {file.stem: file for file in sorted(folder.glob("*.jsonl"))}
+    if not files:
+        raise UserError(f"{folder} holds no .jsonl file: there are no {what} to measure with.", kind="missing_file")
+    return files
+
+
+def read_queries(file: Path) -> list[Query]:
+    """The queries of a qrels file.
+
+    Raises:
+        UserError: a malformed line (with file and line), a duplicate qid, or no query at all.
+    """
+    queries: dict[str, Query] = {}
+    for number, line in enumerate(file.read_bytes().splitlines(), start=1):
+        if not line.strip():
+            continue
+        query = parse_query(line, f"{file.name}, line {number}")
+        if queries.setdefault(query.qid, query) is not query:
+            raise UserError(f"{file.name}, line {number}: the qid {query.qid!r} comes twice.", kind="invalid_file")
+    if not queries:
+        raise UserError(f"{file} holds no query.", kind="invalid_file")
+    return list(queries.values())
+
+
+def parse_query(line: bytes, where: str) -> Query:
+    """Parse the query in a line; ``where`` names file and line in the error."""
+    try:
+        return Query.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UserError(
+            f"{where}: {place + ': ' if place else ''}{first['msg']}. Each line is an object with qid, query and gold, "
+            "a list of at least one {id, rel} with rel 1 or more.",
+            kind="invalid_file",
+        ) from error
+
+
+def read_corpus(file: Path) -> dict[str, Passage]:
+    """The passages of a corpus file by id.
+
+    Raises:
+        UserError: a malformed line, or one id for two different passages.
+    """
+    return _by_id(read_passages(file), file.name)
+
+
+def join(names: Iterable[str], corpora: Mapping[str, Mapping[str, Passage]]) -> dict[str, Passage]:
+    """Join the passages of several corpora.
+
+    Raises:
+        UserError: one id for two different passages.
+    """
+    return _by_id((p for name in names for p in corpora[name].values()), "the union of the corpora")
+
+
+def _by_id(passages: Iterable[Passage], where: str) -> dict[str, Passage]:
+    found: dict[str, Passage] = {}
+    for passage in passages:
+        if found.setdefault(passage.id, passage) != passage:
+            raise UserError(f"In {where}, two different passages have the id {passage.id!r}.", kind="invalid_file")
+    return found
+
+
+def own_files(name: str, queries: Iterable[Query], corpora: Mapping[str, Mapping[str, Passage]]) -> tuple[str, ...]:
+    """The corpora that qrels were made for: the first that contains every gold passage, else all that contain one.
+
+    Raises:
+        UserError: a gold passage is in no corpus.
+    """
+    ids = {gold.id for query in queries for gold in query.gold}
+    if lost := sorted(ids.difference(*corpora.values())):
+        some = ", ".join(lost[:3]) + (", ..." if len(lost) > 3 else "")
+        raise UserError(
+            f"The qrels {name} name {len(lost)} passages that no file in corpus/ holds: {some}. "
+            "Add the corpus that they come from.",
+            kind="invalid_file",
+        )
+    whole = [file for file, passages in corpora.items() if ids <= passages.keys()]
+    return tuple(whole[:1] or (file for file, passages in corpora.items() if ids & passages.keys()))

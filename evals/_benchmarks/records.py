@@ -1,0 +1,181 @@
+"""Items made from the records of a benchmark, and readers for one field of a record.
+
+A record is an object as its benchmark publishes it. A function for each benchmark (`records_claims`, `records_choice`,
+`records_answers`) makes an `Item` of it, or raises `Broken` or `Skipped`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Record:
+    """An object of a file or of a dataset on the Hub, and its place there."""
+
+    fields: Mapping[str, Any]
+    where: str
+    """For errors, e.g. ``fever.jsonl, line 3``."""
+    index: int = 0
+    """Its place in its file, from 0."""
+    file: str = ""
+    """Its file within the folder, without the ending."""
+    id: str = ""
+    """Its id from the list of ids beside its file, if there is one."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One claim or question of a benchmark, with the data that answers are scored by.
+
+    The system under test sees only ``claim``, ``options``, ``claim_date`` and ``speaker``, and ``given`` if it is asked
+    to read that.
+    """
+
+    claim: str
+    gold: tuple[str, ...]
+    """For labels and choices the one label or letter of moot's task; for short answers every accepted answer; for
+    numbers and expressions the final value. Each is written as `moot.nodes._texts.answers.read_answer` reads it."""
+    options: tuple[str, ...] = ()
+    """The texts of the options, lettered from A."""
+    task: str = ""
+    """A key of `moot.nodes._texts.task.TASKS` if the item's task differs from its benchmark's."""
+    labels: tuple[str, ...] = ()
+    """The answers to choose from, for the task ``labels``."""
+    id: str = ""
+    stratum: str = ""
+    """A class of items that the benchmark reports by: a subject, a type, a number of hops."""
+    group: str = ""
+    """The same for items that are not independent, such as those of one claim or page; empty if it is independent."""
+    claim_date: str | None = None
+    """The ISO day on which the claim was made, for the system."""
+    speaker: str | None = None
+    """Who said it, for the system."""
+    published_before: str | None = None
+    """The ISO day of the claim: evidence from this day on would be a leak."""
+    gold_evidence: Mapping[str, Any] | None = None
+    """Gold evidence for measuring retrieval, as plain JSON; never for the system. Keys, as far as the benchmark has
+    them:
+
+    - ``pages``: titles of gold pages; ``documents``: ids of gold documents; ``urls``; ``texts``: gold sentences;
+    - ``sets``: alternative sets of [page or document, sentence], each of which is enough (FEVER score);
+    - ``sentences``: for each text in ``given`` the offsets of its sentences, in code points (HotpotQA's supporting
+      facts);
+    - ``questions``: [{question, answers}] that a fact-checker asked (AVeriTeC).
+    """
+    given: tuple[tuple[str, str], ...] = ()
+    """(title, text) of each text that comes with the question and that it cannot be answered without: LongBench's
+    documents, HotpotQA's ten paragraphs, the sentence that a claim of HealthVer is labelled by."""
+    source: str = ""
+    """The place of the record."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Items, and notes about them: how many records were left out and why, and duplicates."""
+
+    items: tuple[Item, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Broken(Exception):  # noqa: N818 - says what is wrong with a record
+    """A record that is not in its benchmark's published format; the text names the field and the fault."""
+
+
+class Skipped(Exception):  # noqa: N818 - says why a record is left out
+    """A record that cannot be asked or measured; the text is the reason, the same for all such records."""
+
+
+UNLABELLED = "no gold answer, as in test sets"
+
+
+def text(record: Record, *names: str) -> str:
+    """The first of the fields that exists, as a text without surrounding white space; a number becomes a text.
+
+    Raises:
+        Broken: none exists, or its value is not a text.
+    """
+    found = optional(record, *names)
+    if not found:
+        there = next((name for name in names if name in record.fields), None)
+        problem = "holds no text" if there else "is missing"
+        raise Broken(f"the field {there or ' or '.join(names)} {problem}")
+    return found
+
+
+def optional(record: Record, *names: str) -> str:
+    """As `text`; empty if no field exists.
+
+    Raises:
+        Broken: the value is neither a text nor a number.
+    """
+    for name in names:
+        value = record.fields.get(name)
+        if value is not None:
+            return plain(value, name)
+    return ""
+
+
+def plain(value: Any, name: str) -> str:
+    """Convert a text or a number to a text.
+
+    Raises:
+        Broken: it is neither; ``name`` is the field in the error.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise Broken(f"the field {name} holds another kind of value than a text")
+    return str(value).strip()
+
+
+def answer(record: Record, *names: str) -> str:
+    """As `text`, for the field with the gold answer.
+
+    Raises:
+        Skipped: there is no gold answer.
+        Broken: it is not a text.
+    """
+    if not (found := optional(record, *names)):
+        raise Skipped(UNLABELLED)
+    return found
+
+
+@contextmanager
+def published_shape(name: str) -> Iterator[None]:
+    """Errors while a nested field is read become `Broken` with the field's name."""
+    try:
+        yield
+    except (TypeError, LookupError, AttributeError, ValueError) as error:
+        raise Broken(f"the field {name} has another shape than the published one") from error
+
+
+def evidence(**parts: Any) -> dict[str, Any] | None:
+    """Gold evidence of the parts that are not empty; None if all are."""
+    return {name: part for name, part in parts.items() if part} or None
+
+
+BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "-COLON-": ":"}
+
+
+def page_title(name: str) -> str:
+    """The readable title of a Wikipedia page, from the spelling of FEVER or SQuAD (``Ram-Leela_-LRB-film-RRB-``)."""
+    for written, sign in BRACKETS.items():
+        name = name.replace(written, sign)
+    return name.replace("_", " ").strip()
+
+
+def group_of(shared: str) -> str:
+    """A short group name for items that share a text, such as a paragraph."""
+    return hashlib.sha256(shared.encode()).hexdigest()[:12] if shared else ""
+
+
+ELEMENTS = r"(?:sentence|header_cell|cell|item|table_caption|title|section)(?:_\d+)*"
+"""A part of a page as FEVEROUS names it: ``sentence_0``, ``cell_0_1_1``."""
+
+
+def titles(pairs: Any) -> list[str]:
+    """The pages or documents of [page, sentence] pairs, each once, in order."""
+    return list(dict.fromkeys(page for page, _ in pairs))

@@ -1,0 +1,228 @@
+"""Records of questions with short answers, with numbers, and with expressions.
+
+Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
+returns an item; its errors are documented in `moot.evals._benchmarks.records`. Worked solutions are dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+from moot.evals._benchmarks.records import (
+    UNLABELLED,
+    Broken,
+    Item,
+    Record,
+    Skipped,
+    answer,
+    evidence,
+    group_of,
+    optional,
+    page_title,
+    plain,
+    published_shape,
+    text,
+    titles,
+)
+
+LONGBENCH = (
+    *("narrativeqa", "qasper", "multifieldqa_en", "multifieldqa_zh"),
+    *("hotpotqa", "2wikimqa", "musique", "dureader"),
+)
+"""LongBench's question answering: over one document, and over several. Two of these are in Chinese."""
+BOXED = re.compile(r"\\f?box(?:ed)?\s*(\{|[^\s{$]+)")
+
+
+def accepted(found: Any, name: str) -> tuple[str, ...]:
+    """All accepted answers of a field, which contains one answer or a list of them.
+
+    Raises:
+        Skipped: there is no answer.
+        Broken: an answer is not a text.
+    """
+    answers = [plain(value, name) for value in (found if isinstance(found, list) else [found]) if value is not None]
+    if not (answers := list(dict.fromkeys(filter(None, answers)))):
+        raise Skipped(UNLABELLED)
+    return tuple(answers)
+
+
+def triviaqa(record: Record) -> Item:
+    """{QuestionId, Question, Answer: {Value, Aliases}}; on the Hub in small letters; or {id, question, golden_answers}.
+
+    Some copies kept the quotes of a CSV file around and within questions; these are removed.
+    """
+    found = record.fields.get("golden_answers")
+    if found is None:
+        with published_shape("Answer"):
+            answers = record.fields.get("Answer") or record.fields.get("answer") or {}
+            value = answers.get("Value", answers.get("value"))
+            found = [value, *(answers.get("Aliases") or answers.get("aliases") or [])]
+    return Item(
+        gold=accepted(found, "of the answers"),
+        claim=without_csv_quotes(text(record, "Question", "question")),
+        id=optional(record, "QuestionId", "question_id", "id"),
+    )
+
+
+def without_csv_quotes(question: str) -> str:
+    """A question without the quotes of a CSV file: ``"Who sang ""Lola""?"`` is ``Who sang "Lola"?``."""
+    inside = question[1:-1]
+    whole = len(question) > 1 and question[0] == question[-1] == '"'
+    return inside.replace('""', '"') if whole and '""' in inside and '"' not in inside.replace('""', "") else question
+
+
+def nq_open(record: Record) -> Item:
+    """{question, answer: [text]}, without ids."""
+    return Item(gold=accepted(record.fields.get("answer"), "answer"), claim=text(record, "question"))
+
+
+def hotpotqa(record: Record) -> Item:
+    """{_id, question, answer, type, supporting_facts: [[title, sentence]], context: [[title, [sentence]]]}.
+
+    The Hub has {title: [...], sent_id: [...]} and {title: [...], sentences: [...]} in their place; a copy (ReAct's) has
+    neither, and no ids. Paragraphs are not given to the system: it searches all of Wikipedia.
+    """
+    gold = accepted(record.fields.get("answer"), "answer")
+    with published_shape("supporting_facts"):
+        pairs = [[title, n] for title, n in _pairs(record.fields.get("supporting_facts"), "sent_id")]
+    return Item(
+        gold=gold,
+        claim=text(record, "question"),
+        id=optional(record, "_id", "id", "test_id"),
+        stratum=optional(record, "type"),
+        gold_evidence=evidence(sets=[pairs] if pairs else [], pages=titles(pairs)),
+    )
+
+
+def with_paragraphs(record: Record) -> Item:
+    """As `hotpotqa`, with the paragraphs of the record if it has any: two or more gold ones among distractors."""
+    item = hotpotqa(record)
+    with published_shape("context"):
+        paragraphs = [(title, [*_spaced(found)]) for title, found in _pairs(record.fields.get("context"), "sentences")]
+        given = tuple((title, "".join(sentences)) for title, sentences in paragraphs)
+    gold = dict(item.gold_evidence or {})
+    if given and "sets" in gold:
+        gold["sentences"] = [list(accumulate(map(len, found[:-1]), initial=0)) for _, found in paragraphs]
+    return replace(item, given=given, gold_evidence=gold or None)
+
+
+def hotpotqa_distractor(record: Record) -> Item:
+    """As `hotpotqa`, with the ten paragraphs of the record, which it must have."""
+    item = with_paragraphs(record)
+    if not item.given:
+        raise Broken("the field context is missing: this benchmark needs the paragraphs of the distractor setting")
+    return item
+
+
+def _pairs(found: Any, second: str) -> Sequence[tuple[Any, Any]]:
+    if isinstance(found, dict):
+        return list(zip(found["title"], found[second], strict=True))
+    return [(first, rest) for first, rest in found or []]
+
+
+def _spaced(sentences: Sequence[str]) -> Iterator[str]:
+    """Sentences separated by a space, unless they begin with one themselves."""
+    for i, sentence in enumerate(sentences):
+        yield sentence if i == 0 or sentence[:1].isspace() else f" {sentence}"
+
+
+def squad_questions(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The questions of an article: {title, paragraphs: [{context, qas: [{id, question, answers}]}]}."""
+    if "paragraphs" not in fields:
+        yield fields
+        return
+    with published_shape("paragraphs"):
+        for paragraph in fields["paragraphs"]:
+            for asked in paragraph["qas"]:
+                yield {**asked, "title": fields.get("title", ""), "context": paragraph["context"]}
+
+
+def squad(record: Record) -> Item:
+    """{id, question, answers: [{text}]}, on the Hub {text: [...]}. The paragraph is gold evidence, and is not shown."""
+    with published_shape("answers"):
+        found = record.fields["answers"]
+        answers = list(found["text"]) if isinstance(found, dict) else [part["text"] for part in found]
+    if not answers:
+        raise Skipped("no answer in its text (SQuAD 2.0)")
+    title, context = optional(record, "title"), optional(record, "context")
+    return Item(
+        gold=accepted(answers, "of the answers"),
+        claim=text(record, "question"),
+        id=optional(record, "id"),
+        group=group_of(context),
+        gold_evidence=evidence(pages=[page_title(title)] if title else [], texts=[context] if context else []),
+    )
+
+
+def longbench(record: Record) -> Item:
+    """{_id, input, context, answers: [text], dataset}: the documents are given, as no question can be answered without
+    them."""
+    subset = text(record, "dataset").removesuffix("_e")
+    if subset not in LONGBENCH:
+        raise Skipped("of a subset that is no question answering")
+    context = text(record, "context")
+    return Item(
+        gold=accepted(record.fields.get("answers"), "answers"),
+        claim=text(record, "input"),
+        id=optional(record, "_id"),
+        stratum=subset,
+        group=group_of(context),
+        given=(("", context),),
+    )
+
+
+# --- numbers and expressions ------------------------------------------------------------------------------------------
+
+
+def gsm8k(record: Record) -> Item:
+    """{question, answer: a solution, #### and a number}, without ids. The stratum is the number of computed steps."""
+    solution = answer(record, "answer")
+    before, mark, number = solution.rpartition("####")
+    if not mark:
+        raise Broken("the field answer has no number after ####")
+    return Item(gold=(number.strip(),), claim=text(record, "question"), stratum=f"{before.count('<<')} steps")
+
+
+def gsm_ic(record: Record) -> Item:
+    """{new_question, answer, n_steps, role_label, number_label, sentence_label}, without ids."""
+    steps = optional(record, "n_steps")
+    return Item(
+        gold=(answer(record, "answer"),),
+        claim=text(record, "new_question"),
+        group=group_of(optional(record, "original_question")),
+        stratum=f"{steps} steps" if steps else "",
+    )
+
+
+def math(record: Record) -> Item:
+    """{problem, solution: with its answer in a box, type or subject, level}; MATH-500 also has answer and unique_id."""
+    gold = optional(record, "answer")
+    return Item(
+        gold=(gold or boxed(answer(record, "solution")),),
+        claim=text(record, "problem"),
+        id=optional(record, "unique_id"),
+        stratum=optional(record, "type", "subject"),
+    )
+
+
+def boxed(solution: str) -> str:
+    r"""The contents of the last box of a solution: ``\boxed{\frac{1}{2}}``, ``\boxed 2``.
+
+    Raises:
+        Broken: it has no box, or one that is not closed.
+    """
+    boxes = list(BOXED.finditer(solution))
+    if not boxes:
+        raise Broken("the field solution has no box with its answer")
+    if boxes[-1][1] != "{":
+        return boxes[-1][1].rstrip(".,")
+    depth, begin = 1, boxes[-1].end()
+    for place in range(begin, len(solution)):
+        depth += {"{": 1, "}": -1}.get(solution[place], 0)
+        if depth == 0:
+            return solution[begin:place].strip()
+    raise Broken("the box in the field solution is not closed")

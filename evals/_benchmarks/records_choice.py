@@ -1,0 +1,167 @@
+"""Records of multiple choice: MedQA, MedMCQA, MMLU and MMLU-Pro, GPQA, ARC.
+
+Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
+returns an item; its errors are documented in `moot.evals._benchmarks.records`. Letters run from A in the order of the
+options, whatever the record calls them.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from moot.evals._benchmarks.records import Broken, Item, Record, Skipped, answer, optional, plain, published_shape, text
+
+MEDICAL = (
+    *("anatomy", "clinical_knowledge", "college_biology", "college_medicine"),
+    *("medical_genetics", "professional_medicine"),
+)
+"""MMLU's subjects in MMLU-Med (MIRAGE)."""
+MMLU_COLUMNS = ("question", "A", "B", "C", "D", "answer")
+
+
+def choice(question: str, options: Sequence[Any], right: int, **more: Any) -> Item:
+    """Make an item whose right option is the one at that place.
+
+    Raises:
+        Skipped: fewer than two options, as a few of MMLU-Pro's records have, or an empty one.
+        Broken: there is no option at that place, or an option is not a text.
+    """
+    if len(options) < 2:
+        raise Skipped("fewer than two options")
+    if not 0 <= right < min(len(options), len(string.ascii_uppercase)):
+        raise Broken(f"the answer is not one of the {len(options)} options")
+    texts = tuple("" if option is None else plain(option, "of an option") for option in options)
+    if not all(texts):
+        raise Skipped("an empty option")
+    return Item(claim=question, options=texts, gold=(string.ascii_uppercase[right],), **more)
+
+
+def _place(labels: Sequence[str], label: str) -> int:
+    """The position of a label; -1 if it is absent. A text counts as a list of letters."""
+    return list(labels).index(label) if label in list(labels) else -1
+
+
+def medqa(count: int) -> Callable[[Record], Item]:
+    """{question, options: {letter: text}, answer_idx, answer, meta_info}; on the Hub options may be [{key, value}]."""
+
+    def read(record: Record) -> Item:
+        letter = answer(record, "answer_idx")
+        with published_shape("options"):
+            found = record.fields["options"]
+            options = dict(found) if isinstance(found, dict) else {part["key"]: part["value"] for part in found}
+            letters = sorted(options)
+        if len(options) != count:
+            raise Broken(f"{len(options)} options, where this benchmark has {count}")
+        texts = [options[key] for key in letters]
+        item = choice(
+            text(record, "question"),
+            texts,
+            _place(letters, letter),
+            id=optional(record, "id"),
+            stratum=optional(record, "meta_info"),
+        )
+        if optional(record, "answer") not in ("", item.options[_place(letters, letter)]):
+            raise Broken("the fields answer and answer_idx name different options")
+        return item
+
+    return read
+
+
+def medmcqa(record: Record) -> Item:
+    """{id, question, opa to opd, cop: 1 to 4, subject_name}; on the Hub cop is a label, a to d. ``exp`` explains it."""
+    right = answer(record, "cop")
+    return choice(
+        text(record, "question"),
+        [record.fields.get(f"op{letter}") for letter in "abcd"],
+        _place("abcd" if right.isalpha() else "1234", right),
+        id=optional(record, "id"),
+        stratum=optional(record, "subject_name"),
+    )
+
+
+def mmlu(record: Record) -> Item:
+    """A row without header: question, A to D, letter. On the Hub {question, subject, choices, answer: letter or 0-3}.
+
+    The subject is the field's, else that of the list of ids (``anatomy:40``), else that of ``anatomy_test.csv``.
+    """
+    right = answer(record, "answer")
+    with published_shape("choices"):
+        options = list(record.fields["choices"] if "choices" in record.fields else map(record.fields.get, "ABCD"))
+    subject = optional(record, "subject") or record.id.rpartition(":")[0]
+    file = record.file.rpartition("/")[2]
+    named = next((file.removesuffix(end) for end in ("_test", "_val", "_dev") if file.endswith(end)), "")
+    return choice(
+        text(record, "question"),
+        options,
+        _place("ABCD" if right.isalpha() else "0123", right),
+        id=f"{named}:{record.index}" if named and not subject else "",
+        stratum=subject or named,
+    )
+
+
+def mmlu_med(record: Record) -> Item:
+    """As `mmlu`, for the six medical subjects."""
+    item = mmlu(record)
+    if item.stratum and item.stratum not in MEDICAL:
+        raise Skipped("of another subject than the six medical ones")
+    return item
+
+
+def mmlu_pro(record: Record) -> Item:
+    """{question_id, question, options: 1 to 10 texts, answer: a letter, answer_index, category, cot_content}."""
+    letter = answer(record, "answer")
+    with published_shape("options"):
+        options = list(record.fields["options"])
+    right = _place(string.ascii_uppercase, letter)
+    if record.fields.get("answer_index") not in (None, right):
+        raise Broken("the fields answer and answer_index name different options")
+    return choice(
+        text(record, "question"),
+        options,
+        right,
+        id=optional(record, "question_id"),
+        stratum=optional(record, "category"),
+    )
+
+
+GPQA_OPTIONS = ("Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
+
+
+def gpqa(record: Record) -> Item:
+    """{Question, Correct Answer, Incorrect Answer 1 to 3, Record ID, High-level domain}.
+
+    The right answer comes first in every record; options are shuffled in an order that depends only on the question.
+    """
+    answer(record, GPQA_OPTIONS[0])
+    question = text(record, "Question")
+    order = list(range(len(GPQA_OPTIONS)))
+    random.Random(f"gpqa {question}").shuffle(order)
+    return choice(
+        question,
+        [text(record, GPQA_OPTIONS[i]) for i in order],
+        order.index(0),
+        id=optional(record, "Record ID"),
+        stratum=optional(record, "High-level domain"),
+    )
+
+
+def arc(record: Record) -> Item:
+    """{id, question: {stem, choices: [{text, label}]}, answerKey}; on the Hub {question, choices: {text, label}}.
+
+    Labels are A to D, or 1 to 4; a few questions have three or five.
+    """
+    key = answer(record, "answerKey")
+    with published_shape("question"):
+        asked = record.fields["question"]
+        question, found = (
+            (asked["stem"], asked["choices"]) if isinstance(asked, dict) else (asked, record.fields["choices"])
+        )
+        options, labels = (
+            (list(found["text"]), list(found["label"]))
+            if isinstance(found, dict)
+            else ([part["text"] for part in found], [part["label"] for part in found])
+        )
+    return choice(plain(question, "question"), options, _place(labels, key), id=optional(record, "id"))

@@ -1,0 +1,345 @@
+"""Records of the benchmarks of claims, each with one label: FEVER and its kin, AVeriTeC, HoVer, SciFact, and others.
+
+Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
+returns an item; its errors are documented in `moot.evals._benchmarks.records`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from moot.evals._benchmarks.records import (
+    ELEMENTS,
+    UNLABELLED,
+    Broken,
+    Item,
+    Record,
+    Skipped,
+    answer,
+    evidence,
+    optional,
+    page_title,
+    published_shape,
+    text,
+    titles,
+)
+from moot.evals._benchmarks.records_files import invalid, read_file
+from moot.nodes._runtime.state import LONGEST_SPEAKER
+from moot.nodes._texts.answers import fold, spellings
+from moot.nodes._texts.task import make_task
+
+ELEMENT = re.compile(rf"(?P<page>.+?)_(?P<element>{ELEMENTS})")
+"""An id of FEVEROUS: ``Lake Tikub_sentence_0``, ``Lake Tikub_cell_0_1_1``."""
+DAY = re.compile(r"(\d{1,2})-(\d{1,2})-(\d{4})")
+
+
+def label(record: Record, task: str, *names: str) -> tuple[str]:
+    """The gold label in the task's spelling.
+
+    Raises:
+        Skipped: there is no label.
+        Broken: it is not one of the task's labels.
+    """
+    found = answer(record, *(names or ("label",)))
+    if (known := _labels(task).get(fold(found))) is None:
+        labels = ", ".join(dict.fromkeys(_labels(task).values()))
+        raise Broken(f"the label {found[:80]!r} is none of {labels}")
+    return (known,)
+
+
+@lru_cache
+def _labels(task: str) -> dict[str, str]:
+    return spellings(make_task(task))
+
+
+def two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Record], Item]:
+    """Records with three labels, for the task with two: records with the third label are left out."""
+
+    def read_two(record: Record) -> Item:
+        item = read(record)
+        known = _labels(task).get(fold(item.gold[0]))
+        if known is None:
+            raise Skipped(f"labelled {item.gold[0]}, which this benchmark leaves out")
+        return replace(item, gold=(known,))
+
+    return read_two
+
+
+# --- Wikipedia --------------------------------------------------------------------------------------------------------
+
+
+def fever(record: Record) -> Item:
+    """{id, label, claim, evidence: [[[annotation, evidence, page or null, sentence]]]}: alternative sets."""
+    gold = label(record, "fever")
+    with published_shape("evidence"):
+        groups = record.fields.get("evidence") or []
+        sets = [[[page_title(page), line] for _, _, page, line in group if page is not None] for group in groups]
+    sets = [pairs for pairs in sets if pairs]
+    return Item(
+        claim=text(record, "claim"),
+        gold=gold,
+        id=optional(record, "id"),
+        gold_evidence=evidence(sets=sets, pages=titles(pair for pairs in sets for pair in pairs)),
+    )
+
+
+def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Convert FEVER from the Hub, which has one sentence of evidence a row, to records in the published shape."""
+    records: dict[Any, dict[str, Any]] = {}
+    groups: dict[Any, dict[Any, list[Any]]] = {}
+    for row in rows:
+        records.setdefault(row["id"], {key: row[key] for key in ("id", "label", "claim")})
+        parts = [row[f"evidence_{part}"] for part in ("annotation_id", "id", "wiki_url", "sentence_id")]
+        parts[2] = parts[2] or None
+        groups.setdefault(row["id"], {}).setdefault(parts[1], []).append(parts)
+    return [record | {"evidence": list(groups[key].values())} for key, record in records.items()]
+
+
+def fever_symmetric(record: Record) -> Item:
+    """{id, claim, evidence: a sentence, gold_label}: the label is that of the claim with its sentence."""
+    gold = label(record, "fever", "gold_label", "label")
+    sentence, claim = text(record, "evidence", "evidence_sentence"), text(record, "claim")
+    return Item(
+        claim=claim,
+        gold=gold,
+        id=optional(record, "id"),
+        group=claim,
+        given=(("", sentence),),
+        gold_evidence={"texts": [sentence]},
+    )
+
+
+def own(record: Record) -> Item:
+    """A row of a file of claims (`moot.evals._benchmarks.claim_files.ClaimRow`)."""
+    row = record.fields
+    labels = row["labels"]
+    if not row["label"]:
+        raise Skipped(UNLABELLED)
+    try:
+        gold = (row["label"],) if labels else label(record, "fever")
+    except Broken as error:
+        raise Broken(f"{error}. Write one of these, or name your own in a column `labels`, as in true|false") from error
+    return Item(
+        claim=row["claim"],
+        gold=gold,
+        id=row["id"],
+        task="labels" if labels else "fever",
+        labels=labels,
+        group=row["group"] or "",
+        claim_date=row["claim_date"],
+        speaker=row["speaker"],
+        given=row["given"],
+    )
+
+
+def feverous(record: Record) -> Item:
+    """{id, claim, label, challenge, evidence: [{content: [element]}]}, or ProgramFC's lines of title, tab, sentence."""
+    gold = label(record, "feverous")
+    with published_shape("evidence"):
+        found = record.fields.get("evidence") or []
+        if isinstance(found, str):
+            lines = [line.partition("\t") for line in found.splitlines() if line.strip()]
+            sets, pages = [], [page_title(title) for title, _, _ in lines]
+        else:
+            sets = [[_element(i) for i in group["content"]] for group in found if group["content"]]
+            pages = titles(pair for pairs in sets for pair in pairs)
+    return Item(
+        claim=text(record, "claim"),
+        gold=gold,
+        id=optional(record, "id"),
+        stratum=optional(record, "challenge"),
+        gold_evidence=evidence(sets=sets, pages=list(dict.fromkeys(pages))),
+    )
+
+
+def _element(name: str) -> list[str]:
+    if not (match := ELEMENT.fullmatch(name)):
+        raise ValueError(f"{name!r} names no element of a page")
+    return [page_title(match["page"]), match["element"]]
+
+
+def faviq(record: Record) -> Item:
+    """{id, claim, label, positive_evidence: {id, title, text}}; newer releases have a list of these."""
+    gold = label(record, "faviq")
+    with published_shape("positive_evidence"):
+        found = record.fields.get("positive_evidence") or []
+        passages = [passage for passage in ([found] if isinstance(found, dict) else found) if passage]
+        documents = [str(passage["id"]) for passage in passages if passage.get("id")]
+        pages = list(dict.fromkeys(page_title(passage["title"]) for passage in passages if passage.get("title")))
+    return Item(
+        claim=text(record, "claim"),
+        gold=gold,
+        id=optional(record, "id"),
+        gold_evidence=evidence(documents=documents, pages=pages),
+    )
+
+
+def hover(record: Record) -> Item:
+    """{uid, claim, label, num_hops, supporting_facts: [[title, sentence]]}, on the Hub [{key, value}]."""
+    gold = label(record, "hover")
+    hops = optional(record, "num_hops")
+    with published_shape("supporting_facts"):
+        facts = record.fields.get("supporting_facts") or []
+        pairs = [[fact["key"], fact["value"]] if isinstance(fact, dict) else [fact[0], fact[1]] for fact in facts]
+    return Item(
+        claim=text(record, "claim"),
+        gold=gold,
+        id=optional(record, "uid", "id"),
+        stratum=f"{hops} hops" if hops else "",
+        group=optional(record, "hpqa_id"),
+        gold_evidence=evidence(sets=[pairs] if pairs else [], pages=titles(pairs)),
+    )
+
+
+# --- the web ----------------------------------------------------------------------------------------------------------
+
+
+def averitec(record: Record) -> Item:
+    """{claim, label, claim_date: D-M-YYYY or null, speaker, claim_types, questions: [{question, answers}]}; no ids."""
+    gold = label(record, "averitec")
+    with published_shape("questions"):
+        asked = record.fields.get("questions") or []
+        questions = [{"question": q["question"], "answers": [_answer(a) for a in q["answers"]]} for q in asked]
+        urls = [a["source_url"] for q in asked for a in q["answers"] if a.get("source_url")]
+    with published_shape("claim_types"):
+        stratum = ", ".join(sorted(record.fields.get("claim_types") or []))
+    day = _day(optional(record, "claim_date"))
+    return Item(
+        claim=text(record, "claim"),
+        gold=gold,
+        stratum=stratum,
+        claim_date=day,
+        speaker=optional(record, "speaker")[:LONGEST_SPEAKER] or None,
+        published_before=day,
+        gold_evidence=evidence(questions=questions, urls=list(dict.fromkeys(urls))),
+    )
+
+
+def _answer(found: Mapping[str, Any]) -> str:
+    return ". ".join(filter(None, (str(found["answer"]), found.get("boolean_explanation"))))
+
+
+def _day(written: str) -> str | None:
+    if not written:
+        return None
+    match = DAY.fullmatch(written)
+    try:
+        return (date(int(match[3]), int(match[2]), int(match[1])) if match else date.fromisoformat(written)).isoformat()
+    except ValueError as error:
+        raise Broken(f"the field claim_date holds no day: {written[:40]!r}") from error
+
+
+# --- science ----------------------------------------------------------------------------------------------------------
+
+
+def scifact(record: Record) -> Item:
+    """{id, claim, evidence: {document: [{sentences, label}]}}; {} if there is not enough evidence. Test sets have no
+    evidence."""
+    with published_shape("evidence"):
+        found = record.fields.get("evidence")
+        if found is None:
+            raise Skipped(UNLABELLED)
+        parts = [(document, part) for document, parts in found.items() for part in parts]
+        sets = [[[document, n] for n in part["sentences"]] for document, part in parts]
+        labels = {part["label"] for _, part in parts}
+    if len(labels) > 1:
+        raise Skipped("evidence of more than one label")
+    fields = {**record.fields, "label": labels.pop() if labels else "NOT ENOUGH INFO"}
+    return Item(
+        gold=label(Record(fields, record.where), "scifact"),
+        claim=text(record, "claim"),
+        id=optional(record, "id"),
+        gold_evidence=evidence(sets=sets, documents=list(found)),
+    )
+
+
+def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Convert SciFact from the Hub, which has one piece of evidence a row, to records in the published shape."""
+    records: dict[Any, dict[str, Any]] = {}
+    for row in rows:
+        record = records.setdefault(row["id"], {"id": row["id"], "claim": row["claim"], "evidence": {}})
+        if row["evidence_label"]:
+            part = {"sentences": row["evidence_sentences"], "label": row["evidence_label"]}
+            record["evidence"].setdefault(str(row["evidence_doc_id"]), []).append(part)
+    return list(records.values())
+
+
+def check_covid(record: Record) -> Item:
+    """{id, claim, label, cord_id, evidence_set: [{sent_index}]}.
+
+    Most claims without enough information also occur word for word with another label: the label belongs to the claim
+    together with the sentence in ``evidence_set``, which then is not gold evidence. A system that searches cannot know
+    it (`moot.evals._benchmarks.records_items.ceiling`). `with_sentences` adds the sentence to the record.
+    """
+    gold = label(record, "check_covid")
+    sentences = record.fields.get("sentences")
+    document = optional(record, "cord_id")
+    with published_shape("evidence_set"):
+        pairs = [[document, part["sent_index"]] for part in record.fields.get("evidence_set") or []]
+    settled = gold[0] != "NOTENOUGHINFO"
+    return Item(
+        claim=text(record, "claim"),
+        gold=gold,
+        id=optional(record, "id"),
+        group=document,
+        given=((optional(record, "title"), sentences),) if sentences else (),
+        gold_evidence=evidence(sets=[pairs] if pairs and settled else [], documents=[document] if document else []),
+    )
+
+
+def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str]:
+    """Add to Check-COVID's records the sentences that annotators judged by, from ``corpus.json`` near their file.
+
+    It contains {cord_id, title, abstract: [sentence]}, and is looked for in the file's folder and in the one above.
+
+    Raises:
+        UserError: it cannot be read, or an abstract or a sentence of a record is missing, with the record's place.
+    """
+    near = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
+    corpus = next((one for one in near if one.is_file()), None)
+    if corpus is None:
+        return records, "no corpus.json is near its file: the sentences that claims are labelled by are not handed over"
+    known = {str(one.fields.get("cord_id")): one.fields for one in read_file(corpus, corpus.name)}
+    return [_with_sentences(one, known) for one in records], "each claim comes with the sentences it is labelled by"
+
+
+def _with_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) -> Record:
+    try:
+        article = abstracts[str(record.fields["cord_id"])]
+        chosen = [article["abstract"][part["sent_index"]] for part in record.fields["evidence_set"]]
+        fields = {**record.fields, "title": article.get("title"), "sentences": " ".join(chosen)}
+    except (LookupError, TypeError) as error:
+        raise invalid(record.where, "its sentences are not in corpus.json. Take both from one release.") from error
+    return replace(record, fields=fields)
+
+
+def healthver(record: Record) -> Item:
+    """{id, evidence: a sentence, claim, label, topic_ip, question}: the label is of the claim with its sentence."""
+    gold = label(record, "healthver")
+    sentence, claim = text(record, "evidence"), text(record, "claim")
+    return Item(
+        claim=claim,
+        gold=gold,
+        id=optional(record, "id"),
+        group=claim,
+        given=(("", sentence),),
+        gold_evidence={"texts": [sentence]},
+    )
+
+
+def pubmedqa(record: Record) -> Item:
+    """{PMID: {QUESTION, CONTEXTS, final_decision, LONG_ANSWER}}; on the Hub in small letters."""
+    gold = label(record, "pubmedqa", "final_decision")
+    pmid = optional(record, "id", "pubid")
+    return Item(
+        claim=text(record, "QUESTION", "question"),
+        gold=gold,
+        id=pmid,
+        gold_evidence=evidence(documents=[pmid] if pmid else []),
+    )

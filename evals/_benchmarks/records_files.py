@@ -1,0 +1,234 @@
+"""Records from files: JSON Lines, JSON (a list, or an object by id), CSV, and Parquet if pyarrow is installed.
+
+The contents of a file are not trusted: sizes are limited, and unreadable data is an error with file and line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.core.lazy import imported
+from moot.evals._benchmarks.records import Broken, Record
+
+LARGEST_FILE = 512 * 2**20
+"""Maximum size in bytes; of a Parquet file also its unpacked size."""
+MOST_RECORDS = 1_000_000
+
+Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
+"""Splits an object of a file into its records: a SQuAD article has several."""
+Found = tuple[Any, str]
+"""A value of a file, and its place there: ``line 3``, or empty if it is the whole file."""
+
+
+def invalid(where: str, problem: str) -> UserError:
+    """Make an error about a file's contents."""
+    return UserError(f"{where}: {problem}", kind="invalid_file")
+
+
+def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Expand | None = None) -> list[Record]:
+    """Read the records of one file, in order. If ``<stem>.ids.json`` is beside it, they get the ids of that list.
+
+    Args:
+        file: ends in .jsonl, .json, .csv or .parquet.
+        name: its name in errors: the path within the given folder.
+        columns: names of the columns of a CSV file without a header.
+        expand: splits an object of the file that contains several records.
+
+    Raises:
+        UserError: it cannot be read, or contains anything but records (with file and line).
+    """
+    reader = READERS.get(file.suffix.lower())
+    if reader is None:
+        raise invalid(name, f"only files that end in {', '.join(READERS)} are read. Unpack archives first.")
+    try:
+        if file.stat().st_size > LARGEST_FILE:
+            raise invalid(name, f"more than {LARGEST_FILE // 2**20} MiB. Give a part of it.")
+        ids = _read_ids(file, name)
+        records = [
+            Record(fields, where, file=name.removesuffix(file.suffix))
+            for value, place in reader(file, name, columns)
+            for fields, where in _expanded(value, f"{name}, {place}" if place else name, expand)
+        ]
+    except OSError as error:
+        raise invalid(name, f"it cannot be read ({error.strerror or error}).") from error
+    if ids is not None and len(ids) != len(records):
+        raise invalid(
+            name, f"{len(records)} records, but {len(ids)} ids in the list beside it. Cut both alike, or remove it."
+        )
+    return [
+        Record(r.fields, r.where, index, r.file, "" if ids is None else ids[index]) for index, r in enumerate(records)
+    ]
+
+
+def _expanded(value: Any, where: str, expand: Expand | None) -> Iterator[tuple[Mapping[str, Any], str]]:
+    if not isinstance(value, dict):
+        raise invalid(where, f"no object with fields, but {KINDS.get(type(value), 'a value')}.")
+    if expand is None:
+        yield value, where
+        return
+    try:
+        yield from ((fields, where) for fields in expand(value))
+    except Broken as error:
+        raise invalid(where, f"{error}.") from error
+
+
+KINDS = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
+
+
+def _read_ids(file: Path, name: str) -> list[str] | None:
+    beside = file.with_name(f"{file.stem}.ids.json")
+    if not beside.is_file():
+        return None
+    if beside.stat().st_size > LARGEST_FILE:
+        raise invalid(beside.name, "too large for a list of ids.")
+    ids = parse(_decoded(beside.read_bytes(), beside.name), beside.name)
+    if not isinstance(ids, list) or not all(isinstance(i, str | int) for i in ids):
+        raise invalid(beside.name, f"no list of ids, one for each record of {name}.")
+    return [str(i) for i in ids]
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def _read_jsonl(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
+    with file.open("rb") as lines:
+        yield from _lines(lines, name)
+
+
+def _lines(lines: Iterable[bytes], name: str) -> Iterator[Found]:
+    for number, line in enumerate(lines, start=1):
+        if number > MOST_RECORDS:
+            raise invalid(name, f"more than {MOST_RECORDS:,} lines.")
+        where = f"{name}, line {number}"
+        if content := _decoded(line, where).strip():
+            yield parse(content, where), f"line {number}"
+
+
+def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
+    """Read a list, an object by id, an object with one of these in ``data``, or else one object a line."""
+    content = _decoded(file.read_bytes(), name)
+    try:
+        whole = json.loads(content, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        if error.msg != "Extra data":
+            raise invalid(f"{name}, line {error.lineno}", f"no JSON ({error.msg}, column {error.colno}).") from error
+        yield from _lines(content.encode().splitlines(), name)  # JSON Lines, as some published .json files are
+        return
+    except (ValueError, RecursionError) as error:
+        raise invalid(name, f"no JSON that can be read ({error}).") from error
+    if isinstance(whole, dict):
+        whole = next((whole[key] for key in ("data", "Data") if isinstance(whole.get(key), list)), whole)
+    if isinstance(whole, list):
+        yield from ((value, f"record {number}") for number, value in enumerate(whole, start=1))
+    elif isinstance(whole, dict) and whole and all(isinstance(value, dict) for value in whole.values()):
+        yield from (({"id": key} | value, f"record {key!r}") for key, value in whole.items())
+    else:
+        yield whole, ""
+
+
+def _decoded(content: bytes, where: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise invalid(where, f"not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8.") from error
+
+
+def parse(content: str, where: str) -> Any:
+    """Parse a JSON text in which no key comes twice.
+
+    Raises:
+        UserError: it is not such a text; ``where`` is its place for the error.
+    """
+    try:
+        return json.loads(content, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        raise invalid(where, f"no JSON ({error.msg}, column {error.colno}).") from error
+    except (ValueError, RecursionError) as error:
+        raise invalid(where, f"no JSON that can be read ({error}).") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
+        raise ValueError(f"the key {twice!r} comes twice in one object")
+    return found
+
+
+# --- CSV --------------------------------------------------------------------------------------------------------------
+
+
+def _read_csv(file: Path, name: str, columns: Sequence[str]) -> Iterator[Found]:
+    content = file.read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")  # a copy of GPQA's is
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header, begin = list(columns), 1
+    try:
+        for row in rows:
+            where, begin = f"line {begin}", rows.line_num + 1
+            if not any(cell.strip() for cell in row):
+                continue
+            if not header:
+                header = [cell.strip() for cell in row]
+            elif len(row) != len(header):
+                raise invalid(f"{name}, {where}", f"{len(row)} columns, where there should be {len(header)}.")
+            else:
+                yield dict(zip(header, row, strict=True)), where
+    except csv.Error as error:
+        raise invalid(f"{name}, line {begin}", f"no CSV ({error}).") from error
+
+
+# --- Parquet ----------------------------------------------------------------------------------------------------------
+
+
+def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
+    try:
+        parquet, arrow = imported("pyarrow.parquet"), imported("pyarrow")
+    except ModuleNotFoundError as error:
+        raise UserError(f"{name}: Parquet files need pyarrow: pip install pyarrow", kind="missing_package") from error
+    try:
+        with parquet.ParquetFile(file) as opened:
+            groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
+            size = sum(group.total_byte_size for group in groups)
+            if size > LARGEST_FILE or opened.metadata.num_rows > MOST_RECORDS:
+                raise invalid(name, f"more than {MOST_RECORDS:,} records, or too large once unpacked.")
+            names = label_names(json.loads((opened.schema_arrow.metadata or {}).get(b"huggingface", b"{}")))
+            rows = opened.read().to_pylist()
+    except (arrow.ArrowException, ValueError) as error:
+        raise invalid(name, f"no Parquet file that can be read ({error}).") from error
+    yield from ((named(row, names), f"row {number}") for number, row in enumerate(rows, start=1))
+
+
+def label_names(metadata: Any) -> dict[str, list[str]]:
+    """The label names of a column's numbers, from the metadata that `datasets` writes into a Parquet file."""
+    info = metadata.get("info") if isinstance(metadata, dict) else None
+    features = info.get("features") if isinstance(info, dict) else None
+    columns = features.items() if isinstance(features, dict) else ()
+    return {key: value["names"] for key, value in columns if isinstance(value, dict) and "names" in value}
+
+
+def named(row: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Replace the numbers of labels in a row by their names; -1 (unlabelled) becomes None."""
+    return {
+        key: (names[key][value] if 0 <= value < len(names[key]) else None)
+        if key in names and isinstance(value, int)
+        else value
+        for key, value in row.items()
+    }
+
+
+READERS: dict[str, Callable[[Path, str, Sequence[str]], Iterator[Found]]] = {
+    ".jsonl": _read_jsonl,
+    ".json": _read_json,
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+}

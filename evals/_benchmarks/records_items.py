@@ -1,0 +1,134 @@
+"""Items from records: checks of each item, and notes about records that fail them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from moot.core.errors import UserError
+from moot.evals._benchmarks.records import Broken, Item, Reading, Record, Skipped
+from moot.evals._benchmarks.records_files import invalid
+from moot.nodes._texts.answers import LONGEST_ANSWER, read_answer
+from moot.nodes._texts.task import LONGEST_CLAIM, LONGEST_OPTION, TASKS, check_claim, make_task
+
+SHOWN = 3
+"""Maximum number of places that a note names."""
+
+
+def read_items(records: Sequence[Record], convert: Callable[[Record], Item], task: str, title: str) -> Reading:
+    """Convert all records to items, with notes on records that are left out and on duplicates.
+
+    Args:
+        records: in order.
+        convert: makes an item of a record.
+        task: the name of moot's task.
+        title: the benchmark's title, for errors.
+
+    Raises:
+        UserError: a broken record (with its place), or two different ones with one id.
+    """
+    items: dict[str, Item] = {}
+    left_out: dict[str, list[str]] = defaultdict(list)
+    lost = 0
+    sizes = Counter(record.file for record in records)
+    for record in records:
+        try:
+            found = convert(record)
+            item = checked(found, task)
+        except Broken as error:
+            raise invalid(record.where, f"{error}. It is read as a record of {title}.") from error
+        except Skipped as reason:
+            left_out[str(reason)].append(record.where)
+            continue
+        lost += len(found.gold) - len(item.gold)
+        item = replace(item, id=record.id or item.id or _place(record, sizes), source=record.where)
+        other = items.setdefault(item.id, item)
+        if other is not item and replace(item, source=other.source) != other:
+            raise invalid(record.where, f"the id {item.id[:80]!r} is that of another record too ({other.source}).")
+        if other is not item:
+            left_out["the same record again"].append(record.where)
+    notes = [
+        f"{len(places)} of {len(records)} records left out: {reason} "
+        f"({'; '.join(places[:SHOWN])}{'; ...' if len(places) > SHOWN else ''})"
+        for reason, places in left_out.items()
+    ]
+    if lost:
+        notes.append(
+            f"{lost} accepted answers left out: repeated, or nothing that is read as an answer, such as a flag or more "
+            f"than {LONGEST_ANSWER} characters"
+        )
+    found_items = tuple(items.values())
+    return Reading(found_items, (*notes, *_twice(found_items), *_undated(found_items)))
+
+
+def _place(record: Record, sizes: Mapping[str, int]) -> str:
+    """A substitute for an id: the place in the file, with the file's name if there are several."""
+    if len(sizes) == 1:
+        return str(record.index)
+    return record.file if sizes[record.file] == 1 else f"{record.file}:{record.index}"
+
+
+def checked(item: Item, name: str) -> Item:
+    """Check that moot accepts an item; its gold answers become those that moot can read.
+
+    Raises:
+        Skipped: too long for moot, or no gold answer that can be read.
+        Broken: no claim.
+    """
+    if len(item.claim) > LONGEST_CLAIM:
+        raise Skipped(f"a claim of more than {LONGEST_CLAIM:,} characters, which moot does not take")
+    if any(len(option) > LONGEST_OPTION for option in item.options):
+        raise Skipped(f"an option of more than {LONGEST_OPTION:,} characters, which moot does not take")
+    try:
+        claim = check_claim(item.claim)
+        task = make_task(item.task or name, options=item.options or None, labels=item.labels or None, claim=claim)
+    except UserError as error:
+        raise Broken(error.detail.rstrip(".")) from error
+    gold = tuple(dict.fromkeys(filter(None, (read_answer(task, answer) for answer in item.gold))))
+    if not gold:
+        raise Skipped(f"no gold answer that is read as one of the task {name}")
+    return replace(item, claim=claim, gold=gold)
+
+
+def _twice(items: Sequence[Item]) -> list[str]:
+    asked: dict[tuple[str, tuple[str, ...]], list[Item]] = defaultdict(list)
+    for item in items:
+        asked[item.claim, item.options].append(item)
+    several = [found for found in asked.values() if len(found) > 1]
+    repeated = sum(len(found) - len({(item.gold, item.given) for item in found}) for found in several)
+    differing = [found for found in several if len({item.gold for item in found}) > 1]
+    notes = [f"{repeated} items repeat another one's question and answer under another id"] if repeated else []
+    if differing:
+        given = all(item.given for found in differing for item in found)
+        why = "each for another text that is given with it" if given else "no system can get both right"
+        notes.append(f"{len(differing)} questions come with different answers: {why}")
+    return notes
+
+
+def ceiling(items: Sequence[Item], task: str) -> float | None:
+    """The best possible accuracy of a system that gives identical questions the same answer.
+
+    Args:
+        items: the items of the evaluation.
+        task: the benchmark's; a task without labels or letters as answers has no such ceiling.
+
+    Returns:
+        The share of items whose right answer is the most frequent one for their question; None if it is 1, because no
+        two items ask the same with different right answers.
+    """
+    if TASKS[task].kind not in ("labels", "choice") or not items:
+        return None
+    right: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)
+    for item in items:
+        asked = (item.claim, item.options, item.given, item.claim_date, item.speaker, item.published_before)
+        right[asked][item.gold[0]] += 1
+    best = sum(max(golds.values()) for golds in right.values()) / len(items)
+    return best if best < 1 else None
+
+
+def _undated(items: Sequence[Item]) -> list[str]:
+    missing = sum(item.published_before is None for item in items)
+    if missing in (0, len(items)):
+        return []
+    return [f"{missing} of {len(items)} items have no day: nothing keeps later evidence from them"]

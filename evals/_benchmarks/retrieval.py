@@ -1,0 +1,194 @@
+"""Sources measured on queries with relevance judgements: ``moot eval retrieval``.
+
+A row is one qrels file with the passages to search. These are indexed under a name that contains a hash of them, so
+that changed data is another corpus, and passages that are stored already are skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import NamedTuple
+
+from moot.evals._benchmarks.qrels import Query, Row, Scope
+from moot.evals._stats.measures import MEASURES, K, differences, package, score_rankings
+from moot.evals._stats.significance import stratified_bootstrap
+from moot.graphs._registry import suggest
+from moot.retrievers import Evidence, Passage, Retriever, UserError, index_passages, open_retriever
+from moot.retrievers._evidence import clean, evidence_id
+from moot.retrievers._filling import damaged
+from moot.retrievers._search import ABOUT, ONLINE
+
+SOURCES = sorted(kind for kind in ABOUT if kind not in (*ONLINE, "langchain"))
+"""Kinds of sources that search a corpus."""
+AT_ONCE = 16
+"""Searches that run at the same time."""
+MAIN = "ndcg@10"
+"""The measure that sources are compared by."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with the current step, how much of it is done, and how much there is."""
+
+
+class Estimate(NamedTuple):
+    """A mean and the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass
+class Measured:
+    """A row's values: for each source and each of `MEASURES` one per query, in order."""
+
+    row: Row
+    values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    nothing_found: dict[str, int] = field(default_factory=dict)
+    """Queries for which a source found nothing; they count as zeros."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of nDCG@10 between a source and its rival, over the queries of one row or as a mean over rows."""
+
+    source: str
+    against: str
+    scope: Scope
+    qrels: tuple[str, ...]
+    estimate: Estimate
+
+
+def check_sources(kinds: Iterable[str]) -> None:
+    """Refuse sources that search no corpus, before anything is indexed."""
+    for kind in kinds:
+        if kind not in SOURCES:
+            raise UserError(f"No source {kind!r} searches a corpus. {suggest(kind, SOURCES)}", kind="unknown_retriever")
+
+
+async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, progress: Progress) -> list[Measured]:
+    """Index the passages of each row (stored ones are skipped), and run its queries on each source.
+
+    Raises:
+        UserError: an unknown source, ranx is not installed, or an error of indexing.
+        WorldError: the encoder's endpoint failed.
+    """
+    check_sources(sources)
+    package("ranx")
+    names = {row.files: corpus_name(row, encoder) for row in rows}
+    corpora = {names[row.files]: row.passages for row in rows}
+    for name, passages in corpora.items():
+        await _index(name, passages, encoder, progress)
+    return [await _measure(row, names[row.files], sources, encoder, progress) for row in rows]
+
+
+async def _index(name: str, passages: Mapping[str, Passage], encoder: str, progress: Progress) -> None:
+    def advance(seen: int, _: int) -> None:
+        progress(f"indexing {name}", seen, len(passages))
+
+    await index_passages(name, passages.values(), encoder=encoder, progress=advance)
+
+
+def corpus_name(row: Row, encoder: str) -> str:
+    """The corpus name of a row's passages: their origin, and a hash of them and the encoder."""
+    content = hashlib.blake2b(encoder.encode(), digest_size=6)
+    for passage in row.passages.values():
+        content.update(passage.model_dump_json().encode())
+    files = row.scope if row.scope == "union" else "-".join(row.files)
+    return f"eval-{re.sub('[^a-z0-9_-]+', '-', files.lower())[:40]}-{content.hexdigest()}"
+
+
+async def _measure(row: Row, corpus: str, sources: Sequence[str], encoder: str, progress: Progress) -> Measured:
+    texts = {i: evidence_id(clean(p.source) or "(no source)", clean(p.text)) for i, p in row.passages.items()}
+    gold = [gold_texts(query, texts) for query in row.queries]
+    measured = Measured(row)
+    for kind in sources:
+        source = await open_retriever(f"{kind}:{corpus}", encoder=encoder)
+        pieces = await _search(source, row, progress)
+        found = [[piece["id"] for piece in some] for some in pieces]
+        if not {i for some in found for i in some} <= set(texts.values()):
+            raise damaged(corpus, "it holds other passages than were indexed")
+        measured.values[kind] = score_rankings(gold, found)
+        measured.nothing_found[kind] = found.count([])
+    return measured
+
+
+def gold_texts(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
+    """The gold evidence ids of a query: passages with the same words count as one, with the highest grade."""
+    grades: dict[str, int] = {}
+    for gold in query.gold:
+        text = texts[gold.id]
+        grades[text] = max(gold.rel, grades.get(text, 0))
+    return grades
+
+
+async def _search(source: Retriever, row: Row, progress: Progress) -> list[list[Evidence]]:
+    turns = asyncio.Semaphore(AT_ONCE)
+    done = 0
+
+    async def search(query: Query) -> list[Evidence]:
+        nonlocal done
+        async with turns:
+            found = await source.search(query.query, K)
+        done += 1
+        progress(f"{row.qrels} ({row.scope}): {source.name.partition(':')[0]}", done, len(row.queries))
+        return found
+
+    return await asyncio.gather(*map(search, row.queries))
+
+
+def interval(*samples: Sequence[float]) -> Estimate:
+    """The mean of the samples' means with its 95% interval; every sample is resampled by itself.
+
+    Raises:
+        ValueError: no sample, or an empty one.
+    """
+    found = stratified_bootstrap(samples)
+    if found.value is None or found.low is None or found.high is None:
+        raise ValueError("there is no mean of nothing")
+    return Estimate(found.value, found.low, found.high)
+
+
+def estimates(measured: Measured) -> dict[str, dict[str, Estimate]]:
+    """Each of `MEASURES` with its interval, by source."""
+    return {
+        source: {measure: interval(values[measure]) for measure in MEASURES}
+        for source, values in measured.values.items()
+    }
+
+
+def compare(rows: Sequence[Measured], against: str | None = None) -> tuple[list[Difference], list[Difference]]:
+    """Paired differences of nDCG@10: row by row, and their means if several rows have the same scope.
+
+    Args:
+        rows: the measured rows.
+        against: the baseline of all other sources. None: ``hybrid`` is compared with the better of the others in each
+            row.
+    """
+    paired: list[tuple[Measured, str, str, list[float]]] = []
+    for one in rows:
+        for source, rival in rivals(one, against):
+            paired.append((one, source, rival, differences(one.values[source][MAIN], one.values[rival][MAIN])))
+    each = [Difference(s, r, m.row.scope, (m.row.qrels,), interval(values)) for m, s, r, values in paired]
+    means = []
+    for scope, source in dict.fromkeys((m.row.scope, s) for m, s, _, _ in paired):
+        group = [(m.row.qrels, values) for m, s, _, values in paired if (m.row.scope, s) == (scope, source)]
+        names = tuple(name for name, _ in group)
+        rival = against or "the better single source"
+        if len(group) > 1:
+            means.append(Difference(source, rival, scope, names, interval(*(values for _, values in group))))
+    return each, means
+
+
+def rivals(measured: Measured, against: str | None) -> list[tuple[str, str]]:
+    """The sources to compare in a row, each with its rival."""
+    if against is not None:
+        return [(source, against) for source in measured.values if source != against]
+    means = {source: fmean(values[MAIN]) for source, values in measured.values.items()}
+    if means.pop("hybrid", None) is None or not means:
+        return []
+    return [("hybrid", max(means, key=lambda source: means[source]))]

@@ -1,0 +1,102 @@
+"""Everything that a run depends on beside its settings: items, corpora, sources, prompts, endpoints, the system's
+version.
+
+If any of these differs, it is another run even with the same settings, and its samples are never counted with those of
+the earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from moot.core.endpoint import PROVIDERS, find_endpoint
+from moot.evals._identity.behaviour import behaviours
+from moot.graphs import load_graph
+from moot.graphs._registry import INSTALLED
+from moot.nodes._runtime.node import choose_model
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.settings import Settings, checked_settings
+from moot.nodes._texts.calibrated import digest, prompt_digests
+from moot.nodes._vendors.catalogue import VENDORS, vendor_endpoint
+from moot.retrievers._search import contents
+
+__all__ = ["Parts", "differences", "digest", "endpoints", "parts_of", "version_of"]
+
+Parts = Mapping[str, Any]
+"""The parts that a run depends on, as plain JSON; values of objects are digests and names."""
+CALLED = {
+    "behaviour": "the system's version",
+    "corpora": "the content of the corpus {}",
+    "endpoints": "the endpoint of {}",
+    "items": "the benchmark's items",
+    "judge": "the model that judges answers",
+    "of": "the debate that it is held beside",
+    "prompts": "the prompt {}",
+    "sources": "what is read as {}",
+}
+"""Names of parts in messages."""
+
+
+def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts that a system with these settings depends on. Blocking.
+
+    Args:
+        graph: the system.
+        chosen: the settings that differ from the defaults.
+
+    Raises:
+        UserError: an unknown setting, or an invalid corpus or endpoint.
+    """
+    system = load_graph(graph)
+    settings = checked_settings(system.settings, chosen, graph)
+    needs: Needs = system.graph.builder.needs(settings)
+    corpora, sources = contents(needs.sources, settings.corpus, settings.keyless_web)
+    return {
+        "behaviour": version_of(graph, settings),
+        "corpora": corpora,
+        "sources": sources,
+        "prompts": prompt_digests(settings),
+        "endpoints": endpoints_of(needs, settings),
+    }
+
+
+def version_of(graph: str, settings: Settings) -> str:
+    """The version of a system, with that of the debate that it may run."""
+    held = getattr(settings, "debate", None) if settings.beneath() else None
+    return version_alone(graph) + (f"+{version_alone(held)}" if held else "")
+
+
+def version_alone(graph: str) -> str:
+    """The version of one of moot's systems, or of the package that declares the system."""
+    return INSTALLED.version(graph) if graph in INSTALLED.names() else behaviours()[graph]
+
+
+def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
+    """The address of each provider of the called models, without user names; models in this process have none."""
+    roles = {**needs.roles, "equivalence": None}
+    names = {choose_model(settings, role, own).model for role, own in roles.items()}
+    names |= {settings.embedder} if needs.encoder or needs.sources else set()
+    return endpoints(*names)
+
+
+def endpoints(*models: str) -> dict[str, str]:
+    """The address of the provider of each model."""
+    providers = sorted({name.partition(":")[0] for name in models if ":" in name})
+    own = {provider: find_endpoint(provider).shown for provider in providers if provider in PROVIDERS}
+    return own | {provider: vendor_endpoint(provider).shown for provider in providers if provider in VENDORS}
+
+
+def differences(before: Parts, now: Parts) -> list[str]:
+    """What differs between the parts of two runs, in words."""
+    return list(_differences(before, now))
+
+
+def _differences(before: Parts, now: Parts) -> Iterator[str]:
+    for part, called in CALLED.items():
+        old, new = before.get(part), now.get(part)
+        if isinstance(new, dict) and isinstance(old, dict):
+            changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+            yield from (called.format(name) for name in changed)
+        elif old != new:
+            yield called.format("some")

@@ -1,0 +1,323 @@
+"""Systems that were measured on one benchmark with one model, and the pairs that are compared.
+
+All lines of a comparison have one type (`System`): a debate system, a control that ran beside it, or a control that is
+derived without any call. Each contains the observations of its items, run by run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.evals._benchmarks.catalogue import Benchmark
+from moot.evals._runs.logs import Run
+from moot.evals._stats.derived import first_round_majority, label_prior, policy_labels, went_on
+from moot.evals._stats.item_scores import COMPUTED
+from moot.evals._stats.observations import Observation, computed_scores
+from moot.graphs._registry import suggest
+from moot.nodes._texts.task import TASKS
+
+SECOND = {"accuracy": "macro_f1", "exact_match": "token_f1"}
+"""Second measures, compared beside a benchmark's first measure if the benchmark has them."""
+FIRST_ROUND, PRIOR, NOTHING_SETTLED = "first-round majority", "label prior", "always"
+
+Items = Mapping[str, Observation]
+Cluster = tuple[str, str]
+"""The key of an item's group; see `Observation.cluster`."""
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """A line of the comparison.
+
+    Attributes:
+        label: its name, which is unique in a study.
+        items: for each run the observations by the item's id.
+        runs: the logs, in the same order; none for a derived control.
+        control: the kind of control; None for a system that is not a control.
+        of: the label of the system whose control it is.
+    """
+
+    label: str
+    items: tuple[Items, ...]
+    runs: tuple[Run, ...] = ()
+    control: str | None = None
+    of: str | None = None
+
+    @cached_property
+    def observations(self) -> list[Observation]:
+        """The observations of all runs."""
+        return [seen for items in self.items for seen in items.values()]
+
+    @cached_property
+    def answered(self) -> list[Observation]:
+        """The observations whose item is not missing."""
+        return [seen for seen in self.observations if seen.outcome is not None]
+
+    @property
+    def errors(self) -> int:
+        """The number of items that failed."""
+        return len(self.observations) - len(self.answered)
+
+    @property
+    def not_run(self) -> int:
+        """The number of items without a sample, because a run was stopped."""
+        return sum(run.planned - len(run.observations) for run in self.runs)
+
+    @cached_property
+    def gold(self) -> dict[str, tuple[str, ...]]:
+        """Each item's right answers."""
+        return {id: seen.gold for items in reversed(self.items) for id, seen in items.items()}
+
+    @cached_property
+    def clusters(self) -> dict[str, Cluster]:
+        """Each item's group, from any run that names one."""
+        seen = sorted(self.observations, key=lambda one: bool(one.group))
+        return {one.id: one.cluster for one in seen}
+
+
+def same_items(systems: Sequence[System]) -> frozenset[str]:
+    """The items for which every system has an outcome, with the same right answers.
+
+    Systems without any outcome are ignored, as they cannot be compared.
+    """
+    answered = [s for s in systems if s.answered]
+    known = [{seen.id for seen in system.answered} for system in answered]
+    shared = set.intersection(*known) if known else set[str]()
+    return frozenset(id for id in shared if len({system.gold[id] for system in answered}) == 1)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A benchmark with a model, and the systems in display order: each before its controls."""
+
+    benchmark: Benchmark
+    model: str | None
+    systems: tuple[System, ...]
+    notes: tuple[str, ...] = ()
+    data: str = ""
+    """The items and judge of the study, if other studies have the same benchmark and model."""
+
+    @property
+    def title(self) -> str:
+        """The study's title."""
+        named = f"{self.benchmark.title}, {self.model or 'several models'}"
+        return f"{named}, {self.data}" if self.data else named
+
+    @property
+    def headline(self) -> str:
+        """The measure for ranking and tests; each item is right or wrong by it."""
+        return next(name for name in self.benchmark.metrics if name in COMPUTED)
+
+    @property
+    def second(self) -> str | None:
+        """The second measure."""
+        name = SECOND.get(self.headline)
+        return name if name in self.benchmark.metrics else None
+
+    @property
+    def measured(self) -> list[System]:
+        """The systems that have logs."""
+        return [system for system in self.systems if system.runs]
+
+    @cached_property
+    def same_items(self) -> frozenset[str]:
+        """The common items that scores are computed on (`same_items`)."""
+        return same_items(self.systems)
+
+
+# --- studies ----------------------------------------------------------------------------------------------------------
+
+Group = list[Run]
+"""Runs that differ in nothing but their seed."""
+
+
+def studies_of(runs: Sequence[Run]) -> list[Study]:
+    """One study for each benchmark and model, in the order of their plans, and of time.
+
+    If a system was run on several sets of items of a benchmark, or its answers were judged by several models, there is
+    a study for each of these.
+    """
+    together: dict[tuple[str, str | None], list[Run]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: (run.position is None, run.position or 0, run.created)):
+        together[run.benchmark.name, run.model].append(run)
+    return [study for several in together.values() for study in _studies(several)]
+
+
+def _studies(runs: Sequence[Run]) -> list[Study]:
+    apart: dict[tuple[str, str | None], list[Run]] = defaultdict(list)
+    for run in runs:
+        apart[_data(run)].append(run)
+    roots, controls, _ = _grouped(runs)
+    if all(len(set(map(_data, group))) == 1 for group in (*roots, *(group for group, _ in controls))):
+        return [_study(runs)]
+    return [_study(several, _named(several[0])) for several in apart.values()]
+
+
+def _data(run: Run) -> tuple[str, str | None]:
+    """The data behind a run's scores: its items, and the judge of answers in words."""
+    return run.items, run.judge if "judged" in run.benchmark.metrics else None
+
+
+def _named(run: Run) -> str:
+    _, judge = _data(run)
+    judged = f", judged by {judge}" if judge else ""
+    place = f"of {run.data}" if run.data else "from the Hub"
+    return f"{run.planned:,} items {place} ({run.items[:8] or 'no digest'}){judged}"
+
+
+def _study(runs: Sequence[Run], data: str = "") -> Study:
+    benchmark, names = runs[0].benchmark, Counter[str]()
+    roots, controls, notes = _grouped(runs)
+    if data:
+        notes.append("A system was run on several sets of these items, or judged by several models: a study for each.")
+    systems: list[System] = []
+    for root in roots:
+        system = _system(root, names, notes)
+        own = [_system(group, names, notes, system.label) for group, of in controls if of is root]
+        systems += [system, *sorted(own, key=lambda control: control.label), *_first_round(system, benchmark)]
+    constants = _constant(systems, benchmark)
+    ceilings = [run.ceiling for run in runs if run.ceiling is not None]
+    if ceilings:
+        notes.append(
+            "Some items ask the same and have different right answers: a system that gives them the same answer has "
+            f"an accuracy of at most {min(ceilings):.3f}."
+        )
+    notes += [f"{name}: not computable, as {why}." for name, why in benchmark.uncomputed.items()]
+    return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)
+
+
+def _grouped(runs: Sequence[Run]) -> tuple[list[Group], list[tuple[Group, Group]], list[str]]:
+    """Systems, controls with the system of each, and notes about controls whose system is unknown."""
+    roots: dict[str, Group] = defaultdict(list)
+    for run in (run for run in runs if run.of is None):
+        roots[_alike(run)].append(run)
+    by_key = {run.key: group for group in roots.values() for run in group if run.key}
+    labelled: dict[str, list[Group]] = defaultdict(list)
+    for group in roots.values():
+        for label in {run.system for run in group}:
+            labelled[label].append(group)
+    controls: dict[tuple[str, int], tuple[Group, Group]] = {}
+    notes = []
+    for run in (run for run in runs if run.of is not None):
+        named = labelled.get(str(run.of), [])
+        of = by_key.get(run.of_key or "") or (named[0] if len(named) == 1 else None)
+        if of is not None:
+            controls.setdefault((_alike(run), id(of)), ([], of))[0].append(run)
+            continue
+        roots[_alike(run)].append(run)
+        known = f"there are {len(named)} systems of that name" if named else "there is no log of it"
+        notes.append(f"{run.system} is a control of {run.of}, but {known}: it is shown as a separate system.")
+    return list(roots.values()), list(controls.values()), notes
+
+
+def _alike(run: Run) -> str:
+    """The data that the runs of a system share; if a log names its graph, the label may differ.
+
+    Runs with different seeds may have used different endpoints, but not different corpora or prompts.
+    """
+    parts = {key: run.parts.get(key) for key in ("behaviour", "corpora", "prompts", "sources")}
+    settings = {key: value for key, value in run.settings.items() if key != "seed"}
+    told = [run.graph or run.system, run.control, run.equal or "tokens", settings, parts]
+    return json.dumps(told, sort_keys=True, default=str)
+
+
+def _system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
+    """Make a system with its newest label; equal labels of several systems are numbered.
+
+    Of logs that differ only in the source of the same items, the newest counts, preferably one that succeeded.
+    """
+    newest: dict[Any, Run] = {}
+    for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
+        which = run.seed if run.key else run.file  # if retries cannot be distinguished from runs, all are runs
+        if other := newest.get(which):
+            notes.append(f"{other.file} ({other.system}): left out, as {run.file} is of the same settings and items.")
+        newest[which] = run
+    runs = sorted(newest.values(), key=lambda run: (run.seed is None, run.seed or 0, run.created))
+    label = max(runs, key=lambda run: run.created).system
+    names[label] += 1
+    if names[label] > 1:
+        numbered = f"{label} ({names[label]})"
+        if of is None:
+            notes.append(f"{label} was run with other settings, corpora or prompts: {numbered} is a separate system.")
+        label = numbered
+    items = tuple({seen.id: seen for seen in run.observations} for run in runs)
+    return System(label, items, tuple(runs), runs[0].control, of)
+
+
+def _first_round(system: System, benchmark: Benchmark) -> list[System]:
+    """The control with the answers of a debate's first round, if they can differ from its final answers."""
+    if not went_on(system.observations):
+        return []
+    items = tuple(
+        {id: answering(seen, first_round_majority(seen), benchmark) for id, seen in one.items()} for one in system.items
+    )
+    return [System(f"{system.label} {FIRST_ROUND}", items, (), FIRST_ROUND, system.label)]
+
+
+def _constant(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
+    """The controls that always give one label: the one that is right most often, and the label for open claims if it
+    differs."""
+    if TASKS[benchmark.task].kind not in ("labels", "choice"):
+        return []
+    first = {id: seen for system in reversed(systems) for one in system.items for id, seen in one.items()}
+    shared = same_items(systems) or first.keys()
+    prior, (open_label, _) = label_prior([first[id].gold[0] for id in shared]), policy_labels(benchmark.task)
+    given = [(PRIOR, f"{PRIOR}: {prior}", prior)]
+    if open_label and open_label != prior:
+        given.append((NOTHING_SETTLED, f"{NOTHING_SETTLED} {open_label}", open_label))
+    return [
+        System(name, ({id: answering(seen, label, benchmark) for id, seen in first.items()},), (), kind)
+        for kind, name, label in given
+    ]
+
+
+def answering(seen: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
+    """An item with another outcome, without the other figures."""
+    scores = computed_scores(benchmark, outcome, seen.gold)
+    error = "missing" if outcome is None else None
+    return Observation(seen.id, seen.gold, seen.stratum, outcome, outcome, scores, error=error, group=seen.group)
+
+
+# --- pairs to compare ----------------------------------------------------------------------------------------
+
+
+def common_items(first: System, second: System) -> list[str]:
+    """The items on which both systems were measured, with the same right answers."""
+    return [id for id, gold in first.gold.items() if second.gold.get(id) == gold]
+
+
+def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
+    """The systems to compare, each with its baseline; empty if the study has no such baseline.
+
+    Args:
+        study: with all systems.
+        against: a system's label, or a kind of control: each system is compared with its own control of that kind, or
+            all with a control that belongs to no system. By default each system is compared with all its controls, and
+            with the first system.
+    """
+    systems = study.systems
+    named = [s for s in systems if s.label == against]
+    named = named or [s for s in systems if s.control == against and s.of is None and not s.runs]
+    if against is not None and named:
+        return [(system, named[0]) for system in systems if system is not named[0]]
+    by_label = {system.label: system for system in systems}
+    own = [(by_label[s.of], s) for s in systems if s.of is not None and against in (None, s.control)]
+    first, *others = [system for system in study.measured if system.of is None]
+    return own if against is not None else [*own, *((other, first) for other in others)]
+
+
+def check_against(studies: Sequence[Study], against: str | None) -> None:
+    """Refuse a baseline that no study has.
+
+    Raises:
+        UserError: there is no baseline of that name.
+    """
+    known = dict.fromkeys(name for study in studies for s in study.systems for name in (s.label, s.control) if name)
+    if against is not None and against not in known:
+        raise UserError(f"There is no system or control {against!r}. {suggest(against, known)}", kind="invalid_setting")

@@ -1,0 +1,201 @@
+"""Tools to draw a report's pictures: a sheet, styles of lines and markers, and panels.
+
+Pictures are readable on paper and on a dark screen: the background is transparent, lines and letters are a grey with a
+contrast of 4.5 : 1 to white and to black, and colours are safe for the colour-blind. A marker, a line or a label always
+carries the same information as a colour.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import groupby
+from typing import Any
+
+from moot.evals._report.tables import Nested, Table, shown
+from moot.evals._stats.measures import package
+from moot.evals._stats.significance import Interval
+
+INK = "#767676"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+"""Okabe and Ito's colours with a contrast of at least 3 : 1 to white and black."""
+MARKERS = "os^DvPX*p<>hd"
+LONGEST_NAME, LONGEST_TITLE = 44, 26
+"""Maximum number of characters of a name beside an axis, and above a panel."""
+TICKS = (0, 0.25, 0.5, 0.75, 1)
+WIDTH = 7.2
+"""Inches."""
+STYLE = {
+    "font.size": 9,
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # letters as TrueType: publishers refuse Type 3
+    "text.parse_math": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "grid.color"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture, its description in words, and the key of the table with its numbers."""
+
+    key: str
+    of: str
+    title: str
+    alt: str
+    svg: str
+    png: bytes
+    pdf: bytes
+
+
+# --- the sheet --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def sheet(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
+    """A figure to draw on; afterwards it is saved as an SVG, a PNG, and a PDF in black for papers."""
+    matplotlib = package("matplotlib")
+    figure_module = package("matplotlib.figure")
+    files: list[bytes] = []
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": key}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the viewer's font may have it
+        figure = figure_module.Figure(figsize=(width, height), layout="constrained")
+        yield figure, files
+        for form, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
+            out = BytesIO()
+            figure.savefig(out, format=form, transparent=True, dpi=200, metadata=metadata)
+            files.append(out.getvalue())
+        out = BytesIO()
+        _in_black(figure)
+        figure.savefig(out, format="pdf", metadata={"CreationDate": None})
+        files.append(out.getvalue())
+
+
+def _in_black(figure: Any) -> None:
+    """Draw in black the parts that are grey for dark screens."""
+    same = package("matplotlib.colors").same_color
+    for artist in figure.findobj():
+        for name in ("color", "edgecolor", "markeredgecolor", "markerfacecolor"):
+            given = getattr(artist, f"get_{name}", lambda: None)()
+            if isinstance(given, str | tuple) and same(given, INK):
+                getattr(artist, f"set_{name}")("black")
+
+
+def picture(key: str, title: str, alt: str, files: Sequence[bytes], of: Table) -> Picture:
+    """Make the picture drawn on a sheet."""
+    svg, png, pdf = files
+    return Picture(key, of.key, title, f"{alt} The table “{of.title}” holds the numbers.", svg.decode(), png, pdf)
+
+
+def adaptive(svg: str) -> str:
+    """An SVG whose grey is dark on a light page, and light on a dark one."""
+    style = (
+        "<style>:root{color-scheme:light dark;color:#767676}@media(prefers-color-scheme:light){:root{color:#333}}"
+        "@media(prefers-color-scheme:dark){:root{color:#ddd}}</style>"
+    )
+    return re.sub(r"(<svg\b[^>]*>)", lambda found: found[1] + style, svg.replace(INK, "currentColor"), count=1)
+
+
+def short(name: object, most: int = LONGEST_NAME) -> str:
+    """Shorten a name to fit beside an axis, in this many characters."""
+    text = name.text if isinstance(name, Nested) else str(name)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def look(i: int, *, hollow: bool = False, marker: int | None = None) -> dict[str, Any]:
+    """The marker and colour of the i-th line; hollow for a control, with a marker of its own."""
+    colour = COLOURS[i % len(COLOURS)]
+    fill, sign = "none" if hollow else colour, MARKERS[(i if marker is None else marker) % len(MARKERS)]
+    return {"marker": sign, "color": colour, "markerfacecolor": fill, "linestyle": "none"}
+
+
+def name_rows(axes: Any, names: Sequence[str]) -> None:
+    """Names down the left side, the first on top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+
+
+def dots(axes: Any, values: Sequence[Interval | float | None], looks: Sequence[Mapping[str, Any]]) -> None:
+    """A dot with its interval in every row; no dot if the value is unknown."""
+    for y, (cell, style) in enumerate(zip(values, looks, strict=True)):
+        one = cell if isinstance(cell, Interval) else Interval(cell, cell, cell, 0)
+        if one.value is not None:
+            axes.errorbar([one.value], [y], xerr=arms([one]), capsize=2.5, elinewidth=1.2, markersize=6, **style)
+
+
+def arms(intervals: Sequence[Interval]) -> list[list[float]]:
+    """The lengths of intervals below and above their values; 0 if unknown."""
+    known = [(i.value or 0.0, i.low, i.high) for i in intervals]
+    below = [0.0 if low is None else max(0.0, value - low) for value, low, _ in known]
+    return [below, [0.0 if high is None else max(0.0, high - value) for value, _, high in known]]
+
+
+def looks_of(of: Table) -> list[dict[str, Any]]:
+    """The style of each system of a table: a control has the colour of its system and the marker of its kind, hollow.
+
+    If colours are repeated, the kinds have other markers.
+    """
+    own: list[tuple[int, str | None]] = []  # for each row the number of its system, and the kind of control
+    system, at = "", -1
+    for name in of.column("system"):
+        if isinstance(name, Nested) and at >= 0:
+            own.append((at, name.text.removeprefix(system)))
+        else:
+            system, at = shown(name, "text"), at + 1
+            own.append((at, None))
+    kinds = list(dict.fromkeys(kind for _, kind in own if kind is not None))
+    return [
+        look(i) if kind is None else look(i, hollow=True, marker=kinds.index(kind) + i // len(COLOURS) * len(kinds))
+        for i, kind in own
+    ]
+
+
+def scale(axes: Any, values: Sequence[float]) -> None:
+    """An axis of plain numbers, logarithmic if the values differ in magnitude."""
+    axes.xaxis.set_major_formatter("{x:,g}")
+    if min(values) > 0 and max(values) > 20 * min(values):
+        ticker = package("matplotlib.ticker")
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 3.0)))
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+
+
+# --- panels, one a system ---------------------------------------------------------------------------------------------
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def by_system(of: Table) -> dict[str, list[dict[str, Any]]]:
+    """A table's rows as objects, by system."""
+    keys = [column.key for column in of.columns]
+    rows = [dict(zip(keys, row, strict=True)) for row in of.rows]
+    return {name: list(group) for name, group in groupby(rows, lambda row: str(row["system"]))}
+
+
+def panels(key: str, of: Table, draw: Callable[[Any, Rows], None], x: str, y: str, height: float = 2.4) -> list[bytes]:
+    """A panel for each system, three in a row, on the same scales."""
+    groups = by_system(of)
+    wide = min(3, len(groups))
+    deep = -(-len(groups) // 3)
+    with sheet(key, 0.5 + height * deep, max(3.6, 2.4 * wide)) as (figure, files):
+        grid = figure.subplots(deep, wide, sharey=True, squeeze=False)
+        for axes, (name, rows) in zip(grid.flat, groups.items(), strict=False):
+            draw(axes, rows)
+            axes.set_title(short(name, LONGEST_TITLE), fontsize=9)
+        for axes in list(grid.flat)[len(groups) :]:
+            axes.set_visible(False)
+        figure.supxlabel(x, fontsize=9)
+        figure.supylabel(y, fontsize=9)
+    return files

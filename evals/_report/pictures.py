@@ -1,0 +1,239 @@
+"""Pictures of a report: one for each question that its tables answer, as SVG and PNG."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from moot.evals._report.debates import VERDICT
+from moot.evals._report.drawing import (
+    COLOURS,
+    INK,
+    LONGEST_TITLE,
+    TICKS,
+    Picture,
+    Rows,
+    arms,
+    by_system,
+    dots,
+    look,
+    looks_of,
+    name_rows,
+    panels,
+    picture,
+    scale,
+    sheet,
+    short,
+)
+from moot.evals._report.tables import Table
+from moot.evals._stats.significance import Interval
+
+
+def pictures(tables: Mapping[str, Table]) -> list[Picture]:
+    """Draw the pictures of these tables, which are given by their keys.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
+    return [made for key, draw in DRAWN.items() if key in tables and (made := draw(tables)) is not None]
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+def draw_scores(tables: Mapping[str, Table]) -> Picture | None:
+    """Every system's scores with their intervals."""
+    of = tables["systems"]
+    shares = [c for c in of.columns if c.kind == "share" and c.key != "wilson"]
+    if not shares:
+        return None
+    failed = zip(of.column("system"), of.column("errors"), strict=True)
+    names = [short(name) + (f" (errors: {errors})" if errors else "") for name, errors in failed]
+    with sheet("scores", 1 + 0.28 * len(names)) as (figure, files):
+        all_axes = figure.subplots(1, len(shares), sharey=True, squeeze=False)[0]
+        for axes, column in zip(all_axes, shares, strict=True):
+            dots(axes, of.column(column.key), looks_of(of))
+            axes.set_xlabel(column.title)
+        name_rows(all_axes[0], names)
+    said = "; ".join(f"{n} {v.value:.3f}" for n, v in _known(names, of.column(shares[0].key)))
+    alt = f"Scores with 95% intervals, one row a system. {shares[0].title.capitalize()}: {said}."
+    return picture("scores", "Scores", alt, files, of)
+
+
+def _known(names: Sequence[str], cells: Sequence[Any]) -> list[tuple[str, Interval]]:
+    intervals = zip(names, cells, strict=True)
+    return [(name, cell) for name, cell in intervals if isinstance(cell, Interval) and cell.value is not None]
+
+
+def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
+    """The difference between every system and its baseline."""
+    of = tables["differences"]
+    shown = [column for column in of.columns if column.kind == "signed"]
+    if not shown:
+        return None
+    names = [f"{short(a)}\nless {short(b)}" for a, b in zip(of.column("system"), of.column("against"), strict=True)]
+    with sheet("differences", 1 + 0.45 * len(names)) as (figure, files):
+        all_axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        for axes, column in zip(all_axes, shown, strict=True):
+            axes.axvline(0, color=INK, linewidth=1, linestyle="--")
+            dots(axes, of.column(column.key), [look(0)] * len(names))
+            axes.set_xlabel(column.title)
+        name_rows(all_axes[0], names)
+    said = "; ".join(f"{n} {v.value:+.3f}" for n, v in _known(names, of.column(shown[0].key)))
+    alt = f"Differences with 95% paired intervals around a line at zero. {said}."
+    return picture("differences", "Paired differences", " ".join(alt.split()), files, of)
+
+
+def draw_front(tables: Mapping[str, Table]) -> Picture | None:
+    """Score against the cost of an item or, if the cost of a system is unknown, against its tokens."""
+    of = tables["costs"]
+    priced = of.has("cost") and None not in of.column("cost")
+    by, unit = ("cost", "USD an item") if priced else ("tokens", "tokens an item")
+    if not of.has(f"front_{by}"):
+        return None
+    places = list(zip(map(short, of.column("system")), of.column(by), of.column("score"), strict=True))
+    known = [x is not None and y is not None for _, x, y in places]
+    best = sorted((x, y) for (_, x, y), yes in zip(places, of.column(f"front_{by}"), strict=True) if yes)
+    with sheet("front", max(3.2, 1 + 0.2 * len(places))) as (figure, files):
+        axes = figure.subplots()
+        axes.step(*zip(*best, strict=True), where="post", color=INK, linewidth=1, linestyle="--", label="front")
+        there = Counter[tuple[float, float]]()
+        for (name, x, y), style, drawn in zip(places, looks_of(of), known, strict=True):
+            if drawn:  # around points in the same place
+                axes.plot([x], [y], markersize=8 + 5 * there[x, y], label=name, **style)
+                there[x, y] += 1
+        scale(axes, [x for (_, x, _), drawn in zip(places, known, strict=True) if drawn])
+        axes.set_xlabel(unit)
+        axes.set_ylabel(title_of(of, "score"))
+        figure.legend(loc="outside right upper")
+    parts = [f"{n} {y:.3f} at {x:,.4g}" if ok else f"{n} unknown" for (n, x, y), ok in zip(places, known, strict=True)]
+    alt = f"Score by {unit}; a broken line joins the systems that no other beats in both. {'; '.join(parts)}."
+    return picture("front", "Cost and score" if priced else "Tokens and score", alt, files, of)
+
+
+def title_of(of: Table, key: str) -> str:
+    """The heading of a column."""
+    return next(column.title for column in of.columns if column.key == key)
+
+
+# --- panels, one a system ---------------------------------------------------------------------------------------------
+
+
+def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
+    """The share that is right by confidence; the larger a dot, the more items."""
+    of = tables["reliability"]
+
+    def draw(axes: Any, rows: Rows) -> None:
+        most = max(row["items"] for row in rows)
+        sizes = [12 + 100 * row["items"] / most for row in rows]
+        points = [row["confidence"] for row in rows], [row["accuracy"] for row in rows]
+        axes.plot([0, 1], [0, 1], color=INK, linestyle="--", linewidth=1)
+        axes.plot(*points, color=COLOURS[0], linewidth=1)
+        axes.scatter(*points, s=sizes, color=COLOURS[0], marker="o", zorder=3)
+        axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), xticks=TICKS, yticks=TICKS, aspect="equal")
+
+    files = panels("reliability", of, draw, "mean confidence of a bin", "share that is right", 2.6)
+    alt = "The share that is right by confidence, one panel a system. Below the diagonal the system is too sure."
+    return picture("reliability", "Reliability", alt, files, of)
+
+
+def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
+    """The score of each round's majority, and of the verdict."""
+    of = tables["rounds"]
+
+    def draw(axes: Any, rows: Rows) -> None:
+        *rounds, end = [row["score"] for row in rows]
+        places = [int(row["round"]) for row in rows if row["round"] != VERDICT]
+        last = places[-1] + 1
+        axes.errorbar(places, [s.value for s in rounds], yerr=arms(rounds), color=COLOURS[0], marker="o", capsize=2.5)
+        axes.errorbar([last], [end.value], yerr=arms([end]), capsize=2.5, **look(1) | {"marker": "D"})
+        axes.set_xticks([*places, last], [*map(str, places), f"\n{VERDICT}"])
+        axes.set_xlim(places[0] - 0.5, last + 0.5)
+
+    title = title_of(of, "score")
+    files = panels("rounds", of, draw, "stopped after round", title)
+    paths = {
+        name: ", ".join(f"{row['round']} {row['score'].value:.3f}" for row in rows)
+        for name, rows in by_system(of).items()
+    }
+    said = "; ".join(f"{name}: {path}" for name, path in paths.items())
+    return picture("rounds", "By round", f"{title.capitalize()}, by round, and of the verdict. {said}.", files, of)
+
+
+def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
+    """Novelty and reflection by round: the primary debate as a line, the one with sides switched broken."""
+    of = tables["trial_rounds"]
+    groups = by_system(of)
+    shown = [name for name in ("novelty", "reflection") if of.has(name)]
+    if not shown:
+        return None
+    with sheet("trial_rounds", 0.6 + 1.9 * len(shown), max(4.2, 2.8 * len(groups))) as (figure, files):
+        grid = figure.subplots(len(shown), len(groups), sharex=True, sharey="row", squeeze=False)
+        for column, (system, rows) in zip(grid.T, groups.items(), strict=True):
+            for axes, name in zip(column, shown, strict=True):
+                _both_debates(axes, rows, name)
+                axes.set_ylim(0, {"novelty": 1, "reflection": 2}[name])
+            column[0].set_title(short(system, LONGEST_TITLE), fontsize=9)
+            column[-1].set_xlabel("round")
+        for axes, name in zip(grid[:, 0], shown, strict=True):
+            axes.set_ylabel(name)
+        figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    alt = "How new what was found is, and how both sides rate their cases together, by round of both debates."
+    return picture("trial_rounds", "Novelty and reflection by round", alt, files, of)
+
+
+def _both_debates(axes: Any, rows: Rows, name: str) -> None:
+    for n, (phase, line) in enumerate((("primary", "-"), ("switched", "--"))):
+        points = [(r["round"], r[name]) for r in rows if r["debate"] == phase and r[name] is not None]
+        style = look(n, hollow=n > 0) | {"linestyle": line}
+        axes.plot([x for x, _ in points], [y for _, y in points], label=phase, **style)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def draw_stops(tables: Mapping[str, Table]) -> Picture | None:
+    """The score by stop reason."""
+    of = tables["stops"]
+    rows = zip(of.column("system"), of.column("stop_reason"), of.column("items"), strict=True)
+    names = [f"{short(system)}: {str(reason).replace('_', ' ')} ({items})" for system, reason, items in rows]
+    alt = "Scores with 95% intervals by why debates stopped."
+    return _row_picture("stops", "By stop reason", of, names, "score", alt, 0)
+
+
+def draw_judges(tables: Mapping[str, Table]) -> Picture | None:
+    """Kappa of every pair of judges."""
+    of = tables["judges"]
+    if not of.has("kappa"):
+        return None
+    names = [f"{short(system)}: {first}, {second}" for system, first, second, *_ in of.rows]
+    alt = "Cohen's kappa of each pair of judges: 1 is agreement throughout, 0 that of chance."
+    return _row_picture("judges", "Agreement between judges", of, names, "kappa", alt, -1)
+
+
+def _row_picture(key: str, title: str, of: Table, names: Sequence[str], column: str, alt: str, least: float) -> Picture:
+    """A dot in each row, one look for each system, on a scale from the least value to 1."""
+    systems = list(dict.fromkeys(map(str, of.column("system"))))
+    looks = [look(systems.index(str(name))) for name in of.column("system")]
+    with sheet(key, 1 + 0.28 * len(names)) as (figure, files):
+        axes = figure.subplots()
+        dots(axes, of.column(column), looks)
+        axes.set_xlabel(title_of(of, column))
+        axes.set_xlim(least - 0.03, 1.03)
+        name_rows(axes, names)
+    return picture(key, title, alt, files, of)
+
+
+DRAWN: dict[str, Callable[[Mapping[str, Table]], Picture | None]] = {
+    "systems": draw_scores,
+    "differences": draw_differences,
+    "costs": draw_front,
+    "reliability": draw_reliability,
+    "rounds": draw_rounds,
+    "stops": draw_stops,
+    "trial_rounds": draw_trials,
+    "judges": draw_judges,
+}
+"""The function that draws each picture, by the key of its table."""

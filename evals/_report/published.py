@@ -1,0 +1,102 @@
+"""Figures that the sources published for the same systems on the same benchmarks, beside ours.
+
+The figures are printed in the papers' tables; ``published.jsonl`` names each table. Figures with another measure or
+other items than the benchmark has here are left out: S3's on GPQA, LongBench and SQuAD, those on MedQA, whose number of
+options the sources do not state, and PROClaim's on FEVEROUS, which has two labels there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from moot.evals._report.comparison import Study
+from moot.evals._report.scores import SYSTEM, TITLES
+from moot.evals._report.tables import Cell, Table, columns, table
+from moot.evals._stats.estimates import estimate
+from moot.evals._stats.significance import Interval, wilson
+
+
+class Published(NamedTuple):
+    """A figure of a paper.
+
+    Attributes:
+        source: the paper.
+        where: the table.
+        benchmark: a key of the catalogue.
+        graph: our name of the system.
+        model: the paper's name of the model.
+        measure: "first" for the benchmark's first measure, else its key.
+        value: in [0, 1].
+        n: the number of items.
+        low: the lower end of its interval; None if none is printed.
+        high: the upper end.
+    """
+
+    source: str
+    where: str
+    benchmark: str
+    graph: str
+    model: str
+    measure: str
+    value: float
+    n: int
+    low: float | None = None
+    high: float | None = None
+
+
+@lru_cache(maxsize=1)
+def published() -> tuple[Published, ...]:
+    """All figures."""
+    text = files("moot.evals._report").joinpath("published.jsonl").read_text(encoding="utf-8")
+    return tuple(Published(**json.loads(line)) for line in text.splitlines())
+
+
+def interval_of(one: Published) -> tuple[Interval, str]:
+    """The interval of a paper's figure, and its origin: the paper, or Wilson's from the value and the number of
+    items."""
+    if one.low is not None and one.high is not None:
+        return Interval(one.value, one.low, one.high, one.n), "theirs, as printed"
+    if one.measure == "token_f1" or one.measure == "macro_f1":
+        return Interval(one.value, None, None, one.n, reason="none is printed"), "none"
+    right = round(one.value * one.n)
+    ours = wilson([place < right for place in range(one.n)])
+    return Interval(one.value, ours.low, ours.high, one.n), "Wilson's, from their value and n"
+
+
+def published_table(studies: Sequence[Study]) -> Table | None:
+    """Our systems beside the same systems in the papers; None if there is none."""
+    heads = [SYSTEM, *columns("text", benchmark="", measure=""), *columns("share", ours="ours")]
+    heads += [
+        *columns("text", model="our model"),
+        *columns("share", theirs="theirs (the paper's)"),
+        *columns("count", n="their n"),
+    ]
+    heads += columns("text", their_model="their model", interval="their interval", source="from")
+    rows: list[list[Cell]] = []
+    for study in studies:
+        for system in (one for one in study.measured if one.control is None):
+            for one in published():
+                if (one.benchmark, one.graph) != (study.benchmark.name, system.runs[0].graph):
+                    continue
+                measure = study.headline if one.measure == "first" else one.measure
+                if measure not in study.benchmark.metrics:
+                    continue
+                theirs, whose = interval_of(one)
+                named: list[Cell] = [study.benchmark.title, TITLES[measure]]
+                own: list[Cell] = [estimate(system, measure, study.same_items), study.model or "several"]
+                told: list[Cell] = [theirs, one.n, one.model, whose, f"{one.source}, {one.where}"]
+                rows.append([system.label, *named, *own, *told])
+    return table(
+        "published",
+        "The sources' figures beside ours",
+        "Theirs are the papers' own, on other items, models, prompts and sources of evidence than ours, so that a "
+        "difference says nothing of the system; no test is made. Ours are of the items that all our systems "
+        "have. In brackets 95% intervals: ours by the bootstrap over groups of items; theirs as "
+        "printed, else Wilson's from their value and number of items.",
+        heads,
+        rows,
+    )

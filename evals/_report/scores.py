@@ -1,0 +1,362 @@
+"""Tables of systems' scores and costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from statistics import stdev, variance
+from typing import NamedTuple
+
+from moot.evals._report.comparison import Study, System
+from moot.evals._report.tables import Cell, Column, Nested, Table, columns, table
+from moot.evals._stats.clusters import by_group, clustered_wilson
+from moot.evals._stats.estimates import estimate, over_items, run_means
+from moot.evals._stats.item_scores import item_score
+from moot.evals._stats.metrics import by_label
+from moot.evals._stats.observations import Observation
+from moot.evals._stats.outcomes import ABSTAINED, Score, majority_of_runs, mean_score, oracle_of_runs
+from moot.evals._stats.significance import RESAMPLES, Interval
+from moot.nodes._steps.score import average
+from moot.nodes._texts.answers import same_answer
+from moot.nodes._texts.task import TASKS, make_task
+
+SYSTEM = Column("system", "system")
+TITLES = {
+    "accuracy": "accuracy",
+    "exact_match": "exact match",
+    "numeric_match": "numeric match",
+    "macro_f1": "macro-F1",
+    "balanced_accuracy": "balanced accuracy",
+    "token_f1": "token F1",
+    "judged": "judged right",
+    "fever_score": "FEVER score",
+    "feverous_score": "FEVEROUS score",
+    "hover_score": "HoVer score",
+    "support_em": "supporting-fact EM",
+    "support_f1": "supporting-fact F1",
+    "joint_em": "joint EM",
+    "joint_f1": "joint F1",
+    "citation_precision": "citation precision",
+    "gold_recall": "gold recall",
+}
+"""Names of measures."""
+FIGURES = ("calls", "depth", "rounds", "seconds")
+"""Figures of a result document that are averaged."""
+
+
+LOST = ("retrieval_failed", "stand_in", "empty_retrieval", "no_evidence", "nothing_admitted", "premises_not_searched")
+"""Kinds of warnings for a debate with less or other evidence than its sources should return."""
+
+BEST = (
+    " Best possible: some items ask the same and have different right answers; a system that gives "
+    "them the same answer cannot have a larger share right."
+)
+
+
+def lost_evidence(system: System) -> int:
+    """The number of items with less or other evidence than they should have, over all runs."""
+    return sum(not seen.warnings.keys().isdisjoint(LOST) for seen in system.observations)
+
+
+def name_of(system: System) -> Cell:
+    """The cell that names a row; controls are below their system."""
+    return Nested(system.label) if system.of else system.label
+
+
+def right(seen: Observation, study: Study) -> bool | None:
+    """Whether one item is right by the study's first measure; None if it is missing."""
+    value = seen.scores.get(study.headline)
+    return None if value is None else value == 1
+
+
+# --- the systems ------------------------------------------------------------------------------------------------------
+
+
+def systems_table(study: Study) -> Table | None:
+    """Every system with its scores, and the numbers of items that they do not cover."""
+    first, *others = [name for name in study.benchmark.metrics if name in TITLES]
+    heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
+    heads += columns("count", abstained="", unusable="no usable reply", lost="with less evidence")
+    heads.append(Column(first, TITLES[first], "share"))
+    heads += columns(
+        "share", ceiling="best possible", wilson="Wilson's interval", **{name: TITLES[name] for name in others}
+    )
+    same = len(study.same_items)
+    fewer = any(len({seen.id for seen in system.answered}) > same for system in study.systems)
+    return table(
+        "systems",
+        f"Systems, over the {same:,} item{'s' if same != 1 else ''} that all of them have" if fewer else "Systems",
+        "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
+        f"All scores are of the same {len(study.same_items):,} items: those of which every system has an outcome, with "
+        "the same right answers. "
+        "Abstentions and replies that could not be used are not right; see the policies. With less evidence: a source "
+        "failed, another stood in for it, or "
+        "nothing was found; see the warnings. In brackets: 95% percentile bootstrap intervals over groups of items "
+        f"({RESAMPLES:,} resamples; of several runs: of the mean of their scores), and Wilson's of a single run, which "
+        "is the better one for few items and for shares near 0 or 1. A label prior is taken from these very items: no "
+        f"constant answer does better.{BEST if ceiling_of(study.measured) else ''}",
+        heads,
+        [_scores(system, study, first, others) for system in study.systems],
+    )
+
+
+def _scores(system: System, study: Study, first: str, others: Sequence[str]) -> list[Cell]:
+    unusable = sum(seen.unusable for seen in system.answered)
+    silent = sum(seen.outcome == ABSTAINED for seen in system.answered) - unusable
+    counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", silent]
+    counts += [unusable, lost_evidence(system) if system.runs else ""]
+    same = study.same_items
+    share = share_right(system, study, same) if len(system.items) == 1 else None
+    best = ceiling_of([system] if system.runs else study.measured)
+    scores = [estimate(system, first, same), best, share, *(estimate(system, name, same) for name in others)]
+    return [name_of(system), system.of or "", *counts, *scores]
+
+
+def ceiling_of(systems: Sequence[System]) -> float | None:
+    """The best accuracy that the items of systems allow, if it is below 1 (`Run.ceiling`)."""
+    return min((run.ceiling for system in systems for run in system.runs if run.ceiling is not None), default=None)
+
+
+def share_right(system: System, study: Study, ids: Collection[str] | None = None) -> Interval:
+    """The share of right items in a single run, with Wilson's interval over groups.
+
+    Args:
+        system: with one run.
+        study: its study.
+        ids: the items; by default all.
+    """
+    seen = [one for one in system.observations if ids is None or one.id in ids]
+    judged = [right(one, study) for one in seen]
+    return clustered_wilson(by_group((system.clusters[one.id] for one in seen), judged), judged.count(None))
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def _labels_of(study: Study) -> list[str]:
+    """The labels of a study's items and of its task, in the task's order; empty if answers are not labels."""
+    task = TASKS[study.benchmark.task]
+    if task.kind not in ("labels", "choice"):
+        return []
+    known = [label for label, *_ in task.labels]
+    gold = sorted({seen.gold[0] for system in study.measured for seen in system.observations})
+    return list(dict.fromkeys([*known, *gold]))
+
+
+def confusion_table(study: Study) -> Table | None:
+    """The counts of each answer for each right label, with missing answers in a separate column."""
+    labels = _labels_of(study)
+    heads = [SYSTEM, Column("right", "right label"), *columns("count", items="items")]
+    heads += [Column(f"given_{n}", f"answered {label}", "count") for n, label in enumerate(labels, 1)]
+    heads += columns("count", other="another answer", none="no answer", errors="missing")
+    rows: list[list[Cell]] = []
+    for system in study.measured:
+        counts = Counter((seen.gold[0], seen.outcome) for seen in system.observations)
+        for label in labels:
+            of = {outcome: count for (right, outcome), count in counts.items() if right == label}
+            if of:
+                named: list[Cell] = [of.pop(given, 0) for given in labels]
+                silent, missing = of.pop(ABSTAINED, 0), of.pop(None, 0)
+                every = sum(counts[key] for key in counts if key[0] == label)
+                rows.append([system.label, label, every, *named, sum(of.values()) or None, silent, missing])
+    return table(
+        "confusion",
+        "Confusion matrix",
+        "How many items with each right label were given each answer, of all runs together. No answer: the system "
+        "ended without one. Missing: it failed.",
+        heads,
+        rows,
+    )
+
+
+def labels_table(study: Study) -> Table | None:
+    """Precision, recall and F1 of each label."""
+    labels = _labels_of(study)
+    heads = [SYSTEM, Column("label", "label"), *columns("count", right="have it", given="were given it")]
+    heads += [*columns("share", precision="", recall="", f1="F1"), *columns("count", errors="missing items")]
+    rows: list[list[Cell]] = []
+    for system in study.measured:
+        seen = system.observations
+        scores = by_label([one.gold[0] for one in seen], [one.outcome for one in seen], labels)
+        missing = Counter(one.gold[0] for one in seen if one.outcome is None)
+        rows += [[system.label, label, *scores[label], missing[label]] for label in labels]
+    return table(
+        "labels",
+        "By label",
+        "Of all runs together, over items that are not missing; an item without an answer was given no label. A dash "
+        "is not computable: the precision of a label that was never given, the recall of one that no item has.",
+        heads,
+        rows,
+    )
+
+
+def strata_table(study: Study) -> Table | None:
+    """The first measure by the classes of items that the benchmark reports by."""
+    strata = sorted({seen.stratum for system in study.measured for seen in system.observations})
+    heads = [SYSTEM, Column("stratum", "items of"), *columns("count", items="", errors="")]
+    rows: list[list[Cell]] = []
+    for system in study.measured if len(strata) > 1 else ():
+        for stratum in strata:
+            seen = [one for one in system.observations if one.stratum == stratum]
+            failed = sum(one.outcome is None for one in seen)
+            score = over_items(seen, [one.scores.get(study.headline) for one in seen])
+            if seen:
+                rows.append([system.label, stratum or "(none)", len(seen) - failed, failed, score])
+    caption = "95% intervals: Wilson's; of several runs, in which an item counts once, those of the bootstrap."
+    return table(
+        "strata", "By class of items", caption, [*heads, Column("score", TITLES[study.headline], "share")], rows
+    )
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+class Spent(NamedTuple):
+    """A system's score, and the average cost of an item, if known."""
+
+    score: float | None
+    tokens: float | None
+    cost: float | None
+
+
+RATIOS = {"": "tokens", "_cost": "USD", "_seconds": "seconds"}
+"""Measures of a control's cost relative to its system's, by the end of the column's key."""
+
+
+def costs_table(study: Study) -> Table | None:
+    """The cost of an item, and the systems that no other beats in both cost and score."""
+    spent = {system.label: _spent(system, study) for system in study.measured}
+    fronts = {
+        "front_cost": front([(one.cost, one.score) for one in spent.values()]),
+        "front_tokens": front([(one.tokens, one.score) for one in spent.values()]),
+    }
+    heads = [SYSTEM, *columns("share", score=TITLES[study.headline]), *columns("count", errors="", tokens="")]
+    heads += [*columns("money", cost="cost (USD)"), *columns("count", priced="items with a known cost")]
+    heads += columns("number", **dict.fromkeys(FIGURES, ""))
+    heads += columns("ratio", **{f"relative{key}": f"{title} / its system's" for key, title in RATIOS.items()})
+    heads += columns("money", total="all calls (USD)")
+    heads += columns("text", front_cost="on the front by cost", front_tokens="on the front by tokens")
+    rows: list[list[Cell]] = []
+    for i, system in enumerate(study.measured):
+        priced = sum(seen.cost is not None for seen in system.answered)
+        means: list[Cell] = [average([seen.figure(name) for seen in system.answered]) for name in FIGURES]
+        on = ["yes" if best[i] else "" for best in fronts.values()]
+        relative = relative_to(system, next((one for one in study.measured if one.label == system.of), None))
+        score, *taken = spent[system.label]
+        rows.append([name_of(system), score, system.errors, *taken, priced, *means, *relative, total_cost(system), *on])
+    return table(
+        "costs",
+        "Cost of an item",
+        "Means over items with an outcome and a known figure; scores are of the same items, as in the systems' table. "
+        "Costs are by the table of prices, unknown if a model has no price or an endpoint did not count tokens. All "
+        "calls include failed samples, but not their earlier tries; unknown if a sample has no result document, for "
+        "example because Inspect's time limit ended it. Depth is the longest chain of calls that wait for each other. "
+        "A control's ratios to its system are over the items for which both are known. With an equal budget the ratio "
+        "is below 1 by less than one sample with its longest reply, which is a large part of a small debate; it is "
+        "above 1 only if replies are longer than requested. "
+        "On the front: no other system is as good for less, or better for as much.",
+        heads,
+        rows,
+    )
+
+
+def _spent(system: System, study: Study) -> Spent:
+    tokens, costs = [seen.tokens for seen in system.answered], [seen.cost for seen in system.answered]
+    return Spent(estimate(system, study.headline, study.same_items).value, average(tokens), average(costs))
+
+
+def relative_to(system: System, its: System | None) -> list[Cell]:
+    """A control's tokens, USD and seconds divided by its system's, over the items for which both are known.
+
+    Runs are paired by their seeds.
+    """
+    if its is None:
+        return [""] * len(RATIOS)
+    runs = {run.seed: items for run, items in zip(its.runs, its.items, strict=True)}
+    pairs = [
+        (seen, other)
+        for run, items in zip(system.runs, system.items, strict=True)
+        for id, seen in items.items()
+        if seen.outcome is not None and (other := runs.get(run.seed, {}).get(id)) and other.outcome is not None
+    ]
+    return [
+        ratio_of([(own.tokens, other.tokens) for own, other in pairs]),
+        ratio_of([(own.cost, other.cost) for own, other in pairs]),
+        ratio_of([(own.figure("seconds"), other.figure("seconds")) for own, other in pairs]),
+    ]
+
+
+def ratio_of(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
+    """The sum of the first divided by that of the second, over the pairs with both known; None if the divisor is 0.
+
+    ratio_of([(1, 2), (3, 2), (None, 9)]) == 1.0
+    """
+    known = [(own, other) for own, other in pairs if own is not None and other is not None]
+    whole = sum(other for _, other in known)
+    return sum(own for own, _ in known) / whole if whole else None
+
+
+def total_cost(system: System) -> float | None:
+    """The total cost of all samples; None if it is unknown for a sample, for example one that ended without a
+    document."""
+    costs = [seen.cost for seen in system.observations]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known and len(known) == len(costs) else None
+
+
+def front(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
+    """Whether each (cost, score) point is on the front: no other is as cheap and better, or as good and cheaper.
+
+    A point with an unknown cost or score is not on the front, and dominates no other.
+    """
+    known = [(cost, score) for cost, score in points if cost is not None and score is not None]
+
+    def beaten(cost: float, score: float) -> bool:
+        return any(c <= cost and s >= score and (c, s) != (cost, score) for c, s in known)
+
+    return [cost is not None and score is not None and not beaten(cost, score) for cost, score in points]
+
+
+# --- several runs -----------------------------------------------------------------------------------------------------
+
+
+def seeds_table(study: Study) -> Table | None:
+    """The combined results of several runs of a system."""
+    heads = [SYSTEM, *columns("count", runs="", errors=""), *columns("share", mean="", sd="s.d.")]
+    heads += [*columns("variance", variance=""), *columns("share", lowest="", highest="")]
+    heads += columns("share", majority="majority of runs", oracle="oracle best of runs")
+    heads += columns("count", undecided="items undecided by missing runs")
+    several = [system for system in study.systems if len(system.items) > 1]
+    rows = [[name_of(system), *_over_runs(system, study)] for system in several]
+    return table(
+        "seeds",
+        "Several runs",
+        f"{TITLES[study.headline].capitalize()} of each run; standard deviation and variance over runs (n - 1). The "
+        "majority takes each item's most frequent answer (a tie: the earliest run's), the oracle the run that was "
+        "right, if any: no system can pick it. Items that missing runs could change do not count in either.",
+        heads,
+        rows,
+    )
+
+
+def _over_runs(system: System, study: Study) -> list[Cell]:
+    known = [mean for mean in run_means(system, study.headline) if mean is not None]
+    spread = [stdev(known), variance(known)] if len(known) > 1 else [None, None]
+    most, best = together(system, study)
+    ends = [min(known, default=None), max(known, default=None)]
+    return [len(system.items), system.errors, average(known), *spread, *ends, most.value, best.value, most.missing]
+
+
+def together(system: System, study: Study) -> tuple[Score, Score]:
+    """The score of the majority of runs, and of an oracle that picks the run."""
+    task = study.benchmark.task
+    kind = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)
+
+    def same(one: str, other: str) -> bool:
+        return one == other if kind is None else same_answer(kind, one, other)
+
+    ids = list(system.gold)
+    answers = majority_of_runs([[run[id].outcome if id in run else None for id in ids] for run in system.items], same)
+    judged = [[right(run[id], study) if id in run else None for id in ids] for run in system.items]
+    most = [item_score(study.headline, task, said, system.gold[id]) for id, said in zip(ids, answers, strict=True)]
+    return mean_score(most), mean_score(oracle_of_runs(judged))

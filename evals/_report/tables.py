@@ -1,0 +1,230 @@
+"""Tables of a report: typed cells, and their formats on a screen, in Markdown and in CSV files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from moot.evals._stats.significance import Interval
+
+Kind = Literal["text", "count", "share", "signed", "p", "number", "ratio", "money", "variance"]
+"""``share``: in [0, 1]; ``signed``: a difference of shares; ``number``: any other number with a decimal."""
+
+
+@dataclass(frozen=True)
+class Nested:
+    """The name of a row that belongs to the row above it."""
+
+    text: str
+
+
+Cell = str | int | float | Interval | Nested | None
+"""None is unknown or undefined; an empty text means that a column does not apply to this row."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name in files, its heading, and the kind of its cells."""
+
+    key: str
+    title: str
+    kind: Kind = "text"
+
+
+def columns(kind: Kind, **titles: str) -> list[Column]:
+    """Columns of one kind, by their keys; without a title the key is the title."""
+    return [Column(key, title or key.replace("_", " "), kind) for key, title in titles.items()]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; the first cell of each row names it."""
+
+    key: str
+    title: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def column(self, key: str) -> list[Any]:
+        """The cells of a column.
+
+        Raises:
+            KeyError: there is no such column.
+        """
+        places = {column.key: i for i, column in enumerate(self.columns)}
+        return [row[places[key]] for row in self.rows]
+
+    def has(self, key: str) -> bool:
+        """Whether there is such a column."""
+        return any(column.key == key for column in self.columns)
+
+    def without(self, keys: Sequence[str]) -> Table:
+        """The table without some columns."""
+        kept = [i for i, column in enumerate(self.columns) if column.key not in keys]
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
+
+
+def table(key: str, title: str, caption: str, heads: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Table | None:
+    """Make a table without the columns that are empty in all rows, except costs; None if there is no row."""
+    if not rows:
+        return None
+    made = Table(key, title, caption, tuple(heads), tuple(map(tuple, rows)))
+    return made.without([c.key for c in heads if c.kind != "money" and all(map(_is_blank, made.column(c.key)))])
+
+
+def _is_blank(cell: Cell) -> bool:
+    return cell in (None, "") or (isinstance(cell, Interval) and cell.value is None)
+
+
+# --- on a screen ------------------------------------------------------------------------------------------------------
+
+
+def shown(cell: Cell, kind: Kind) -> str:
+    """A cell in readable form."""
+    if isinstance(cell, Nested):
+        return cell.text
+    if isinstance(cell, Interval):
+        if cell.value is None and cell.reason:
+            return f"not computable: {cell.reason}"
+        if cell.low is None or cell.high is None:
+            return f"{shown(cell.value, kind)} [no interval: {cell.reason}]" if cell.reason else shown(cell.value, kind)
+        return f"{shown(cell.value, kind)} [{shown(cell.low, kind)}, {shown(cell.high, kind)}]"
+    if cell is None:
+        return "unknown" if kind == "money" else "–"
+    return cell if isinstance(cell, str) else _number(cell, kind)
+
+
+def _number(value: float, kind: Kind) -> str:
+    if kind == "p":
+        return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if kind == "money":
+        return f"{value:.2g}" if 0 < value < 0.01 else f"{value:,.4f}"
+    value += 0.0  # no -0
+    forms = {"count": ",.0f", "share": ".3f", "signed": "+.3f", "number": ",.1f", "ratio": ".2f", "variance": ".6f"}
+    return format(round(value, 3) + 0.0 if kind == "signed" else value, forms.get(kind, ""))
+
+
+def is_number(column: Column) -> bool:
+    """Whether a column's cells are numbers."""
+    return column.kind != "text"
+
+
+# --- in files ---------------------------------------------------------------------------------------------------------
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of texts that spreadsheets treat as formulas."""
+
+
+def as_csv(of: Table) -> str:
+    """A table as a CSV file: numbers in full, an interval as three columns, an unknown one empty.
+
+    A text that a spreadsheet would treat as a formula gets an apostrophe in front.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    ranged = [any(isinstance(cell, Interval) for cell in of.column(column.key)) for column in of.columns]
+    writer.writerow(
+        name
+        for column, wide in zip(of.columns, ranged, strict=True)
+        for name in ([column.key, f"{column.key}_low", f"{column.key}_high"] if wide else [column.key])
+    )
+    for row in of.rows:
+        writer.writerow(part for cell, wide in zip(row, ranged, strict=True) for part in _csv_cells(cell, wide))
+    return out.getvalue()
+
+
+def _csv_cells(cell: Cell, wide: bool) -> list[Any]:
+    if isinstance(cell, Interval):
+        return [cell.value, cell.low, cell.high]
+    text = cell.text if isinstance(cell, Nested) else cell
+    plain = f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
+    return [plain, None, None] if wide else [plain]
+
+
+def as_records(of: Table) -> dict[str, Any]:
+    """A table as plain JSON: its columns, and each row as an object."""
+    names = [column.key for column in of.columns]
+    return {
+        "title": of.title,
+        "caption": of.caption,
+        "columns": [asdict(column) for column in of.columns],
+        "rows": [dict(zip(names, map(_plain, row), strict=True)) for row in of.rows],
+    }
+
+
+def _plain(cell: Cell) -> Any:
+    if isinstance(cell, Nested):
+        return cell.text
+    return asdict(cell) if isinstance(cell, Interval) else cell
+
+
+def as_markdown(of: Table) -> str:
+    """A table in Markdown, with its title as a heading and its caption below."""
+    heads = [escaped(column.title) for column in of.columns]
+    rules = ["---:" if is_number(column) else "---" for column in of.columns]
+    rows = [[_cell(cell, column.kind) for cell, column in zip(row, of.columns, strict=True)] for row in of.rows]
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, rules, *rows)]
+    return f"### {escaped(of.title)}\n\n{chr(10).join(lines)}\n\n{escaped(of.caption)}\n"
+
+
+def _cell(cell: Cell, kind: Kind) -> str:
+    text = shown(cell, kind)
+    if isinstance(cell, Nested):
+        return f"&emsp;{escaped(text)}"
+    return escaped(text) if isinstance(cell, str) else text
+
+
+LATEX = str.maketrans(
+    {
+        **{sign: rf"\{sign}" for sign in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "–": "--",
+        "[": "{[}",
+        "]": "{]}",
+    }
+)
+"""LaTeX's special characters with their escapes; a bracket at the start of a row would be read as an argument."""
+WIDE = 7
+"""Number of columns from which a LaTeX table is scaled to the width of the page."""
+
+
+def as_latex(of: Table, label: str) -> str:
+    """A table for a paper in LaTeX, in the style of booktabs, with its caption."""
+    signs = "".join("r" if is_number(column) else "l" for column in of.columns)
+    heads = " & ".join(_latex(column.title) for column in of.columns)
+    rows = [
+        " & ".join(_latex_cell(cell, column.kind) for cell, column in zip(row, of.columns, strict=True))
+        for row in of.rows
+    ]
+    lines = [rf"\begin{{tabular}}{{{signs}}}", r"\toprule", rf"{heads} \\", r"\midrule"]
+    lines += [*(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{tabular}"]
+    if len(of.columns) >= WIDE:
+        lines = [r"\resizebox{\textwidth}{!}{%", *lines[:-1], rf"{lines[-1]}}}"]
+    named = rf"\caption{{{_latex(of.title)}. {_latex(of.caption)}}}"
+    whole = [r"\begin{table}[t]", r"\centering", named, rf"\label{{{label}}}", *lines, r"\end{table}"]
+    return "\n".join(["% Needs the packages booktabs and graphicx.", *whole]) + "\n"
+
+
+def _latex(text: str) -> str:
+    return " ".join(text.split()).translate(LATEX)
+
+
+def _latex_cell(cell: Cell, kind: Kind) -> str:
+    text = _latex(shown(cell, kind))
+    return rf"\quad {text}" if isinstance(cell, Nested) else text
+
+
+def escaped(text: str) -> str:
+    """Escape a text for Markdown and HTML, on one line."""
+    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", plain)

@@ -1,0 +1,136 @@
+"""Controls: the baselines that a debate must beat to be worth its cost.
+
+They run beside each debate, sample by sample, with figures from its log (`moot.evals._runs.reference`):
+
+- `self_consistency`: chains of thought and a vote, for as many tokens, USD or calls as the debate took on the same
+  sample;
+- `self_correction`: one agent alone that revises its answer for as many rounds as the debate had;
+- `single_call`: one call that reads the evidence that the debate ended with;
+- `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two with that evidence, so that a
+  debate is not called better only because of its evidence.
+
+If a debate failed, or its tokens or cost are unknown, its controls have no budget: missing data. Retrieval variants are
+the same system with another setting. Controls derived from a debate or the labels need no call
+(`moot.evals._stats.derived`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from inspect_ai.solver import Solver, TaskState, solver
+from moot.core.errors import UserError
+from moot.evals._runs.reference import Reference, References
+from moot.evals._runs.solver import DebateFailed, Question, dated, document_of, seeded, solving
+from moot.graphs import load_graph
+from moot.nodes._models.equal_cost import ceiling_of
+from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_settings
+from moot.nodes._runtime.state import Equal
+
+Control = Literal[
+    "self_consistency",
+    "self_correction",
+    "single_call",
+    "self_consistency_with_evidence",
+    "self_correction_with_evidence",
+]
+
+
+@dataclass(frozen=True)
+class Matched:
+    """A control: its graph, its settings for one sample, and whether it reads the debate's evidence.
+
+    ``at_cost``: whether it takes as much as the debate does.
+    """
+
+    graph: str
+    settings: Callable[[Reference, Equal], dict[str, Any]]
+    reads: bool = False
+    at_cost: bool = False
+
+
+def _same_cost(debate: Reference, equal: Equal) -> dict[str, Any]:
+    return ceiling_of(debate.taken, equal)
+
+
+def _same_rounds(debate: Reference, equal: Equal) -> dict[str, Any]:
+    return {"agents": 1, "max_rounds": debate.rounds}
+
+
+CONTROLS: dict[Control, Matched] = {
+    "self_consistency": Matched("self_consistency", _same_cost, at_cost=True),
+    "self_correction": Matched("society_of_minds", _same_rounds),
+    "single_call": Matched("rag", lambda debate, equal: {"retrieval": "none"}, reads=True),
+    "self_consistency_with_evidence": Matched("self_consistency", _same_cost, reads=True, at_cost=True),
+    "self_correction_with_evidence": Matched("society_of_minds", _same_rounds, reads=True),
+}
+
+
+def is_debate(system: type[Settings]) -> bool:
+    """Whether a system has rounds; a system that answers once is a control itself."""
+    return not {"max_rounds", "rounds"}.isdisjoint(system.model_fields)
+
+
+def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Control]:
+    """The controls of a system: only debates have any, and debates without retrieval have none with evidence."""
+    if not is_debate(system):
+        return []
+    looks = settings.get("retrieval") != "none" and settings.get("sources", True)
+    finds = looks and issubclass(system, EvidenceSettings)
+    return [name for name, control in CONTROLS.items() if finds or not control.reads]
+
+
+def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Variants of the settings with other ways to retrieve, by name: none, once, every round, as far as the system has
+    them.
+
+    A setting that gives evidence first (``later``) is not another way to retrieve.
+    """
+    if "retrieval" in system.model_fields:
+        field: Any = system.model_fields["retrieval"]
+        chosen = settings.get("retrieval", field.default)
+        modes = [mode for mode in field.annotation.__args__ if mode not in (chosen, "later")]
+        return {f"retrieval {mode.replace('_', ' ')}": {**settings, "retrieval": mode} for mode in modes}
+    if "progressive_retrieval" in system.model_fields and settings.get("sources", True):
+        once = {"retrieval once": {**settings, "progressive_retrieval": False}}
+        none = {"retrieval none": {**settings, "sources": []}}
+        return {**(once if settings.get("progressive_retrieval", True) else {}), **none}
+    return {}
+
+
+@solver(name="control")
+def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "tokens", **settings: Any) -> Solver:
+    """The solver of a control, for a debate that has already run on the same samples.
+
+    Args:
+        name: the control's name.
+        logs: the folder with the debate's log.
+        of: the debate's key (`moot.evals._runs.run.Cell.key`).
+        run: as for `moot.evals._runs.solver.debate`.
+        equal: the budget that it shares with the debate (tokens, usd or calls), if it takes as much.
+        settings: settings of the control's graph.
+
+    Raises:
+        UserError: an unknown setting, a value out of its range, no log of the debate, or prices that cannot be read.
+    """
+    matched = CONTROLS[name]
+    system = load_graph(matched.graph)
+    checked_settings(system.settings, settings, matched.graph)
+    debates = References(logs, of)
+
+    async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
+        debate = await debates.of(sample.sample_id)
+        if debate is None:
+            raise DebateFailed("unknown_budget: the debate itself did not end on this sample")
+        try:
+            own = matched.settings(debate, equal)
+        except UserError as error:
+            raise DebateFailed(f"unknown_budget: {error.detail}") from error
+        chosen = checked_settings(system.settings, {**settings, **own})
+        more = {"given": debate.evidence} if matched.reads and debate.evidence else {}
+        chosen = seeded(dated(chosen, sample), sample, name, of, equal, settings)
+        return await document_of(system, {**question, **more}, chosen)
+
+    return solving(hold)

@@ -1,0 +1,234 @@
+"""A debate in Inspect's terms: Inspect's model is the debate's, turns are messages, calls are model events.
+
+Inspect's own clients are not used: calls go through moot's nodes, with their retries, limits and ledger. A model of
+Inspect that moot has no provider for is refused, so that no log names a model that was never called. Each of moot's
+models is also a model of Inspect: ``--model moot/openai:gpt-4o-mini``, ``--model-role grader=moot/vllm:NAME``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from inspect_ai.event import ModelEvent
+from inspect_ai.log import transcript
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    GenerateConfig,
+    Model,
+    ModelAPI,
+    ModelOutput,
+    ModelUsage,
+    modelapi,
+)
+from inspect_ai.model._model import (
+    active_model,
+    model_roles,
+    model_usage_context_var,
+    role_usage_context_var,
+    sample_model_usage_context_var,
+    sample_role_usage_context_var,
+    set_model_usage,
+)
+from inspect_ai.tool import ToolChoice, ToolInfo
+from moot.core.endpoint import PROVIDERS, find_endpoint
+from moot.core.errors import UserError
+from moot.evals._stats.outcomes import Document
+from moot.nodes._models.chat_models import open_chat_model
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.reply_parsing import text_of
+from moot.nodes._models.speaker import Speaker
+from moot.transcript.document import ending, lines
+from moot.transcript.line import Line
+
+GRADER = "grader"
+"""Inspect's role of the model that judges answers."""
+SHARED = ("temperature", "max_tokens", "seed")
+"""Values that both Inspect's options and a debate's settings can set."""
+MODELS_BOOKS = (sample_model_usage_context_var, model_usage_context_var)
+ROLES_BOOKS = (sample_role_usage_context_var, role_usage_context_var)
+NO_OPTIONS = GenerateConfig()
+"""The config of calls that Inspect did not make; shared by all events, as creating it takes longer than the event
+itself."""
+
+
+class MootModel(ModelAPI):
+    """One of moot's models as an Inspect model, for example for the graders of other tasks."""
+
+    async def generate(
+        self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
+    ) -> ModelOutput:
+        """Make one call, without tools.
+
+        Raises:
+            UserError, WorldError: the call failed.
+        """
+        if tools:
+            raise UserError("Moot's models do not accept Inspect's tools.", kind="invalid_setting")
+        options: dict[str, Any] = {key: v for key in SHARED if (v := getattr(config, key)) is not None}
+        ledger = Ledger("inspect")
+        speaker = Speaker("inspect", await open_chat_model(self.model_name, **options), ledger)
+        reply = await speaker.converse(lambda chat: chat.ainvoke([(one.role, one.text) for one in input]))
+        output = ModelOutput.from_content(self.model_name, text_of(reply) if reply else "")
+        output.usage = usage_of(ledger.calls[-1])
+        return output
+
+
+@modelapi(name="moot")
+def moot_models() -> type[ModelAPI]:
+    """The Inspect provider ``moot``: models by moot's names."""
+    return MootModel
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+def settings_with_inspects(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A debate's settings, completed by Inspect's model and options; ``--model none`` adds nothing.
+
+    Args:
+        settings: the settings that differ from the defaults.
+
+    Raises:
+        UserError: Inspect and the settings name different models or options, or moot cannot call Inspect's model.
+    """
+    model = active_model()
+    name = None if model is None else name_of(model)
+    roles = {role: name_of(one) for role, one in model_roles().items() if role != GRADER}
+    given: dict[str, Any] = {} if name is None else {"model": name}
+    given |= {} if model is None else {key: v for key in SHARED if (v := getattr(model.config, key)) is not None}
+    for key, value in given.items():
+        check_same(f"--{key.replace('_', '-')}", value, f"-S {key}=", settings.get(key, value))
+    models = dict(settings.get("models") or {})
+    for role, value in roles.items():
+        check_same(f"--model-role {role}=", value, f"-S models.{role}=", models.get(role, value))
+    named = {"models": models | roles} if models or roles else {}
+    return {**given, **settings, **named}
+
+
+def grader_of(model: str | None) -> str | None:
+    """The model that judges answers: the named one, or Inspect's for the role ``grader``.
+
+    Raises:
+        UserError: the two differ, or moot cannot call Inspect's model.
+    """
+    given = name_of(one) if (one := model_roles().get(GRADER)) else None
+    if model and given:
+        check_same(f"--model-role {GRADER}=", given, "-T judge=", model)
+    return model or given
+
+
+def check_same(theirs: str, value: Any, ours: str, other: Any) -> None:
+    """Refuse two different values for one setting.
+
+    Raises:
+        UserError: the values differ.
+    """
+    if value != other:
+        raise UserError(f"Inspect's {theirs} says {value}, and {ours} says {other}: say one.", kind="invalid_setting")
+
+
+def name_of(model: Model | list[Model]) -> str | None:
+    """Moot's name of Inspect's model, provider:name; None for ``none``.
+
+    Raises:
+        UserError: several models, a model that moot cannot call, or a model at another address than moot would call.
+    """
+    if isinstance(model, list):
+        raise UserError("Name one model for each of Inspect's roles.", kind="invalid_setting")
+    provider, _, name = str(model).partition("/")
+    if isinstance(model.api, MootModel):
+        provider, _, name = name.partition(":")
+    elif provider == "none":
+        return None
+    elif provider not in PROVIDERS:
+        raise UserError(
+            f"Inspect's model {model} cannot debate: moot calls {', '.join(f'{one}/NAME' for one in PROVIDERS)}, and "
+            "moot/PROVIDER:NAME. Name one of these, or say `--model none` and name the debate's model: "
+            "`--solver moot/debate -S model=openai:NAME`.",
+            kind="unknown_model",
+        )
+    theirs = model.api.base_url
+    if theirs and (provider not in PROVIDERS or theirs.rstrip("/") != find_endpoint(provider).base_url.rstrip("/")):
+        variable = PROVIDERS[provider].base_url_variable if provider in PROVIDERS else "the provider's variable"
+        raise UserError(
+            f"Inspect's model {model} is at another address than moot would call: set {variable} in place of "
+            "--model-base-url.",
+            kind="invalid_setting",
+        )
+    return f"{provider}:{name}"
+
+
+# --- logs -------------------------------------------------------------------------------------------------------------
+
+
+def messages_of(document: Document) -> list[ChatMessage]:
+    """A debate's turns as messages, in order, each with speaker and round as metadata; then its end."""
+    said = [(section.heading, line) for section in lines(document) for line in section.lines if line.turn is not None]
+    messages: list[ChatMessage] = []
+    for place, several in groupby(said, lambda told: told[1].turn):
+        told = list(several)
+        assert place is not None
+        turn = document["turns"][place]
+        facts = {key: turn[key] for key in ("agent", "role", "step", "round", "phase") if turn.get(key) is not None}
+        text = in_words([line for _, line in told])
+        messages.append(ChatMessageAssistant(content=text, metadata=facts | {"heading": told[0][0]}))
+    end = ending(document)
+    return [*messages, ChatMessageAssistant(content=in_words(end.lines), metadata={"heading": end.heading})]
+
+
+def in_words(said: Sequence[Line]) -> str:
+    """Join lines to one text."""
+    return "\n\n".join(": ".join(filter(None, (f"{one.who} {one.what}".strip(), one.text))) for one in said)
+
+
+def tell_calls(calls: Sequence[Mapping[str, Any]]) -> None:
+    """Report a debate's calls to Inspect when it is over: a model event each, and the usage of models and roles.
+
+    Their prompts are in the ledger and in LangSmith, and the resulting turns are the sample's messages. Calls that an
+    earlier run paid for do not count as usage of this one.
+    """
+    used: dict[tuple[str, bool], list[ModelUsage]] = {}
+    for call in calls:
+        kept = bool(call.get("from_ledger") or call.get("shared"))
+        model = call["model"].replace(":", "/", 1)
+        usage = usage_of(call)
+        output = ModelOutput(model=call["reported_model"] or call["model"], usage=usage, time=call["seconds"])
+        transcript()._event(
+            ModelEvent(
+                model=model,
+                role=call["role"],
+                input=[],
+                tools=[],
+                tool_choice="none",
+                config=NO_OPTIONS,
+                output=output,
+                retries=call["attempts"] - 1 or None,
+                error=call.get("detail") if call["outcome"] == "failed" else None,
+                cache="read" if kept else None,
+                working_time=call["seconds"],
+                metadata={key: call[key] for key in ("node", "agent", "phase", "round", "outcome") if call.get(key)},
+            )
+        )
+        if usage is not None and not kept:
+            used.setdefault((model, False), []).append(usage)
+            used.setdefault((call["role"], True), []).append(usage)
+    for (name, of_role), usages in used.items():
+        for book in ROLES_BOOKS if of_role else MODELS_BOOKS:
+            set_model_usage(name, summed(usages), book.get(None))
+
+
+def summed(usages: Sequence[ModelUsage]) -> ModelUsage:
+    """The sum of the tokens of several calls."""
+    asked, said = sum(one.input_tokens for one in usages), sum(one.output_tokens for one in usages)
+    return ModelUsage(input_tokens=asked, output_tokens=said, total_tokens=asked + said)
+
+
+def usage_of(call: Mapping[str, Any]) -> ModelUsage | None:
+    """The tokens of a call; None if its endpoint did not count them."""
+    asked, said = call["prompt_tokens"], call["completion_tokens"]
+    if asked is None or said is None:
+        return None
+    return ModelUsage(input_tokens=asked, output_tokens=said, total_tokens=asked + said)

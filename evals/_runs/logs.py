@@ -1,0 +1,254 @@
+"""Inspect's logs of debates, read as the result of every item.
+
+A log is read sample by sample, and each result document is reduced at once (`moot.evals._stats.observations`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.evals._benchmarks.catalogue import Benchmark, load_benchmark
+from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
+from moot.evals._stats.measures import package
+from moot.evals._stats.observations import CostOf, Observation, observe
+from moot.evals._stats.official import computable
+from moot.evals._stats.outcomes import Document
+from moot.nodes._runtime.state import VerdictOutput
+from moot.retrievers._evidence import clean
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import get_type_hints
+
+READ = (
+    *("status", "error", "graph", "task", "answer", "raw_verdict", "stop_reason", "rounds", "turns", "scores"),
+    *("confidence", "confidence_parts", "confidence_from", "graphs", "round_log"),
+    *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
+    *("evidence", "corpora"),
+)
+"""Fields of result documents that are read; others may be those of another version."""
+AT_ONCE = 50
+"""Number of samples read together: opening a log takes longer than reading a sample."""
+UNREAD = {"events", "messages", "attachments"}
+"""Parts of samples that are not read."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One log: a system on a benchmark, once.
+
+    Attributes:
+        file: its name.
+        benchmark: the benchmark of its items.
+        system: the system's label.
+        graph: its graph; empty if the log does not name it.
+        model: the system's model; None if it had several.
+        seed: None if none was set.
+        control: the name of the control, if the system is one; else None.
+        of: the label of the system whose control it is.
+        key: identifies the log among those of other systems, settings and data; None if it has none.
+        of_key: the key of the log whose control it is.
+        position: the place of the system, or of the one whose control it is, in its plan.
+        settings: the system's settings.
+        equal: the budget that the control shares with its system; None if there is none, or the log does not name it.
+        status: Inspect's: success, error, cancelled or started.
+        created: the ISO date and time.
+        items: a digest of the benchmark's items, if the task has one.
+        data: the name of the items' file, if the log names it.
+        judge: the model that judged answers in words.
+        planned: the number of items that were planned.
+        observations: the items that ran, each once.
+        notes: notes about the run, for the reader of a report.
+        versions: of moot and of Inspect.
+        parts: everything that the system depended on beside its settings (`moot.evals._identity.parts`).
+        ceiling: the best accuracy that its items allow, if some ask the same but have different right answers.
+        family: the tests that its plan corrects together; empty if the log does not say.
+    """
+
+    file: str
+    benchmark: Benchmark
+    system: str
+    graph: str
+    model: str | None
+    seed: int | None
+    control: str | None
+    of: str | None
+    key: str | None
+    of_key: str | None
+    position: int | None
+    settings: Mapping[str, Any]
+    status: str
+    created: str
+    items: str
+    data: str
+    judge: str | None
+    planned: int
+    observations: tuple[Observation, ...] = ()
+    notes: tuple[str, ...] = ()
+    versions: str = ""
+    equal: str | None = None
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    family: str = ""
+    ceiling: float | None = None
+
+
+def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[str]]:
+    """The runs of all logs that count, in the order of their files, and notes about the logs that do not.
+
+    Args:
+        paths: logs, and folders that contain some at any depth.
+        cost_of: computes the cost of calls.
+
+    Raises:
+        UserError: a path does not exist, Inspect is not installed, no log counts, or a log's samples are not in moot's
+            format.
+    """
+    headers, notes = read_headers(find_logs(paths))
+    headers, left_out = without_superseded(headers)
+    notes += left_out
+    runs = []
+    for header in headers:
+        run = _read_run(header, cost_of)
+        if run.observations:
+            runs.append(run)
+        else:
+            notes.append(f"{header.path.name}: it holds no sample; left out.")
+    if not runs:
+        said = " ".join(notes) or "There is none in the files and folders named."
+        raise UserError(f"No log of a debate system can be compared. {said}", kind="missing_file")
+    return runs, notes
+
+
+def _read_run(header: Header, cost_of: CostOf) -> Run:
+    """Read a log with all its samples; missing facts about its system are read from its first document."""
+    spec, facts = header.log.eval, header.facts
+    benchmark = load_benchmark(facts["benchmark"])
+    found, again, first = _observations(header, benchmark, cost_of)
+    observations, uncomputed = computable(list(found.values()), benchmark.metrics)
+    settings = facts.get("settings", first.get("settings")) or {}
+    label, model = facts.get("system") or first.get("graph"), facts.get("model", settings.get("model"))
+    seed, position = facts.get("seed"), facts.get("position")
+    notes = [f"the benchmark's reader: {note}" for note in facts.get("notes") or ()]
+    judge, spoke = _text(header.arguments.get("judge")), {m for seen in observations for m, _ in seen.models}
+    notes += [f"{judge} judged answers of debates in which it also spoke"] if judge in spoke else []
+    notes += [f"{again} further samples of the same item (epochs?) are left out"] if again else []
+    notes += uncomputed
+    return Run(
+        file=clean(header.path.name),
+        benchmark=benchmark,
+        system=clean(str(label or "unknown system")),
+        graph=clean(str(facts.get("graph") or "")),
+        model=_text(model),
+        seed=seed if isinstance(seed, int) else None,
+        control=_text(facts.get("control")),
+        of=_text(facts.get("of")),
+        key=_text(facts.get("key")),
+        of_key=header.of_key,
+        position=position if isinstance(position, int) else None,
+        settings=settings,
+        status=header.log.status,
+        created=header.created,
+        items=header.items,
+        data=clean(Path(str(header.arguments.get("data") or "")).name),
+        judge=judge,
+        ceiling=_share(facts.get("ceiling")),
+        planned=max(header.planned, len(observations)),
+        observations=tuple(observations),
+        notes=tuple(clean(note) for note in notes),
+        versions=_versions(spec, first),
+        equal=_text(facts.get("equal")),
+        parts=facts.get("parts") or {},
+        family=clean(str(facts.get("family") or "")),
+    )
+
+
+def _observations(
+    header: Header, benchmark: Benchmark, cost_of: CostOf
+) -> tuple[dict[str, Observation], int, Document]:
+    """Each item once, the number of further samples of the same items, and the first result document."""
+    observations: dict[str, Observation] = {}
+    first: Document = {}
+    again, at = 0, ""
+    try:
+        for sample, found in samples_in(header):
+            at = f", sample {clean(str(sample.id))[:80]}"
+            document = None if found is None else checked_document(found, READ)
+            first = first or document or {}
+            seen = observe(sample, benchmark, cost_of, document)
+            again += seen.id in observations
+            observations.setdefault(seen.id, seen)
+    except (*UNREADABLE, TypeError, AttributeError) as error:
+        raise damaged(f"{header.path}{at}", error) from error
+    return observations, again, first
+
+
+def samples_in(header: Header) -> Iterator[tuple[Any, Any]]:
+    """Yield the samples of a log, in the order of its items, with their result documents, in batches.
+
+    Samples without a document are read once more, with their events: recovered samples have it there.
+    """
+    from moot.evals._runs.solver import document_in  # which needs Inspect
+
+    log, file = package("inspect_ai.log"), str(header.path)
+    places = {str(id): place for place, id in enumerate(header.log.eval.dataset.sample_ids or ())}
+    there = log.read_eval_log_sample_summaries(file) if places else []
+    keys = sorted(((s.id, s.epoch) for s in there), key=lambda key: (places.get(str(key[0]), len(places)), key[1]))
+    for start in range(0, len(keys), AT_ONCE):
+        samples = log.read_eval_log_samples_by_id(file, keys[start : start + AT_ONCE], exclude_fields=UNREAD)
+        held = [(sample, document_in(sample)) for sample in samples]
+        bare = [(sample.id, sample.epoch) for sample, document in held if document is None]
+        whole = log.read_eval_log_samples_by_id(file, bare, exclude_fields={"messages"}) if bare else []
+        told = {(sample.id, sample.epoch): document_in(sample) for sample in whole}
+        for sample, document in held:
+            yield sample, document or told[sample.id, sample.epoch]
+
+
+def damaged(place: str, error: Exception) -> UserError:
+    """The error for a log or a document that is not in moot's format."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    else:
+        said = " ".join(repr(error).split())
+    return UserError(
+        f"{place}: its samples are not as moot writes them ({clean(said)[:200]}). Run this evaluation again with this "
+        "version of moot, or leave the log out.",
+        kind="invalid_file",
+    )
+
+
+def checked_document(found: Any, names: Sequence[str]) -> Document:
+    """Check these fields of a result document, and their types.
+
+    Raises:
+        LookupError, TypeError, ValueError: a field is missing, or has another type.
+    """
+    return {name: _shape(name).validate_python(found[name]) for name in names}
+
+
+@lru_cache
+def _shape(name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_types()[name])
+
+
+@lru_cache(maxsize=1)
+def _types() -> dict[str, Any]:
+    return get_type_hints(VerdictOutput)
+
+
+def _share(value: object) -> float | None:
+    """A number from a log's metadata; None if it is missing."""
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _text(value: object) -> str | None:
+    """A text from a log's metadata; None if it is missing."""
+    return clean(str(value)) or None if value is not None else None
+
+
+def _versions(spec: Any, document: Document) -> str:
+    packages = {"moot": document.get("moot_version"), **(spec.packages or {})}
+    return clean(", ".join(f"{name} {version}" for name, version in packages.items() if version))

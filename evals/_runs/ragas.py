@@ -1,0 +1,407 @@
+"""RAGAS's own faithfulness and answer relevancy (ragas 0.4, the extra ``moot[ragas]``), to compare with other work.
+
+Debates are scored by `moot.nodes._steps.score`, which computes the same shares and means. This is the reference, as two
+functions and, for `moot eval ragas`, over the verdicts in logs:
+
+    llm = ragas.llms.llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI())
+    await ragas_faithfulness(claim, rationale, [piece["text"] for piece in evidence], llm)
+
+The two functions return RAGAS's results unchanged, even if ours differ on purpose: NaN without statements, a
+`ValueError` without evidence or answer (ours: null); 0 for an answer that its model calls noncommittal in every
+question (ours: the mean, as S1 has no such term); 0 if its model writes no question. Over logs these are missing data,
+except the noncommittal answer, whose 0 is RAGAS's own. RAGAS reports its use to its makers unless the environment says
+RAGAS_DO_NOT_TRACK=true before it is first used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moot.core.endpoint import Endpoint, Limits, http_client
+from moot.core.errors import MootError, ReplyError, UserError
+from moot.core.lazy import imported
+from moot.core.limiter import limiter, with_retries
+from moot.core.refusals import explain
+from moot.evals._runs.log_files import UNREADABLE, find_logs, read_headers, without_superseded
+from moot.evals._runs.logs import checked_document, damaged, samples_in
+from moot.evals._stats.outcomes import Document
+from moot.nodes._models.chat_models import open_chat_model
+from moot.nodes._runtime.document import upgraded
+from moot.nodes._texts.task import full_answer
+from moot.nodes._texts.verdict import MOST_REASONS, reasons_by_who, verdict_turns
+from moot.retrievers import open_encoder
+from moot.retrievers._encoders import Encoder
+from moot.retrievers._evidence import clean
+from moot.retrievers._excerpts import shown_text
+
+if TYPE_CHECKING:
+    from ragas.embeddings.base import BaseRagasEmbedding
+    from ragas.llms.base import InstructorBaseRagasLLM
+
+METRICS = {"faithfulness": "faithfulness", "answer_relevancy": "answer relevancy"}
+"""The metrics of every verdict, with their names."""
+READ = (
+    *("status", "error", "graph", "claim", "task", "answer", "raw_verdict", "stop_reason", "rounds", "turns", "votes"),
+    "evidence",
+)
+"""Fields of result documents that are read."""
+LONGEST_REPLY = 4096
+"""Maximum tokens of a reply: RAGAS's own 1,024 cut off the judgements of a long answer."""
+TIMEOUT = 120.0
+"""Seconds that a request may take."""
+LOST = 10
+"""Number of failed calls in a row after which the endpoint is given up."""
+
+
+async def ragas_faithfulness(
+    claim: str, rationale: str, evidence_texts: Sequence[str], llm: InstructorBaseRagasLLM
+) -> float:
+    """F = supported statements / statements, as RAGAS computes it (S1 III takes the score from there): two calls.
+
+    Args:
+        claim: the claim that the rationale is about.
+        rationale: the reasons of an answer.
+        evidence_texts: the evidence that the answer was written from, one text for each piece.
+        llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
+
+    Returns:
+        A share in [0, 1]; NaN if the model lists no statement or gives no verdict.
+
+    Raises:
+        UserError: ragas is not installed.
+        ValueError: claim, rationale or evidence is empty; or the model is none of RAGAS's.
+        Exception: whatever else ragas or the model's client raises, unchanged.
+    """
+    check_installed()
+    from ragas.metrics.collections import Faithfulness
+
+    metric = Faithfulness(llm=llm)
+    result = await metric.ascore(user_input=claim, response=rationale, retrieved_contexts=list(evidence_texts))
+    return float(result.value)
+
+
+async def ragas_answer_relevance(
+    claim: str, answer: str, llm: InstructorBaseRagasLLM, encoder: Encoder, n: int = 3
+) -> float:
+    """AR = mean over n questions q_i of cos(e(c), e(q_i)), as RAGAS computes it (S1 III): n calls, one after the other.
+
+    Args:
+        claim: what was asked.
+        answer: the answer with its reasons.
+        llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
+        encoder: e(), any of our encoders.
+        n: the number of questions.
+
+    Returns:
+        A mean of cosines in [-1, 1]; 0 if the model calls the answer noncommittal in every call, or writes no question
+        at all. An empty question is left out of the mean.
+
+    Raises:
+        UserError: ragas is not installed; or the encoder needs a setting from the caller.
+        WorldError: the encoder's endpoint failed.
+        ValueError: claim or answer is empty; or the model is none of RAGAS's.
+        Exception: whatever else ragas or the model's client raises, unchanged.
+    """
+    check_installed()
+    from ragas.metrics.collections import AnswerRelevancy
+
+    metric = AnswerRelevancy(llm=llm, embeddings=_embedding(encoder), strictness=n)
+    result = await metric.ascore(user_input=claim, response=answer)
+    return float(result.value)
+
+
+def _embedding(encoder: Encoder) -> BaseRagasEmbedding:
+    """Wrap one of our encoders for RAGAS."""
+    from ragas.embeddings.base import BaseRagasEmbedding
+
+    class EncoderEmbedding(BaseRagasEmbedding):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
+        def embed_text(self, text: str, **_: Any) -> list[float]:
+            raise NotImplementedError("Encoders are asynchronous: use aembed_text.")
+
+        async def aembed_text(self, text: str, **_: Any) -> list[float]:
+            return (await encoder.embed([text]))[0]
+
+        async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
+            return await encoder.embed(texts)
+
+    return EncoderEmbedding()
+
+
+# --- over logs --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A sample's verdict as input for RAGAS.
+
+    Attributes:
+        system: the system's label; of a document its graph.
+        benchmark: empty if the sample has none.
+        model: the system's model; None if it had several, or it is unknown.
+        seed: None if none was set.
+        file: the file that it was read from.
+        id: the item's.
+        claim: the claim or question.
+        response: the verdict's answer with its reasons.
+        contexts: the texts shown to the deciding model.
+        fault: why there is no verdict; empty if there is one.
+    """
+
+    system: str
+    benchmark: str
+    model: str | None
+    seed: int | None
+    file: str
+    id: str
+    claim: str
+    response: str
+    contexts: tuple[str, ...]
+    fault: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A metric of a sample: its value, or why it has none, and whether that is because a call failed."""
+
+    value: float | None
+    why: str = ""
+    failed: bool = False
+
+
+def read_answers(path: Path, limit: int | None = None) -> tuple[list[Answered], list[str]]:
+    """Read the verdicts in a log, a folder of logs, or a result document, and notes about everything left out.
+
+    Args:
+        path: a file or folder; of several tries of one run in a folder, the last that succeeded counts.
+        limit: maximum number of samples of each log; None for all.
+
+    Raises:
+        UserError: there is no verdict, Inspect is not installed, or a file is not in moot's format.
+    """
+    if (document := _document_at(path)) is not None:
+        known = _checked(document, str(path))
+        return [_answered(known, system=known["graph"], file=path.name, id=path.stem)], []
+    headers, notes = read_headers(find_logs([path]))
+    headers, left_out = without_superseded(headers)
+    found: list[Answered] = []
+    for header in headers:
+        facts, at = header.facts, ""
+        about = {
+            "system": header.label or clean(str(facts.get("graph") or "unknown system")),
+            "benchmark": str(facts["benchmark"]),
+            "model": facts.get("model"),
+            "seed": facts.get("seed"),
+            "file": clean(header.path.name),
+        }
+        try:
+            for sample, held in islice(samples_in(header), limit):
+                at = f"{header.path}, sample {clean(str(sample.id))[:80]}"
+                document = None if held is None else _checked(held, at)
+                fault = clean(str(sample.error.message)) if sample.error else "it was not run to its end"
+                found.append(_answered(document, fault, id=clean(str(sample.id)), **about))
+        except (*UNREADABLE, TypeError, AttributeError) as error:
+            raise damaged(at or str(header.path), error) from error
+    if not found:
+        said = " ".join([*notes, *left_out]) or "There is no log in it."
+        raise UserError(f"{path} holds no sample of a debate system. {said}", kind="missing_file")
+    return found, [*notes, *left_out]
+
+
+def _document_at(path: Path) -> Any:
+    """The result document in a file; None if the file is not one."""
+    if path.suffix != ".json" or not path.is_file():
+        return None
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return upgraded(held) if isinstance(held, dict) and "turns" in held and "claim" in held else None
+
+
+def _checked(document: Any, place: str) -> Document:
+    try:
+        return checked_document(document, READ)
+    except (LookupError, TypeError, ValueError) as error:
+        raise damaged(place, error) from error
+
+
+def _answered(document: Document | None, fault: str = "", **about: Any) -> Answered:
+    """Make a sample from its result document."""
+    unknown: dict[str, Any] = {"benchmark": "", "model": None, "seed": None}
+    if document is None:
+        return Answered(**{**unknown, **about}, claim="", response="", contexts=(), fault=fault or "it has no document")
+    if document["error"]:
+        fault = f"the debate failed: {document['error']['detail']}"
+    elif document["status"] != "done":
+        fault = f"the debate is {document['status']}"
+    elif document["answer"] is None:
+        fault = f"no verdict ({document['stop_reason']})"
+    else:
+        fault = ""
+    if fault:
+        return Answered(**{**unknown, **about}, claim=document["claim"], response="", contexts=(), fault=fault)
+    whole = dict(document)
+    shown = {id for turn in verdict_turns(whole) for id in turn.get("evidence_ids") or ()}
+    reasons = [*reasons_by_who(whole)][:MOST_REASONS]
+    return Answered(
+        **{**unknown, **about},
+        claim=document["claim"],
+        response="\n".join([full_answer(document["task"], document["answer"]), *reasons]),
+        contexts=tuple(shown_text(piece) for piece in document["evidence"] if piece["id"] in shown),
+        fault="",
+    )
+
+
+async def measure(
+    samples: Sequence[Answered],
+    model: str,
+    embedder: str,
+    at_once: int,
+    done: Callable[[int, dict[str, Figure]], None],
+) -> None:
+    """Measure every sample. A metric that fails on a single sample is missing there.
+
+    Args:
+        samples: the samples to measure.
+        model: RAGAS's model, as ``provider:name``.
+        embedder: makes the vectors of answer relevancy.
+        at_once: calls of the model in flight.
+        done: called with the place of each sample that has been measured, and its `METRICS`.
+
+    Raises:
+        UserError: ragas, a package or a key is missing; a model or an encoder is unknown.
+        WorldError: the endpoint cannot be reached, or fails repeatedly.
+    """
+    limits, gate, lost = Limits(timeout=TIMEOUT, max_concurrency=at_once), asyncio.Semaphore(at_once), 0
+
+    async def figure(asking: Awaitable[float]) -> Figure:
+        nonlocal lost
+        try:
+            value = await asking
+        except MootError as error:
+            lost += not isinstance(error, ReplyError)
+            alone = isinstance(error, ReplyError) or error.kind in ("bad_request", "too_long") or error.retryable
+            if not alone or error.kind == "unreachable" or lost >= LOST:
+                raise
+            return Figure(None, error.detail, failed=True)
+        lost = 0
+        return Figure(None, "RAGAS found nothing to judge in it") if math.isnan(value) else Figure(value)
+
+    async def one(place: int, sample: Answered, llm: InstructorBaseRagasLLM, encoder: Encoder) -> None:
+        async with gate:
+            if sample.fault:
+                faithful = relevant = Figure(None, sample.fault)
+            else:
+                relevant = await figure(_relevancy(sample, llm, encoder))
+                faithful = Figure(None, "no evidence")
+                if sample.contexts:
+                    asking = ragas_faithfulness(sample.claim, sample.response, sample.contexts, llm)
+                    faithful = await figure(asking)
+            done(place, {"faithfulness": faithful, "answer_relevancy": relevant})
+
+    encoder = await open_encoder(embedder, limits)
+    async with _opened(model, limits) as llm:
+        working = [asyncio.ensure_future(one(n, sample, llm, encoder)) for n, sample in enumerate(samples)]
+        try:
+            await asyncio.gather(*working)
+        finally:
+            for task in working:
+                task.cancel()
+            await asyncio.gather(*working, return_exceptions=True)
+
+
+async def _relevancy(sample: Answered, llm: InstructorBaseRagasLLM, encoder: Encoder) -> float:
+    """RAGAS's answer relevancy; NaN if its model wrote no question, for which RAGAS returns 0."""
+    asked = _Asked(encoder)
+    value = await ragas_answer_relevance(sample.claim, sample.response, llm, asked)
+    return value if asked.texts else math.nan
+
+
+class _Asked:
+    """An encoder that counts what it encodes."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.name = encoder.name
+        self.encoder = encoder
+        self.texts = 0
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        self.texts += len(texts)
+        return await self.encoder.embed(texts)
+
+    def remember(self, texts: Sequence[str], vectors: Sequence[list[float]]) -> None:
+        self.encoder.remember(texts, vectors)
+
+
+@asynccontextmanager
+async def _opened(name: str, limits: Limits) -> AsyncIterator[InstructorBaseRagasLLM]:
+    """RAGAS's model at an endpoint of moot's, with moot's retries, limits and errors."""
+    chosen = await open_chat_model(name)
+    if name.startswith("fake:"):
+        raise UserError("RAGAS needs a real model: fake:SEED answers at random.", kind="unknown_model")
+    check_installed()
+    from ragas.llms import llm_factory
+    from ragas.llms.base import InstructorBaseRagasLLM
+
+    model, gate = name.partition(":")[2], limiter(chosen.endpoint.base_url)
+    client = imported("openai").AsyncOpenAI(
+        base_url=chosen.endpoint.base_url,
+        api_key=chosen.endpoint.api_key,
+        max_retries=0,  # the one retry loop is ours
+        http_client=await http_client(limits.timeout, chosen.endpoint.base_url, name),
+    )
+    # An unreadable reply is requested again once, with the reason.
+    plain = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
+
+    class Asking(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
+        def generate(self, prompt: str, response_model: Any) -> Any:
+            raise NotImplementedError("Use agenerate.")
+
+        async def agenerate(self, prompt: str, response_model: Any) -> Any:
+            async def attempt() -> Any:
+                try:
+                    return await plain.agenerate(prompt, response_model)
+                except Exception as error:
+                    raise _explained(error, chosen.endpoint, name) from error
+
+            return (await with_retries(attempt, limits, gate, name))[0]
+
+    yield Asking()
+
+
+def _explained(error: Exception, endpoint: Endpoint, model: str) -> MootError:
+    """Convert an exception of RAGAS's client to one of our errors."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, imported("openai").APIError):
+            return explain(cause, endpoint, model)
+        cause = cause.__cause__
+    cut = type(error).__name__ == "IncompleteOutputException"
+    why = "it was cut off at the limit of its length" if cut else "it is not in the form that RAGAS asks for"
+    unread = ReplyError(f"{model} gave no reply that RAGAS can read: {why}.", "cut" if cut else "unparsed")
+    unread.retryable = False  # it was requested again already
+    return unread
+
+
+def check_installed() -> None:
+    """Check that RAGAS can be imported.
+
+    Raises:
+        UserError: it cannot.
+    """
+    try:
+        imported("ragas.metrics.collections")
+    except ImportError as error:
+        # The extra also holds back a release of langchain-community without which ragas is there but not importable.
+        raise UserError(
+            f"RAGAS's own scores need ragas, which cannot be imported ({error}): pip install 'moot[ragas]'",
+            kind="missing_package",
+        ) from error

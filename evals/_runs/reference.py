@@ -1,0 +1,92 @@
+"""The cost of a debate on each sample, read from its log for the controls that run beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_async
+from moot.core.errors import UserError
+from moot.evals._runs.solver import document_in
+from moot.evals._stats.outcomes import has_outcome
+from moot.nodes._models.equal_cost import Taken, taken
+from moot.nodes._models.prices import Price, read_prices
+from moot.retrievers._excerpts import shown_text
+
+ORIGIN = ("id", "title", "text", "source", "url", "published")
+"""Fields of evidence that are passed on; of the text, only the shown part."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A debate on a sample: its cost, its rounds, and its final evidence."""
+
+    taken: Taken
+    rounds: int
+    evidence: list[dict[str, Any]]
+
+
+class References:
+    """The references of a debate, sample by sample, from its log."""
+
+    def __init__(self, logs: str, of: str) -> None:
+        """Find the log, and read the prices. Blocking.
+
+        Args:
+            logs: a folder of logs.
+            of: the debate's key (`moot.evals._runs.run.log_key`).
+
+        Raises:
+            UserError: there is no log of the debate, or prices cannot be read.
+        """
+        log = newest_log(logs, of)
+        if log is None:
+            raise UserError(f"{logs} has no log of the debate that this is a control of.", kind="missing_file")
+        self.location = log.location
+        self.prices = read_prices()
+
+    async def of(self, sample: int | str) -> Reference | None:
+        """The debate's reference on a sample; None if it has no outcome there."""
+        document = await ended_document(self.location, sample)
+        return reference_of(document, self.prices) if document else None
+
+
+async def ended_document(location: str, sample: int | str) -> dict[str, Any] | None:
+    """The result document of a debate on a sample, from its log; None if it has no outcome there."""
+    try:
+        told = await read_eval_log_sample_async(location, sample, exclude_fields={"events", "attachments"})
+    except IndexError:  # raised by Inspect for a sample that is not in the log
+        return None
+    document = document_in(told)
+    if document is None:  # a sample that was recovered after a kill has it in its events
+        document = document_in(await read_eval_log_sample_async(location, sample))
+    return document if document and not told.error and has_outcome(document) else None
+
+
+def reference_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Reference:
+    """The reference that a control reads from a result document."""
+    evidence = [
+        {key: piece[key] for key in ORIGIN if key in piece} | {"text": shown_text(piece)}
+        for piece in document["evidence"]
+    ]
+    return Reference(taken(document["calls"], document["seconds"], prices), max(document["rounds"], 1), evidence)
+
+
+def newest_log(logs: str, key: str) -> EvalLog | None:
+    """The newest log of a cell, without its samples; None if there is none."""
+    return next((log for log in headers(logs) if facts_of(log).get("key") == key), None)
+
+
+def headers(logs: str) -> Iterator[EvalLog]:
+    """The logs of a folder without their samples, the newest first."""
+    if Path(logs).is_dir():
+        for info in list_eval_logs(logs):
+            yield read_eval_log(info, header_only=True)
+
+
+def facts_of(log: EvalLog) -> dict[str, Any]:
+    """Moot's metadata of a log."""
+    facts: dict[str, Any] = log.metadata.get("moot") or {}
+    return facts

@@ -1,0 +1,260 @@
+"""Inspect scorers for debates, one for each measure of a single item, and their metrics over all items.
+
+Each reads the result document that `moot.evals._runs.solver.debate` leaves. A sample whose debate did not end is
+unscored, which Inspect counts: it is missing data, never a wrong answer. An abstention is not right, and is marked as
+an abstention; so is a debate that ended because its own replies could not be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+
+from inspect_ai.log import transcript
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, metric, scorer, stderr
+from inspect_ai.solver import TaskState
+from inspect_ai.util import store_from_events
+from moot.core.errors import MootError
+from moot.evals._analyses.graders import graded
+from moot.evals._benchmarks.gold import gold_and_found
+from moot.evals._runs.solver import DOCUMENT, INPUTS, parsed_document
+from moot.evals._stats import metrics
+from moot.evals._stats.item_scores import item_score
+from moot.evals._stats.official import official_score
+from moot.evals._stats.outcomes import ABSTAINED, Document, outcome_of
+from moot.nodes._models.chat_models import open_chat_model
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._texts.verdict import verdict_turns
+
+Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | None] | Score | float | None]
+"""Computes how right an outcome is from the outcome, the sample, its right answers and the document; None if undefined.
+A `Score` is used unchanged."""
+
+
+_parsed = lru_cache(maxsize=16)(parsed_document)  # all scorers of a sample read the same text in turn
+
+
+def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
+    """Make a scorer for debates that ended.
+
+    Args:
+        measure: computes how right the outcome is.
+        of_answers: whether scores include the answer and its reasons. Inspect keeps all scores in memory until the end.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        # a sample that Inspect recovered after a kill has an empty store; the stored data is in its events
+        held = state.store.get(DOCUMENT) or store_from_events([*transcript().events]).get(DOCUMENT)
+        document = None if held is None else _parsed(held)
+        outcome = outcome_of(document)
+        if document is None or outcome is None:
+            return Score.unscored(reason="no_result", explanation="The debate did not end.")
+        value = measure(outcome, state, list(target), document)
+        try:
+            value = await value if isinstance(value, Awaitable) else value
+        except MootError as error:  # the debate remains valid even if its judge fails
+            return Score.unscored(reason="grader_failed", explanation=error.detail)
+        if isinstance(value, Score):
+            return value
+        if value is None:
+            return Score.unscored(reason="undefined", explanation="This measure says nothing of this sample.")
+        if not of_answers:
+            return Score(value=value)
+        facts = {"outcome": outcome, "gold": list(target), "stop_reason": document["stop_reason"]}
+        return Score(value=value, answer=outcome or "(abstained)", explanation=why(document), metadata=facts)
+
+    return score
+
+
+def why(document: Document) -> str:
+    """The verdict's reasons, in the speakers' own words; if there is no verdict, why."""
+    if document["error"]:
+        return str(document["error"]["detail"])
+    said = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
+    return "\n\n".join(filter(None, said)) or f"(no reasons; it stopped by {document['stop_reason']})"
+
+
+# --- metrics over all samples -----------------------------------------------------------------------------------------
+
+
+def _over_labels(compute: metrics.LabelScore) -> Metric:
+    def value(scores: list[SampleScore]) -> float:
+        facts = [score.score.metadata or {} for score in scores]
+        found = compute([fact["gold"][0] for fact in facts], [fact["outcome"] for fact in facts]).value
+        return float("nan") if found is None else found  # Inspect's value for an undefined score
+
+    return value
+
+
+@metric(name="macro_f1")
+def macro_f1() -> Metric:
+    """`moot.evals._stats.metrics.macro_f1`."""
+    return _over_labels(metrics.macro_f1)
+
+
+@metric(name="balanced_accuracy")
+def balanced_accuracy() -> Metric:
+    """`moot.evals._stats.metrics.balanced_accuracy`."""
+    return _over_labels(metrics.balanced_accuracy)
+
+
+@metric(name="abstained")
+def abstained() -> Metric:
+    """The share of items without an answer."""
+
+    def value(scores: list[SampleScore]) -> float:
+        silent = [(score.score.metadata or {})["outcome"] == ABSTAINED for score in scores]
+        return sum(silent) / len(silent) if silent else float("nan")
+
+    return value
+
+
+# --- scorers ----------------------------------------------------------------------------------------------------------
+
+
+@scorer(metrics=[mean(), stderr(), macro_f1(), balanced_accuracy(), abstained()], name="accuracy")
+def accuracy() -> Scorer:
+    """Whether the label or letter is the right one."""
+    return computed("accuracy")
+
+
+@scorer(metrics=[mean(), stderr(), abstained()], name="exact_match")
+def exact_match() -> Scorer:
+    """Whether the answer is one of the right ones, compared as in the task's script."""
+    return computed("exact_match")
+
+
+@scorer(metrics=[mean(), stderr()], name="token_f1")
+def token_f1() -> Scorer:
+    """F1 of the words that the answer shares with the nearest right one, compared as in the task's script."""
+    return computed("token_f1")
+
+
+@scorer(metrics=[mean(), stderr(), abstained()], name="numeric_match")
+def numeric_match() -> Scorer:
+    """Whether the number is the right one."""
+    return computed("numeric_match")
+
+
+def computed(measure: str) -> Scorer:
+    """Make a scorer for a measure that needs no model (`moot.evals._stats.item_scores.item_score`)."""
+    return measured(lambda outcome, state, gold, document: item_score(measure, document["task"]["name"], outcome, gold))
+
+
+@scorer(metrics=[mean(), stderr()], name="judged")
+def judged(model: str) -> Scorer:
+    """Whether a model judges the answer to be the same as a right one (S4).
+
+    An answer with the same text is right without a call. If the judge gives no usable reply, the sample is unscored.
+
+    Args:
+        model: the judge, as provider:name. It should be none of the debaters' models.
+    """
+
+    async def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
+        speaker = Speaker("equivalence", await open_chat_model(model))
+        said = await graded(document["claim"], document["task"], outcome, gold, speaker)
+        return None if said is None else float(said)
+
+    return measured(value)
+
+
+@scorer(metrics=[mean(), stderr()], name="citation_precision")
+def citation_precision() -> Scorer:
+    """The share of citations whose quotes are in the evidence; unscored if nothing is cited."""
+    return measured(
+        lambda outcome, state, gold, document: metrics.citation_precision([document]).value, of_answers=False
+    )
+
+
+@scorer(metrics=[mean(), stderr()], name="gold_recall")
+def gold_recall() -> Scorer:
+    """The share of gold evidence that was found; unscored if the benchmark names none, or nothing was searched."""
+
+    def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
+        searched = [piece for piece in document["evidence"] if any(r["query"] for r in piece["retrievals"])]
+        sets = gold_and_found(state.metadata.get("gold_evidence"), searched)
+        if sets is None or not document["corpora"]:
+            return None
+        return metrics.gold_recall([sets[0]], [sets[1]]).value
+
+    return measured(value, of_answers=False)
+
+
+# --- official scores that require evidence ----------------------------------------------------------------------------
+
+
+@metric(name="mean")
+def mean_if_named() -> Metric:
+    """The mean; undefined if no verdict could name the evidence that the score requires."""
+
+    def value(scores: list[SampleScore]) -> float:
+        named = any((score.score.metadata or {})["named"] for score in scores)
+        return sum(score.score.as_float() for score in scores) / len(scores) if named else float("nan")
+
+    return value
+
+
+@metric(name="stderr")
+def stderr_if_named() -> Metric:
+    """The mean's standard error; undefined if the mean is."""
+    error = stderr()
+
+    def value(scores: list[SampleScore]) -> float:
+        named = any((score.score.metadata or {})["named"] for score in scores)
+        return float(error(scores)) if named else float("nan")  # type: ignore[arg-type]
+
+    return value
+
+
+def official(measure: str) -> Scorer:
+    """Make a scorer for an official score (`moot.evals._stats.official`)."""
+
+    def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> Score | None:
+        given = (state.metadata.get(INPUTS) or {}).get("given") or []
+        found, named = official_score(measure, outcome, gold, document, state.metadata.get("gold_evidence"), given)
+        return None if found is None else Score(value=found, metadata={"named": named})
+
+    return measured(value, of_answers=False)
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="fever_score")
+def fever_score() -> Scorer:
+    """Whether the label is right and the verdict cites one full set of its sentences (FEVER)."""
+    return official("fever_score")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="feverous_score")
+def feverous_score() -> Scorer:
+    """Whether the label is right and the verdict cites one full set of its sentences and cells (FEVEROUS)."""
+    return official("feverous_score")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="hover_score")
+def hover_score() -> Scorer:
+    """Whether the label is right and the verdict cites a right sentence of each page (HoVer)."""
+    return official("hover_score")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="support_em")
+def support_em() -> Scorer:
+    """Whether the verdict quotes the supporting facts, and no other sentence (HotpotQA)."""
+    return official("support_em")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="support_f1")
+def support_f1() -> Scorer:
+    """F1 of the sentences that the verdict quotes and the supporting facts (HotpotQA)."""
+    return official("support_f1")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="joint_em")
+def joint_em() -> Scorer:
+    """Whether both the answer and the supporting facts match (HotpotQA)."""
+    return official("joint_em")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="joint_f1")
+def joint_f1() -> Scorer:
+    """F1 of the products of precisions and recalls of the answer and of its supporting facts (HotpotQA)."""
+    return official("joint_f1")

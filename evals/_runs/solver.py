@@ -1,0 +1,166 @@
+"""A debate as an Inspect solver, for moot's own tasks and for all others.
+
+    Task(dataset=[Sample(input="Saffron grows underground.", target="REFUTES")],
+         solver=debate("tool_mad", model="openai:gpt-4o-mini"), scorer=match())
+
+Inspect's model is the debate's if the settings name none (`moot.evals._runs.inspect_side`). Moot's nodes make their own
+calls and report them to Inspect when a debate is over: Inspect's time and error limits apply, its token limits do not
+(`budget` and `max_cost` are settings of the graphs, and `shared_ceilings` limits many debates).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from inspect_ai.event import StoreEvent
+from inspect_ai.log import EvalSample
+from inspect_ai.model import ModelOutput
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from moot.core.transport import dumps, loads
+from moot.evals._runs.inspect_side import messages_of, settings_with_inspects, tell_calls
+from moot.evals._stats.found import found_in
+from moot.evals._stats.outcomes import has_outcome
+from moot.graphs import DebateSystem, load_graph
+from moot.nodes._models.seeds import derived_seed
+from moot.nodes._runtime.document import upgraded
+from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_settings
+
+DOCUMENT = "moot:document"
+"""Key of a sample's store for the result document (see `document_in`). It is JSON in one string, because Inspect walks
+through an object at every step of a sample."""
+INPUTS = "moot"
+"""Key of a sample's metadata for a debate's input: an object with ``task``, ``labels``, ``given``, ``claim_date``,
+``speaker`` (as `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches the debate."""
+FOUND = "found"
+"""Key of a sample's metadata for the amount of its debate's evidence (`moot.evals._stats.found.Found`)."""
+
+Question = Mapping[str, Any]
+"""The input of a debate: claim and, if present, task, labels, options, given, claim_date and speaker."""
+Debate = Callable[[Question, TaskState], Awaitable[dict[str, Any]]]
+"""Runs a debate on a sample's question and returns the result document."""
+
+
+class DebateFailed(Exception):  # noqa: N818 - what Inspect shows of a sample
+    """A debate that ended without a verdict through no fault of the system: the sample is missing data."""
+
+
+@solver(name="debate")
+def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
+    """Debate a sample's input. The sample's output is the answer; its store has the result document under `DOCUMENT`.
+
+    A sample's ``choices`` are the options of a multiple-choice question; its metadata may hold further inputs under the
+    key `INPUTS`. ``published_before`` applies to systems with retrieval, unless the settings set it for all samples.
+
+    Args:
+        graph: a debate system by name.
+        run: further data that identifies this run. It is in the log, and Inspect resumes no log with other data.
+        settings: settings of that system; ``moot settings GRAPH`` lists them.
+
+    Raises:
+        UserError: an unknown graph or setting, a value out of its range.
+    """
+    system = load_graph(graph)
+    checked_settings(system.settings, settings, graph)
+
+    async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
+        chosen = checked_settings(system.settings, settings_with_inspects(settings))
+        return await document_of(system, question, seeded(dated(chosen, sample), sample, graph, settings))
+
+    return solving(hold)
+
+
+def solving(hold: Debate) -> Solver:
+    """Make a solver that runs a debate on every sample.
+
+    If the debate fails, the sample fails too, as missing data. But if that is the system's own fault (`has_outcome`),
+    the sample only has no answer.
+    """
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        options = [choice.value for choice in state.choices]
+        document = await hold(question_of(state.input_text, options, state.metadata), state)
+        state.store.set(DOCUMENT, dumps(document).decode())
+        state.metadata[FOUND] = found_in(document)._asdict()
+        state.messages += messages_of(document)
+        tell_calls(document["calls"])
+        if not has_outcome(document):
+            raise DebateFailed(f"{document['error']['kind']}: {document['error']['detail']}")
+        state.output = ModelOutput.from_content(document["graph"], document["answer"] or "")
+        return state
+
+    return solve
+
+
+async def document_of(system: DebateSystem, question: Question, settings: Settings) -> dict[str, Any]:
+    """The result document of a debate, as the API also returns it."""
+    document: dict[str, Any] = await system.graph.ainvoke(dict(question), context=settings)
+    return document
+
+
+def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
+    """The result document of the debate on a sample, in this version's form; None if there is none.
+
+    Args:
+        sample: from a log, or as scorers receive it. A sample that Inspect recovered after a kill has an empty store:
+            it must have been read with its events and attachments, which also contain the document.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    held = sample.store.get(DOCUMENT)
+    if held is None and isinstance(sample, EvalSample):
+        held = _recorded(sample)
+    return None if held is None else parsed_document(held)
+
+
+def parsed_document(held: str) -> dict[str, Any]:
+    """Parse a result document, and convert it to this version's form.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    document: dict[str, Any] = upgraded(loads(held))
+    return document
+
+
+def _recorded(sample: EvalSample) -> str | None:
+    """The document from the events of a sample."""
+    changes = [change for event in sample.events if isinstance(event, StoreEvent) for change in event.changes]
+    held = [str(change.value) for change in changes if change.path == f"/{DOCUMENT}"]
+    return sample.attachments.get(held[-1].removeprefix("attachment://"), held[-1]) if held else None
+
+
+def question_of(claim: str, options: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The input of a debate from a sample: its input, its choices, and from its metadata only `INPUTS`."""
+    said = (metadata or {}).get(INPUTS) or {}
+    named = {key: said[key] for key in ("task", "labels", "given", "claim_date", "speaker") if said.get(key)}
+    return {"claim": claim, **named} | ({"options": list(options)} if options else {})
+
+
+def dated(settings: Settings, sample: TaskState) -> Settings:
+    """The settings for one sample: evidence from the claim's day or later is left out, unless one day is set for all
+    samples."""
+    day = (sample.metadata.get(INPUTS) or {}).get("published_before")
+    if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:
+        return settings
+    return settings.model_copy(update={"published_before": date.fromisoformat(day)})
+
+
+def seeded(settings: Settings, sample: TaskState, *system: Any) -> Settings:
+    """The settings for one sample: if the run has a seed, the sample's own seed is derived from it, the sample and the
+    system.
+
+    A debate that runs again with the settings in its document sends the same seeds.
+
+    Args:
+        settings: the system's, with the run's seed.
+        sample: only its id and epoch count.
+        system: identifies the system among others that run with the same seed.
+    """
+    if settings.seed is None:
+        return settings
+    told = json.loads(json.dumps(system, default=str))
+    return settings.model_copy(update={"seed": derived_seed(settings.seed, *told, sample.sample_id, sample.epoch)})

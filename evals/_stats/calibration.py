@@ -1,0 +1,273 @@
+"""Quality of confidences: calibration, the gain from abstaining, and stability over rounds.
+
+Items come as two lists in one order: a system's confidence in its answer, in [0, 1], and whether the answer was right.
+An item without a judgement (None) is missing; an item with a judgement but without confidence is left out. If a system
+has no confidences, every value is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from moot.evals._stats.measures import package
+from moot.evals._stats.outcomes import Score, mean_score
+from moot.nodes._texts.calibrated import PLACES
+
+BINS = 10
+
+
+class Bin(NamedTuple):
+    """A bin of confidences in (low, high]; the first bin includes ``low``.
+
+    ``confidence`` and ``accuracy`` are the means of its items, None if it is empty.
+    """
+
+    low: float
+    high: float
+    n: int
+    confidence: float | None
+    accuracy: float | None
+
+
+class RiskPoint(NamedTuple):
+    """Result of answering only if the confidence is ``threshold`` or more."""
+
+    threshold: float
+    coverage: float
+    """Answered / all."""
+    risk: float
+    """Wrong / answered."""
+
+
+class RiskCoverage(NamedTuple):
+    """A risk-coverage curve, from the highest confidence to full coverage, and the area under it (AURC)."""
+
+    points: list[RiskPoint]
+    area: Score
+
+
+def _known(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> tuple[Any, Any, int, int]:
+    """Confidences and judgements (0 or 1) of the items that have both, and the numbers of missing and left-out
+    items."""
+    pairs = list(zip(confidences, correct, strict=True))
+    known = [(confidence, right) for confidence, right in pairs if confidence is not None and right is not None]
+    if not all(0 <= confidence <= 1 for confidence, _ in known):
+        raise ValueError("a confidence is a number from 0 to 1")
+    missing = sum(right is None for _, right in pairs)
+    values = np.array(known, dtype=float).reshape(-1, 2)
+    return values[:, 0], values[:, 1], missing, len(pairs) - len(known) - missing
+
+
+def reliability_bins(
+    confidences: Sequence[float | None], correct: Sequence[bool | None], bins: int = BINS, *, mass: bool = False
+) -> list[Bin]:
+    """The bins of a reliability diagram, lowest confidence first.
+
+    Args:
+        confidences: each item's.
+        correct: whether each item's answer was right.
+        bins: the number of bins.
+        mass: False: bins of equal width over [0, 1], including empty ones. True: bins with about the same number of
+            items, between quantiles; equal confidences stay together, so that there may be fewer bins.
+
+    Returns:
+        [] if no item has both.
+
+    Raises:
+        ValueError: lists of different lengths, a confidence outside [0, 1], or less than one bin.
+    """
+    if bins < 1:
+        raise ValueError("there is no diagram without a bin")
+    confidence, right, _, _ = _known(confidences, correct)
+    if not len(confidence):
+        return []
+    shares = np.linspace(0, 1, bins + 1)
+    edges = np.percentile(confidence, shares * 100) if mass else shares
+    places = np.searchsorted(edges[1:-1], confidence)  # edges and places as in scikit-learn's calibration_curve
+    counts = np.bincount(places, minlength=bins)
+    sums = [np.bincount(places, weights=values, minlength=bins) for values in (confidence, right)]
+    return [
+        Bin(float(low), float(high), int(n), float(c / n) if n else None, float(r / n) if n else None)
+        for low, high, n, c, r in zip(edges, edges[1:], counts, *sums, strict=False)
+        if n or not mass
+    ]
+
+
+def ece(
+    confidences: Sequence[float | None], correct: Sequence[bool | None], bins: int = BINS, *, mass: bool = False
+) -> Score:
+    """Expected calibration error, in [0, 1]: the sum over bins of n / N x |accuracy - mean confidence| (S2, Eq. 9).
+
+    Its value depends on the bins: report them, and show `reliability_bins` with it.
+
+    Args:
+        confidences: each item's.
+        correct: whether each item's answer was right.
+        bins: how many.
+        mass: as for `reliability_bins`.
+
+    Raises:
+        ValueError: as `reliability_bins`.
+    """
+    confidence, _, missing, left_out = _known(confidences, correct)
+    filled = [b for b in reliability_bins(confidences, correct, bins, mass=mass) if b.n]
+    gaps = [b.n * abs(b.accuracy - b.confidence) for b in filled if b.accuracy is not None and b.confidence is not None]
+    n = len(confidence)
+    return Score(sum(gaps) / n if n else None, n, missing, left_out)
+
+
+def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> Score:
+    """Mean of (confidence - y)², in [0, 1], with y = 1 if the answer was right, else 0; 0.25 for a constant 0.5.
+
+    Args:
+        confidences: of each item's answer; None where it is missing.
+        correct: whether each item is right, in the same order; None where it is missing.
+
+    Raises:
+        ValueError: lists of different lengths, or a confidence outside [0, 1].
+    """
+    confidence, right, missing, left_out = _known(confidences, correct)
+    score = mean_score(((confidence - right) ** 2).tolist())
+    return Score(score.value, score.n, missing, left_out)
+
+
+def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> RiskCoverage:
+    """The gain of a system from answering only if it is confident (Geifman and El-Yaniv 2017).
+
+    The area is the mean over k = 1...N of the risk among the k most confident items, in [0, 1]: lower is better, and
+    a random order has the overall risk. Items of equal confidence have no order: their expected risk counts, which is
+    the average over all orders.
+
+    Args:
+        confidences: of each item's answer; None where it is missing.
+        correct: whether each item is right, in the same order; None where it is missing.
+
+    Returns:
+        One point for each confidence that occurs; no points and an area of None if no item has both.
+
+    Raises:
+        ValueError: lists of different lengths, or a confidence outside [0, 1].
+    """
+    confidence, right, missing, left_out = _known(confidences, correct)
+    n = len(confidence)
+    if not n:
+        return RiskCoverage([], Score(None, 0, missing, left_out))
+    thresholds, places, counts = np.unique(-confidence, return_inverse=True, return_counts=True)
+    wrong = np.bincount(places, weights=1 - right)
+    answered = counts.cumsum()
+    risks = np.repeat(wrong / counts, counts).cumsum() / np.arange(1, n + 1)
+    points = [
+        RiskPoint(float(-threshold), float(k / n), float(errors / k))
+        for threshold, k, errors in zip(thresholds, answered, wrong.cumsum(), strict=True)
+    ]
+    return RiskCoverage(points, Score(float(risks.mean()), n, missing, left_out))
+
+
+class Passed(NamedTuple):
+    """The answers that pass a threshold: their ``share`` of the scored answers, and the share of them that is
+    ``right``.
+
+    Both are in [0, 1]; ``right`` is None if no answer passes.
+    """
+
+    n: int
+    share: float
+    right: float | None
+
+
+def passed_at(scores: Sequence[float], correct: Sequence[bool], threshold: float) -> Passed:
+    """The number and share of answers that reach a threshold, and the share of these that is right.
+
+    Args:
+        scores: the score of each answer.
+        correct: whether each answer is right, in the same order.
+        threshold: the lowest score that passes.
+
+    Raises:
+        ValueError: lists of different lengths, or empty ones.
+    """
+    if not scores:
+        raise ValueError("there is no share of no answers")
+    judged = [right for score, right in zip(scores, correct, strict=True) if score >= threshold]
+    return Passed(len(judged), len(judged) / len(scores), sum(judged) / len(judged) if judged else None)
+
+
+def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
+    """By round, from 1: the distance of a figure's distribution over items from that in their last rounds, in [0, 1].
+
+    The two-sample Kolmogorov-Smirnov statistic: the largest distance between the two distribution functions, by
+    scipy. Both samples are of the same items (all debates with that round), so that debates which ended early do not
+    look like change. There is no p-value, as that needs independent samples. If a round is the last of every item that
+    reached it, the value is 0.
+
+    S2 (appendix E) prints KS statistics from -0.03 to 1.14, which is impossible; its figure is not reproduced here.
+
+    Args:
+        trajectories: for each item a figure (a confidence, a reflection score) for each round of its debate; None if it
+            is unknown.
+
+    Returns:
+        For each round the value over n items. ``missing`` counts items whose figure is unknown in that round or in
+        their last, ``left_out`` items that had ended before. {} if there is no round.
+
+    Raises:
+        UserError: scipy is not installed.
+    """
+    by_round: dict[int, Score] = {}
+    for n in range(max(map(len, trajectories), default=0)):
+        held = [(values[n], values[-1]) for values in trajectories if n < len(values)]
+        known = [(value, last) for value, last in held if value is not None and last is not None]
+        statistic = None
+        if known:
+            now, final = zip(*known, strict=True)
+            with np.errstate(divide="ignore", invalid="ignore"):  # of the p-value, which is not used
+                statistic = float(package("scipy.stats").ks_2samp(now, final, method="asymp").statistic)
+        by_round[n + 1] = Score(statistic, len(known), len(held) - len(known), len(trajectories) - len(held))
+    return by_round
+
+
+# --- fitting a calibration; `moot.nodes._texts.calibrated` explains its meaning for a debate -----------------------
+
+
+def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
+    """Scores, lowest first, each with its count.
+
+    Args:
+        scores: 1 - the share of the right label, of each labelled debate, in [0, 1].
+
+    Raises:
+        ValueError: there is no score, or one is outside [0, 1].
+    """
+    given = np.round(np.asarray(scores, dtype=float), PLACES)
+    if not given.size or not ((given >= 0) & (given <= 1)).all():
+        raise ValueError("scores are numbers from 0 to 1, and there is at least one")
+    values, counts = np.unique(given, return_counts=True)
+    return [(float(value), int(count)) for value, count in zip(values, counts, strict=True)]
+
+
+def least_confidence(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
+    """The lowest confidence from which acting is wrong in at most a share alpha of all cases.
+
+    The least c with (wrong cases of confidence c or more + 1) / (n + 1) <= alpha (arXiv:2208.02814, Eq. 4).
+
+    Args:
+        confidences: of each labelled debate; None for a debate that is never acted on.
+        right: whether its verdict is right, in the same order.
+        alpha: the allowed share, in (0, 1).
+
+    Returns:
+        None if no confidence is enough.
+
+    Raises:
+        ValueError: lists of different lengths, or empty ones.
+    """
+    pairs = [(sure, ok) for sure, ok in zip(confidences, right, strict=True) if sure is not None]
+    n = len(confidences)
+    if not n:
+        raise ValueError("there is nothing to fit on")
+    given = np.array([sure for sure, _ in pairs], dtype=float)
+    wrong = np.array([not ok for _, ok in pairs], dtype=bool)
+    fit = [c for c in np.unique(given) if (wrong[given >= c].sum() + 1) / (n + 1) <= alpha]
+    return float(min(fit)) if fit else None

@@ -1,0 +1,156 @@
+"""Measures of debates beside their verdicts, from result documents: S4's consistency, and S3's figures of rounds.
+
+A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). S3 reports its figures per
+question, so the figure of several documents is their mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from moot.nodes._cortex.measures import answers_by_round, collisions, debates, kept_edges
+from moot.nodes._steps.compare import agreed_answer
+from moot.nodes._steps.score import average
+from moot.nodes._texts.answers import same_answer
+
+Document = Mapping[str, Any]
+
+# --- consistency ----------------------------------------------------------------------------------------------------
+
+
+def consistent(document: Document) -> bool:
+    """Whether a debate ended in consensus, including consensus in its last round.
+
+    By its stop reason; else by the reading of the judge's last reply, if a judge was asked (MADKE), or by the last
+    votes: all in one group, and every voter with an answer. A debate that is not done, or failed, is not consistent.
+
+    Args:
+        document: a result document.
+    """
+    if document["status"] != "done":
+        return False
+    if document["stop_reason"] in ("consensus", "stable_consensus"):
+        return True
+    judged = [turn for turn in document["turns"] if turn["step"] == "agree"]
+    if judged:
+        return judged[-1].get("agreed", judged[-1].get("agree")) is True
+    return agreed_answer(document["votes"]) is not None
+
+
+def cons(documents: Sequence[Document]) -> float:
+    """Cons = consistent debates / N (S4, Eq. 8), in [0, 1]. Failed debates count in N.
+
+    Args:
+        documents: result documents.
+
+    Raises:
+        ValueError: there is no document.
+    """
+    return co2(documents, [True] * len(documents))
+
+
+def co2(documents: Sequence[Document], correct: Sequence[bool]) -> float:
+    """Co2 = consistent debates with a correct answer / N (S4, Eq. 7), in [0, 1]. Failed debates count in N.
+
+    Args:
+        documents: one for each question.
+        correct: whether each document's answer is right.
+
+    Raises:
+        ValueError: there is no document, or not one judgement for each.
+    """
+    if not documents:
+        raise ValueError("there is no share of no documents")
+    if len(documents) != len(correct):
+        raise ValueError(f"{len(documents)} documents need as many judgements, not {len(correct)}")
+    both = [consistent(document) and right for document, right in zip(documents, correct, strict=True)]
+    return sum(both) / len(both)
+
+
+# --- CortexDebate ---------------------------------------------------------------------------------------------------
+
+
+def average_debates(documents: Sequence[Document]) -> dict[str, float]:
+    """Avg-DN: by agent, the mean of its `debates` per question (S3, Table 4; in a full graph rounds x (n - 1)).
+
+    Documents without rounds of debate count, with 0 debates of each agent.
+
+    Args:
+        documents: result documents.
+
+    Raises:
+        ValueError: there is no document.
+    """
+    if not documents:
+        raise ValueError("there is no mean of no documents")
+    counts = [debates(document) for document in documents]
+    agents = dict.fromkeys(agent for count in counts for agent in count)
+    return {agent: sum(count.get(agent, 0) for count in counts) / len(counts) for agent in agents}
+
+
+def viewpoint_collisions(document: Document) -> int:
+    """DVC of one question: its `collisions`, each kept edge counted in each round (S3, Table 3).
+
+    Args:
+        document: a result document of `cortex_debate`.
+    """
+    return len(collisions(document))
+
+
+def correct_revisions(document: Document, correct: Callable[[str], bool] | str) -> int:
+    """CVR of one question: `collisions` that set their reader right (S3, Table 3).
+
+    These are edges whose reader was wrong in round d - 1, is right in round d, and now gives the answer that the other
+    agent gave in round d - 1. Two opponents who gave that answer both count.
+
+    Args:
+        document: of a CortexDebate.
+        correct: the gold answer, or a function that says whether an answer is right.
+    """
+    task, answers = document["task"], answers_by_round(document)
+
+    def right(answer: str) -> bool:
+        return same_answer(task, answer, correct) if isinstance(correct, str) else correct(answer)
+
+    revised = 0
+    for d, source, target in collisions(document):
+        before, after, shown = answers[d - 1, target], answers.get((d, target)), answers[d - 1, source]
+        if before is not None and after is not None and shown is not None:
+            revised += not right(before) and right(after) and same_answer(task, after, shown)
+    return revised
+
+
+ANSWERING = ("respond", "answer", "argue")
+"""Nodes in which agents answer."""
+
+
+def context_tokens(document: Document) -> dict[str, float | None]:
+    """By agent, the mean length of its prompts for an answer in a round, in tokens (S3, Table 7).
+
+    In each round the first of an agent's calls with a known count of tokens counts, so retries for an unusable reply
+    add nothing. None if no call's tokens are known.
+
+    Args:
+        document: of any system whose agents answer in rounds.
+    """
+    agents = dict.fromkeys(turn["agent"] for turn in document["turns"] if turn["step"] == "respond")
+    sent: dict[tuple[str, int, str], int] = {}
+    for call in document["calls"]:
+        if call["role"] in agents and call["node"] in ANSWERING and call["prompt_tokens"] is not None:
+            sent.setdefault((call["phase"], call["round"], call["role"]), call["prompt_tokens"])
+    return {agent: average([n for (_, _, role), n in sent.items() if role == agent]) for agent in agents}
+
+
+__all__ = [
+    "average_debates",
+    "co2",
+    "collisions",
+    "cons",
+    "consistent",
+    "context_tokens",
+    "correct_revisions",
+    "debates",
+    "kept_edges",
+    "viewpoint_collisions",
+]

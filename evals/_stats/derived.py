@@ -1,0 +1,52 @@
+"""Controls that need no call: the answer of the first round alone, and the best constant label."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from moot.evals._stats.observations import Observation
+from moot.nodes._texts.task import TASKS, make_task
+from moot.nodes._trial.panel import verdict_labels
+
+
+def first_round_majority(observation: Observation) -> str | None:
+    """The majority answer in the first round of a debate, before the speakers see each other's answers.
+
+    Returns:
+        `ABSTAINED` if no speaker answered; None if the item is missing, or the debate has no answers by round.
+    """
+    if observation.outcome is None or not observation.answers:
+        return None
+    return observation.answers[0].answer
+
+
+def went_on(observations: Sequence[Observation]) -> bool:
+    """Whether a system's first round can differ from its final answer: several speakers, and more than one round."""
+    return any(len(seen.answers) > 1 and seen.answers[0].speakers > 1 for seen in observations)
+
+
+def label_prior(gold: Sequence[str]) -> str:
+    """The label that is right most often; the first in the alphabet if there are several.
+
+    It is chosen on the measured items themselves, so that no constant answer is right more often.
+
+    Raises:
+        ValueError: there is no label.
+    """
+    if not gold:
+        raise ValueError("there is no label")
+    counts = Counter(gold)
+    return min(counts, key=lambda label: (-counts[label], label))
+
+
+def policy_labels(task: str) -> tuple[str | None, str | None]:
+    """A task's label for claims without enough evidence, and that for true claims; None if the task has no such label.
+
+    Args:
+        task: a key of `moot.nodes._texts.task.TASKS`.
+    """
+    if TASKS[task].kind != "labels" or not TASKS[task].labels:
+        return None, None
+    labels = verdict_labels(make_task(task))
+    return labels.get("INCONCLUSIVE"), labels["SUPPORTED"]

@@ -1,0 +1,33 @@
+"""The amount of evidence that a debate had, so that reports can show unequal evidence beside scores."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from moot.evals._stats.outcomes import Document
+from moot.retrievers._evidence import GIVEN
+
+
+class Found(NamedTuple):
+    """The amount of evidence that a debate found.
+
+    Attributes:
+        pieces: pieces of evidence, including those given with the claim.
+        searches: queries with results, counted for each source.
+        failed: sources that failed, counted for each agent that asked them.
+        stood_in: warnings that a fallback source was used.
+    """
+
+    pieces: int
+    searches: int
+    failed: int
+    stood_in: int
+
+
+def found_in(document: Document) -> Found:
+    """Count the evidence in a result document."""
+    evidence = document["evidence"]
+    asked = {(one["retriever"], one["query"]) for piece in evidence for one in piece["retrievals"]}
+    failed = {(one["agent"], one["retriever"]) for one in document["corpora"] if one.get("failed")}
+    stood_in = sum(warned["kind"] == "stand_in" for warned in document["warnings"])
+    return Found(len(evidence), sum(source != GIVEN for source, _ in asked), len(failed), stood_in)

@@ -1,0 +1,54 @@
+"""Scores of one outcome, by each of its benchmark's measures that needs no model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+
+from moot.evals._stats.metrics import (
+    YES_NO,
+    Metric,
+    accuracy,
+    best_of,
+    exact_match,
+    normal_squad,
+    normal_triviaqa,
+    numeric_match,
+    token_f1,
+)
+from moot.nodes._texts.answers import normal_expression
+from moot.nodes._texts.task import TASKS
+
+COMPUTED = ("accuracy", "exact_match", "token_f1", "numeric_match")
+"""Measures of `moot.evals._benchmarks.catalogue.Benchmark.metrics` that are computed here."""
+WHOLE = ("hotpotqa", "2wikimultihopqa")
+"""Tasks whose scripts compare yes and no as a whole."""
+
+
+def item_score(measure: str, task: str, outcome: str | None, gold: Collection[str]) -> float | None:
+    """The score of an outcome, in [0, 1], against the nearest right answer.
+
+    Args:
+        measure: one of `COMPUTED`.
+        task: a key of `moot.nodes._texts.task.TASKS`; it says how texts are compared.
+        outcome: as `moot.evals._stats.outcomes.outcome_of` returns it.
+        gold: all right answers.
+
+    Returns:
+        None if the outcome is missing.
+
+    Raises:
+        ValueError: there is no right answer, or one that should be a number is not.
+    """
+    return best_of(_measures(task)[measure], outcome, gold)
+
+
+def _measures(task: str) -> dict[str, Metric]:
+    normalise = {"expression": normal_expression}.get(TASKS[task].kind, normal_squad)
+    normalise = normal_triviaqa if task == "triviaqa" else normalise
+    return {
+        "accuracy": lambda given, gold: accuracy([gold], [given]).value,
+        "exact_match": partial(exact_match, normalise=normalise),
+        "token_f1": partial(token_f1, normalise=normalise, whole=YES_NO if task in WHOLE else ()),
+        "numeric_match": numeric_match,
+    }

@@ -1,0 +1,459 @@
+"""Metrics of answers: texts, numbers, labels, FEVER's evidence, citations, and found evidence.
+
+`exact_match`, `token_f1`, `best_of` and `numeric_match` are for one item, `moot.evals._stats.outcomes.mean_score` for
+many. The other functions take lists of all items (for one item, lists of one). In both, an outcome of None is missing
+data, and `ABSTAINED` is an answer that is not right.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from moot.evals._benchmarks.records import page_title
+from moot.evals._stats.outcomes import ABSTAINED, Document, Score, mean_score
+from moot.nodes._texts.answers import read_number
+from moot.nodes._texts.quotes import count_citations
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
+SPACED = dict.fromkeys(map(ord, string.punctuation + "‘’´`"), " ")
+YES_NO = ("yes", "no", "noanswer")
+"""Answers that HotpotQA's and 2WikiMultiHopQA's scripts compare as a whole."""
+
+Normalise = Callable[[str], str]
+Metric = Callable[[str | None, str], float | None]
+"""Computes the score of one outcome against one gold answer."""
+
+
+def normal_squad(text: str) -> str:
+    """A text as SQuAD's script compares it: lower case, no ASCII punctuation, no a, an, the, single spaces.
+
+    Words joined by a punctuation sign become one: "well-known" is "wellknown". NQ-open, HotpotQA and 2WikiMultiHopQA
+    use it too.
+    """
+    return _words(text.lower().translate(PUNCTUATION))
+
+
+def normal_triviaqa(text: str) -> str:
+    """A text as TriviaQA's script compares it: as SQuAD's, but punctuation, including ‘ ’ ´, becomes spaces."""
+    return _words(text.lower().translate(SPACED))
+
+
+def _words(text: str) -> str:
+    return " ".join(ARTICLES.sub(" ", text).split())
+
+
+def exact_match(given: str | None, gold: str, normalise: Normalise = normal_squad) -> float | None:
+    """1.0 if both are the same text after normalisation, else 0.0; None if the outcome is missing.
+
+    Args:
+        given: the outcome.
+        gold: the right answer.
+        normalise: maps texts that count as the same to one text.
+    """
+    if given is None:
+        return None
+    return float(given != ABSTAINED and normalise(given) == normalise(gold))
+
+
+def token_f1(
+    given: str | None, gold: str, normalise: Normalise = normal_squad, whole: Collection[str] = ()
+) -> float | None:
+    """F1 of the shared words, in [0, 1]: 2 x shared / (words given + words of gold); each word is matched at most once.
+
+    As in SQuAD 2's script, if one of the two has no words after normalisation: 1.0 if neither has any, else 0.0.
+
+    Args:
+        given: the outcome.
+        gold: the right answer.
+        normalise: makes a text of words of it.
+        whole: normalised answers that are only compared as a whole (`YES_NO`).
+
+    Returns:
+        None if the outcome is missing.
+    """
+    if given is None:
+        return None
+    shared, words, right = shared_words(given, gold, normalise, whole)
+    return 2 * shared / (words + right)
+
+
+def shared_words(
+    given: str, gold: str, normalise: Normalise = normal_squad, whole: Collection[str] = ()
+) -> tuple[int, int, int]:
+    """The numbers of words that an outcome and a right answer share, and that each has, as `token_f1` counts them.
+
+    An answer that is compared as a whole counts as one word.
+    """
+    ours, theirs = normalise(given), normalise(gold)
+    if given == ABSTAINED or not ours or not theirs or ours in whole or theirs in whole:
+        return int(given != ABSTAINED and ours == theirs), 1, 1
+    words, right = Counter(ours.split()), Counter(theirs.split())
+    return (words & right).total(), words.total(), right.total()
+
+
+def best_of(metric: Metric, given: str | None, golds: Collection[str]) -> float | None:
+    """A metric's highest value over several right answers (aliases); None if the outcome is missing.
+
+    Args:
+        metric: of one outcome and one right answer.
+        given: the outcome.
+        golds: the right answers.
+
+    Raises:
+        ValueError: there is no right answer.
+    """
+    if not golds:
+        raise ValueError("there is no right answer to compare with")
+    values = [metric(given, gold) for gold in golds]
+    return max((value for value in values if value is not None), default=None)
+
+
+def numeric_match(given: str | None, gold: str) -> float | None:
+    """1.0 if both have the same value, as `moot.nodes._texts.answers.read_number` reads it ("1,000" is "1000.0").
+
+    0.0 if they differ or the outcome does not contain exactly one number; None if it is missing.
+
+    Args:
+        given: the outcome.
+        gold: the right answer.
+
+    Raises:
+        ValueError: the right answer does not contain exactly one number.
+    """
+    value = read_number(gold)
+    if value is None:
+        raise ValueError(f"the right answer {gold[:80]!r} is not a number")
+    return None if given is None else float(read_number(given) == value)
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+LabelScore = Callable[[Sequence[str], Sequence[str | None]], Score]
+
+
+def _known(gold: Sequence[str], outcomes: Sequence[str | None]) -> tuple[list[str], list[str]]:
+    """The right labels and the outcomes of the items that are not missing."""
+    if ABSTAINED in gold:
+        raise ValueError("the right label of an item is empty")
+    known = [(right, outcome) for right, outcome in zip(gold, outcomes, strict=True) if outcome is not None]
+    return [right for right, _ in known], [outcome for _, outcome in known]
+
+
+def accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
+    """The share of items with the right label, in [0, 1]; abstentions are not right.
+
+    Args:
+        gold: the right label of each item.
+        outcomes: each item's, in the same order and spelling.
+
+    Returns:
+        A value of None if every item is missing.
+
+    Raises:
+        ValueError: not one outcome for each item, or an empty right label.
+    """
+    right, given = _known(gold, outcomes)
+    value = len(_hits(right, given)) / len(right) if right else None
+    return Score(value, len(right), len(gold) - len(right))
+
+
+def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequence[str] | None = None) -> Score:
+    """The mean over labels of F1 = 2 TP / (2 TP + FP + FN), in [0, 1].
+
+    An abstention is a miss (FN) of the right label, not a separate label.
+
+    Args:
+        gold: the right label of each item.
+        outcomes: each item's.
+        labels: the labels to average over; by default all labels that are right for an item, so that a wrong answer
+            with another label is a miss, but adds no F1 of 0. A label that is neither right nor given has no F1, and
+            does not count.
+
+    Raises:
+        ValueError: as `accuracy`, or a right label that is not among the labels.
+    """
+    right, given = _known(gold, outcomes)
+    if labels is not None and not set(gold) <= set(labels):
+        raise ValueError(f"{sorted(set(gold) - set(labels))} are right labels, but not among {list(labels)}")
+    counts = _counts(right, given, labels or dict.fromkeys(right))
+    return _label_score(mean_f1(*counts, absent=bool(labels)), right, gold)
+
+
+def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
+    """The mean over the right labels of recall = TP / (TP + FN), in [0, 1]; abstentions are misses.
+
+    Args:
+        gold: the right label of each item.
+        outcomes: each item's, in the same order and spelling.
+
+    Raises:
+        ValueError: as `accuracy`.
+    """
+    right, given = _known(gold, outcomes)
+    return _label_score(mean_recall(*_counts(right, given, dict.fromkeys(right))), right, gold)
+
+
+class OfLabel(NamedTuple):
+    """Precision, recall and F1 of one label; a share is None if it is over no items.
+
+    Attributes:
+        right: items that have the label.
+        given: items that were given it.
+        precision: TP / (TP + FP): of those that were given it, the share that have it.
+        recall: TP / (TP + FN): of those that have it, the share that were given it.
+        f1: 2 TP / (2 TP + FP + FN).
+    """
+
+    right: int
+    given: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+def by_label(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequence[str]) -> dict[str, OfLabel]:
+    """Precision, recall and F1 of each label, over the items that are not missing; abstentions are misses.
+
+    Args:
+        gold: the right label of each item.
+        outcomes: each item's, in the same order and spelling.
+        labels: the labels to compute them for.
+
+    Raises:
+        ValueError: as `accuracy`.
+    """
+    known = _known(gold, outcomes)
+    hits, right, given = _counts(*known, labels)
+    shares = [ratio(hits, given), ratio(hits, right), ratio(2 * hits, right + given)]
+    columns = [right.tolist(), given.tolist(), *([None if np.isnan(x) else float(x) for x in of] for of in shares)]
+    return {label: OfLabel(*row) for label, row in zip(labels, zip(*columns, strict=True), strict=True)}
+
+
+def _label_score(value: Any, right: Sequence[str], gold: Sequence[str]) -> Score:
+    return Score(float(value) if right else None, len(right), len(gold) - len(right))
+
+
+def _hits(right: Sequence[str], given: Sequence[str]) -> list[str]:
+    return [a for a, b in zip(right, given, strict=True) if a == b]
+
+
+def _counts(right: Sequence[str], given: Sequence[str], labels: Iterable[str]) -> list[Any]:
+    """For each label the hits, the items that it is right for, and the items that it was given to."""
+    names = list(labels)
+    return [np.array([counted[n] for n in names]) for counted in map(Counter, (_hits(right, given), right, given))]
+
+
+def mean_f1(hits: Any, right: Any, given: Any, *, absent: bool = False) -> Any:
+    """`macro_f1` of counts; each is an array (..., labels), and the result is an array (...), NaN if undefined.
+
+    Args:
+        hits: items that have the label, and were given it.
+        right: items that have it.
+        given: items that were given it.
+        absent: whether labels count that are right for no item, but were given to some.
+    """
+    both = right + given
+    return mean_known(ratio(2 * hits, both if absent else np.where(right > 0, both, 0)))
+
+
+def mean_recall(hits: Any, right: Any, given: Any) -> Any:
+    """`balanced_accuracy` of counts, as `mean_f1` takes them."""
+    return mean_known(ratio(hits, right))
+
+
+def ratio(parts: Any, wholes: Any) -> Any:
+    """Divide two arrays, number by number; NaN if the divisor is 0."""
+    return np.divide(parts, wholes, out=np.full(np.shape(wholes), np.nan), where=np.asarray(wholes) > 0)
+
+
+def mean_known(values: Any) -> Any:
+    """The means over an array's last axis, ignoring NaN; NaN if all values are NaN."""
+    return ratio(np.nansum(values, axis=-1), (~np.isnan(values)).sum(axis=-1))
+
+
+def under_policies(
+    gold: Sequence[str],
+    outcomes: Sequence[str | None],
+    *,
+    open_label: str | None = None,
+    supported: str | None = None,
+    score: LabelScore = accuracy,
+) -> dict[str, Score | None]:
+    """A score under each policy for abstentions.
+
+    Args:
+        gold: the right label of each item.
+        outcomes: each item's; abstentions as such (``outcome_of(document, mapped=False)``).
+        open_label: the task's label for claims without enough evidence.
+        supported: its label for true claims. Both as in `moot.nodes._trial.panel.verdict_labels`.
+        score: `accuracy`, `balanced_accuracy` or `macro_f1`.
+
+    Returns:
+        The score for each policy. ``wrong``: an abstention is not right. ``left_out``: it is not counted; the score's
+        ``coverage`` is the share of counted items. ``open_label``: it counts as that label. ``burden_of_refutation``:
+        it counts as `supported`, since the claim was not refuted (S2, appendix C). The last two are None if the task
+        has no such label.
+    """
+    answered = [(right, outcome) for right, outcome in zip(gold, outcomes, strict=True) if outcome != ABSTAINED]
+    left = score([right for right, _ in answered], [outcome for _, outcome in answered])
+
+    def counted_as(label: str | None) -> Score | None:
+        return None if label is None else score(gold, [label if o == ABSTAINED else o for o in outcomes])
+
+    return {
+        "wrong": score(gold, outcomes),
+        "left_out": replace(left, left_out=left.left_out + len(gold) - len(answered)),
+        "open_label": counted_as(open_label),
+        "burden_of_refutation": counted_as(supported),
+    }
+
+
+# --- evidence ---------------------------------------------------------------------------------------------------------
+
+Sentence = tuple[str, int]
+"""A page's title and the number of a sentence on it."""
+
+
+def fever_page(title: str) -> str:
+    """A page's title as people write it, from either spelling: FEVER has ``_`` for spaces, ``-LRB-`` for brackets.
+
+    Args:
+        title: in either spelling.
+    """
+    return unicodedata.normalize("NFC", page_title(title))
+
+
+def fever_score(
+    gold: Sequence[str],
+    outcomes: Sequence[str | None],
+    sets: Sequence[Sequence[Collection[Sentence]]],
+    found: Sequence[Sequence[Sentence] | None],
+    *,
+    open_label: str = "NOT ENOUGH INFO",
+    first: int = 5,
+) -> Score:
+    """FEVER score (Thorne et al. 2018): the share of items with the right label and one full set of its evidence.
+
+    A set is found if all its sentences are among the first five that were found. If `open_label` is right, only the
+    label counts. Titles are compared by `fever_page`.
+
+    Args:
+        gold: the right label of each item.
+        outcomes: each item's.
+        sets: each item's alternative sets of evidence; none is needed if `open_label` is right.
+        found: the sentences found for each item, best first; [] if there are none. None if the system does not report
+            pages and sentences: the item is left out.
+        open_label: the label that needs no evidence.
+        first: the number of found sentences that count.
+
+    Returns:
+        A value of None if a run has no sentences for any item.
+
+    Raises:
+        ValueError: lists of different lengths, or no evidence, or an empty set of it, for an item that needs some.
+    """
+    values: list[float | None] = []
+    left_out = 0
+    for right, outcome, alternatives, given in zip(gold, outcomes, sets, found, strict=True):
+        if right != open_label and not (alternatives and all(alternatives)):
+            raise ValueError(f"a claim with the label {right!r} needs sets of evidence, none of them empty")
+        if outcome is not None and given is None:
+            left_out += 1
+            continue
+        shown = {(fever_page(page), number) for page, number in (given or [])[:first]}
+        full = any(all((fever_page(page), number) in shown for page, number in one) for one in alternatives)
+        values.append(None if outcome is None else float(outcome == right and (right == open_label or full)))
+    return mean_score(values, left_out)
+
+
+CELLS = ("cell", "header_cell", "item", "table_caption")
+"""Elements of a page that count as cells of a table."""
+
+
+def feverous_score(
+    gold: Sequence[str],
+    outcomes: Sequence[str | None],
+    sets: Sequence[Sequence[Collection[tuple[str, str]]]],
+    found: Sequence[Sequence[tuple[str, str]] | None],
+    *,
+    first: int = 5,
+    first_cells: int = 25,
+) -> Score:
+    """FEVEROUS score (Aly et al. 2021): the share of items with the right label and one full set of its evidence.
+
+    Unlike in FEVER, a claim without enough information needs its evidence, too.
+
+    Args:
+        gold: the right label of each item.
+        outcomes: each item's.
+        sets: each item's alternative sets of (page, element), an element being ``sentence_0`` or ``cell_0_1_1``.
+        found: the elements found for each item, best first; None if the system does not report pages and elements.
+        first: the number of found sentences that count.
+        first_cells: the number of found cells, list items and table captions that count.
+
+    Raises:
+        ValueError: lists of different lengths, or no evidence, or an empty set of it, for an item.
+    """
+    values: list[float | None] = []
+    left_out = 0
+    for right, outcome, alternatives, given in zip(gold, outcomes, sets, found, strict=True):
+        if not (alternatives and all(alternatives)):
+            raise ValueError("each claim needs sets of evidence, none of them empty")
+        if outcome is not None and given is None:
+            left_out += 1
+            continue
+        places = [(fever_page(page), element) for page, element in given or []]
+        cells = [place for place in places if place[1].rstrip("_0123456789") in CELLS]
+        shown = {*cells[:first_cells], *[place for place in places if place not in cells][:first]}
+        full = any(all((fever_page(page), element) in shown for page, element in one) for one in alternatives)
+        values.append(None if outcome is None else float(outcome == right and full))
+    return mean_score(values, left_out)
+
+
+def citation_precision(documents: Sequence[Document | None]) -> Score:
+    """The mean over documents of verified citations / all citations, in [0, 1].
+
+    A verified citation quotes words of the evidence that it names. Citations are read from ``metrics.citations`` of
+    each result document, or its turns. Documents without citations are left out; None and unfinished documents are
+    missing.
+
+    Args:
+        documents: a result document for each item; None if there is none.
+    """
+    values: list[float | None] = []
+    left_out = 0
+    for document in documents:
+        if document is None or document["status"] != "done":
+            values.append(None)
+            continue
+        counts = document["metrics"].get("citations") or count_citations(document["turns"])
+        if counts["total"]:
+            values.append(counts["verified"] / counts["total"])
+        else:
+            left_out += 1
+    return mean_score(values, left_out)
+
+
+def gold_recall(gold: Sequence[Collection[str]], found: Sequence[Collection[str] | None]) -> Score:
+    """The mean over items of gold ids found / gold ids, in [0, 1].
+
+    Args:
+        gold: ids of each item's gold evidence; items without any are left out.
+        found: ids of the evidence found for each item; None if that is missing.
+
+    Raises:
+        ValueError: lists of different lengths.
+    """
+    pairs = [(set(right), given) for right, given in zip(gold, found, strict=True) if right or given is None]
+    values = [None if given is None else len(right & set(given)) / len(right) for right, given in pairs]
+    return mean_score(values, len(gold) - len(pairs))

@@ -1,0 +1,221 @@
+"""Official scores that require evidence: those of FEVER, FEVEROUS and HoVer, and HotpotQA's supporting-fact and joint
+scores.
+
+A system's evidence is that cited by its verdict, in that order (`moot.nodes._texts.verdict.verdict_citations`); for
+HotpotQA it is the sentences that contain the cited quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from moot.evals._benchmarks.records import ELEMENTS
+from moot.evals._stats.metrics import YES_NO, exact_match, fever_page, fever_score, feverous_score, shared_words
+from moot.evals._stats.observations import Observation
+from moot.evals._stats.outcomes import Document
+from moot.nodes._texts.quotes import find_quote
+from moot.nodes._texts.verdict import verdict_citations
+from moot.retrievers._evidence import Origin, clean
+
+OF_PAGES = ("fever_score", "feverous_score", "hover_score")
+OF_FACTS = ("support_em", "support_f1", "joint_em", "joint_f1")
+OFFICIAL = (*OF_PAGES, *OF_FACTS)
+"""Measures of `moot.evals._benchmarks.catalogue.Benchmark.metrics` that are computed here."""
+OPEN_LABEL = "NOT ENOUGH INFO"
+SENTENCE = "sentence_"
+Fact = tuple[str, int]
+"""A paragraph's title and the number of a sentence in it."""
+
+
+class Matched(NamedTuple):
+    """How well the system's evidence or answer matches the gold one: a whole match, precision and recall, each in [0,
+    1]."""
+
+    whole: float
+    precision: float
+    recall: float
+
+    @property
+    def f1(self) -> float:
+        """2 x precision x recall / (precision + recall); 0 if both are."""
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+
+def supporting_facts(found: Collection[Fact], gold: Collection[Fact]) -> Matched:
+    """HotpotQA's scores of supporting facts (Yang et al. 2018), as its script computes them.
+
+    Args:
+        found: the sentences that a system cites; without any, all three are 0.
+        gold: the right sentences; at least one.
+    """
+    ours, right = set(found), set(gold)
+    shared = len(ours & right)
+    return Matched(float(ours == right), shared / len(ours) if ours else 0.0, shared / len(right))
+
+
+def joint(answer: Matched, facts: Matched) -> Matched:
+    """HotpotQA's joint scores: the products of the answer's and the supporting facts' scores."""
+    return Matched(*(one * other for one, other in zip(answer, facts, strict=True)))
+
+
+def matched_answer(outcome: str, gold: Collection[str]) -> Matched:
+    """Scores of an answer in words against the nearest right one, as HotpotQA's script compares them."""
+
+    def beside(right: str) -> Matched:
+        shared, words, wanted = shared_words(outcome, right, whole=YES_NO)
+        return Matched(exact_match(outcome, right) or 0.0, shared / words, shared / wanted)
+
+    return max((beside(right) for right in gold), key=lambda one: (one.whole, one.f1))
+
+
+def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequence[Fact]) -> float:
+    """HoVer score of an item (Jiang et al. 2020, hover-nlp.github.io): the right label and a right sentence of each
+    page.
+
+    For a claim over k pages the first k + 1 found pages count, with the first two sentences of each.
+
+    Args:
+        gold: the right label.
+        outcome: the item's.
+        facts: the supporting sentences.
+        found: the evidence that a system cites, best first.
+    """
+    right = {(fever_page(page), number) for page, number in facts}
+    pages = {page for page, _ in right}
+    ours: dict[str, list[int]] = {}
+    for page, number in found:
+        ours.setdefault(fever_page(page), []).append(number)
+    heard = {(page, n) for page, numbers in [*ours.items()][: len(pages) + 1] for n in numbers[:2]}
+    return float(outcome == gold and pages == {page for page, _ in heard & right})
+
+
+# --- the evidence of a verdict --------------------------------------------------------------------------------------
+
+
+def place_of(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
+    """The page and the element of a piece whose address ends in the element, as in ``#sentence_3``; None for others."""
+    try:
+        element = urlsplit(str(origin.get("url") or "")).fragment
+    except ValueError:  # not an address
+        return None
+    return (origin["title"], element) if re.fullmatch(ELEMENTS, element) else None
+
+
+def cited_places(document: Document) -> list[tuple[str, str]] | None:
+    """The (page, element) of each piece that the verdict cites, in that order; None if no shown piece has one."""
+    known = {p["id"]: [*filter(None, map(place_of, (p, *p.get("also", ()))))] for p in document["evidence"]}
+    if not any(known.values()):
+        return None
+    cited = [
+        place for citation in verdict_citations(dict(document)) for place in known.get(citation["evidence_id"], ())
+    ]
+    return list(dict.fromkeys(cited))
+
+
+def cited_facts(
+    document: Document, given: Sequence[Mapping[str, str]], begins: Sequence[Sequence[int]]
+) -> list[Fact] | None:
+    """The sentences that the verdict quotes from texts that came with the claim; None if it cites nothing.
+
+    Args:
+        document: a result document.
+        given: the texts, each with ``title`` and ``text``.
+        begins: for each text the offsets of its sentences, in code points.
+    """
+    citations = verdict_citations(dict(document))
+    titles = {piece["id"]: piece["title"] for piece in document["evidence"]}
+    facts: dict[Fact, None] = {}
+    for citation in citations:
+        for text, starts in zip(given, begins, strict=True):
+            if clean(text["title"]) == titles.get(citation["evidence_id"]) and (
+                span := find_quote(citation["quote"], text["text"])
+            ):
+                ends = [*starts[1:], len(text["text"])]
+                of = [n for n, (a, b) in enumerate(zip(starts, ends, strict=True)) if a < span[1] and span[0] < b]
+                facts |= dict.fromkeys((text["title"], n) for n in of)
+    return list(facts) if citations else None
+
+
+# --- of one item, and of a run ----------------------------------------------------------------------------------------
+
+
+def official_score(
+    measure: str,
+    outcome: str,
+    gold: Sequence[str],
+    document: Document,
+    gold_evidence: Mapping[str, Any] | None,
+    given: Sequence[Mapping[str, str]] = (),
+) -> tuple[float | None, bool]:
+    """An official score of one item in [0, 1], and whether the verdict could cite evidence of this kind.
+
+    Args:
+        measure: one of `OFFICIAL`.
+        outcome: as `moot.evals._stats.outcomes.outcome_of` returns it.
+        gold: the right answers.
+        document: the result document.
+        gold_evidence: as `moot.evals._benchmarks.records.Item` has it.
+        given: the texts that came with the claim.
+
+    Returns:
+        A score of None if the benchmark's file does not say which evidence is right.
+    """
+    known = gold_evidence or {}
+    sets = known.get("sets") or []
+    if measure in OF_FACTS:
+        if not sets or "sentences" not in known:
+            return None, False
+        facts = cited_facts(document, given, known["sentences"])
+        right = [(page, number) for page, number in sets[0]]
+        supports = supporting_facts(facts or [], right)
+        if measure.startswith("joint"):
+            supports = joint(matched_answer(outcome, gold), supports)
+        return supports.whole if measure.endswith("em") else supports.f1, facts is not None
+    places = cited_places(document)
+    if not sets and (measure != "fever_score" or gold[0] != OPEN_LABEL):
+        return None, places is not None
+    if measure == "feverous_score":
+        return feverous_score(gold[:1], [outcome], [sets], [places or []]).value, places is not None
+    numbered = [(page, int(e.removeprefix(SENTENCE))) for page, e in places or [] if e.startswith(SENTENCE)]
+    if measure == "hover_score":
+        return hover_score(gold[0], outcome, [(page, number) for page, number in sets[0]], numbered), places is not None
+    return fever_score(gold[:1], [outcome], [sets], [numbered]).value, places is not None
+
+
+def why_not_computable(measure: str, seen: Sequence[Observation]) -> str:
+    """Why a run has no official score; empty if it has one, or no item has an outcome.
+
+    Args:
+        measure: one of `OFFICIAL`.
+        seen: the observations of its items.
+    """
+    answered = [one for one in seen if one.outcome is not None]
+    if not answered:
+        return ""
+    if not any(measure in one.scores for one in answered):
+        return "the log holds none; `inspect score` adds it"
+    if lacking := sum(one.scores.get(measure) is None for one in answered):
+        return f"the benchmark's file does not say which sentences are right for {lacking} items"
+    if any(measure not in one.unnamed for one in answered):
+        return ""
+    if measure in OF_FACTS:
+        return "no verdict cites a text that it was shown"
+    return "nothing that was read names its page and sentence, by an address that ends as in #sentence_3"
+
+
+def computable(seen: Sequence[Observation], measures: Collection[str]) -> tuple[list[Observation], list[str]]:
+    """Remove from observations the official scores that cannot be computed for their run; returns them with notes on
+    the reasons."""
+    why = {name: reason for name in measures if name in OFFICIAL and (reason := why_not_computable(name, seen))}
+    if not why:
+        return list(seen), []
+    kept = [replace(one, scores={n: None if n in why else value for n, value in one.scores.items()}) for one in seen]
+    reasons: dict[str, list[str]] = {}
+    for name, reason in why.items():
+        reasons.setdefault(reason, []).append(name)
+    return kept, [f"{', '.join(names)}: not computable, as {reason}" for reason, names in reasons.items()]

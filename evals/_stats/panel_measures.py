@@ -1,0 +1,348 @@
+"""Measures of PROClaim's debates beside their verdicts, from result documents (S2 4.2, 4.7, app. O).
+
+A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). Documents of every status
+count with the data that they have: a debate that failed before the panel has no verdicts, but may have turns and
+rounds. Without data a figure is None, never NaN. Documents that are measured together should come from the same
+settings: judges are identified by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
+from statistics import pstdev
+from typing import Any, Literal, NamedTuple
+
+from moot.evals._stats.measures import package
+from moot.nodes._steps.score import average
+
+Document = Mapping[str, Any]
+Phase = Literal["primary", "switched"]
+COUNSEL = ("plaintiff", "defense")
+
+
+# --- the panel ------------------------------------------------------------------------------------------------------
+
+
+class Disagreement(NamedTuple):
+    """Shares of unanimous and of split panels, which add up to 1, and the number of panels."""
+
+    unanimous: float
+    split: float
+    panels: int
+
+
+def panel_verdicts(documents: Sequence[Document]) -> tuple[list[str], list[list[str | None]]]:
+    """The verdicts of all judges.
+
+    Args:
+        documents: result documents of trials.
+
+    Returns:
+        All judges' names in the order of their numbers, and for each document one verdict of each judge: None if the
+        judge gave no readable verdict, or was not asked. Documents without a panel have a row of None.
+    """
+    given = [
+        {t["agent"]: t.get("verdict") for t in document["turns"] if (t["step"], t["phase"]) == ("judge", "panel")}
+        for document in documents
+    ]
+    judges = sorted({judge for verdicts in given for judge in verdicts}, key=lambda name: (len(name), name))
+    return judges, [[verdicts.get(judge) for judge in judges] for verdicts in given]
+
+
+def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> float | None:
+    """Cohen's kappa of two judges = (agreement - agreement by chance) / (1 - agreement by chance), in [-1, 1].
+
+    Only cases count in which both judges gave a verdict: a missing verdict is not a category. A judge can also be
+    compared with the gold verdicts (S2 app. D).
+
+    Args:
+        first: one judge's verdict of each case; None if it gave none.
+        second: the other's, of the same cases in the same order.
+
+    Returns:
+        None if kappa is undefined: there is no case in which both judged, or agreement by chance is 1, because both
+        always give the same single verdict.
+
+    Raises:
+        UserError: scikit-learn is not installed.
+        ValueError: not the same number of cases.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"two judges of the same cases, not of {len(first)} and {len(second)}")
+    both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    if len({verdict for pair in both for verdict in pair}) < 2:
+        return None
+    return float(package("sklearn.metrics").cohen_kappa_score(*zip(*both, strict=True)))
+
+
+def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float | None]:
+    """`cohen_kappa` of each pair of judges, over the documents in which both judged (S2 4.1); {} for a single judge.
+
+    Args:
+        documents: result documents of trials.
+
+    Raises:
+        UserError: scikit-learn is not installed.
+    """
+    judges, rows = panel_verdicts(documents)
+    by_judge = {judge: [row[i] for row in rows] for i, judge in enumerate(judges)}
+    return {(a, b): cohen_kappa(by_judge[a], by_judge[b]) for a, b in combinations(judges, 2)}
+
+
+def mean_cohen_kappa(documents: Sequence[Document]) -> float | None:
+    """The mean of `cohen_kappas` over the pairs for which it is known (S2 table 3); None if it is known for no pair.
+
+    Args:
+        documents: result documents of trials.
+
+    Raises:
+        UserError: scikit-learn is not installed.
+    """
+    return average(list(cohen_kappas(documents).values()))
+
+
+def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
+    """Fleiss' kappa of n judges, in [-1 / (n - 1), 1]: (agreement - agreement by chance) / (1 - agreement by chance).
+
+    It needs the same number of verdicts for each case, so a case with a missing verdict is left out.
+
+    Args:
+        verdicts: for each case each judge's verdict; None if a judge gave none.
+
+    Returns:
+        None if kappa is undefined: fewer than two judges, no case in which all judged, or agreement by chance is 1,
+        because all verdicts are the same.
+
+    Raises:
+        UserError: statsmodels is not installed.
+        ValueError: the cases have different numbers of judges.
+    """
+    if len({len(row) for row in verdicts}) > 1:
+        raise ValueError("each case needs a verdict, or None, of every judge")
+    complete = [row for row in verdicts if len(row) > 1 and None not in row]
+    categories = list(dict.fromkeys(verdict for row in complete for verdict in row))
+    if len(categories) < 2:
+        return None
+    table = [[list(row).count(verdict) for verdict in categories] for row in complete]
+    return float(package("statsmodels.stats.inter_rater").fleiss_kappa(table))
+
+
+def fleiss_kappa_of(documents: Sequence[Document]) -> float | None:
+    """`fleiss_kappa` of the panels: S2's judicial conformity (4.7, app. O.4); 1 means that all judges agree.
+
+    The n judges are all judges in any of the documents, so panels without one of them do not count.
+
+    Args:
+        documents: result documents of trials.
+
+    Raises:
+        UserError: statsmodels is not installed.
+    """
+    return fleiss_kappa(panel_verdicts(documents)[1])
+
+
+def disagreement(documents: Sequence[Document]) -> Disagreement | None:
+    """Shares of unanimous and of split panels (S2 table 3), over the panels that `fleiss_kappa_of` counts.
+
+    None if there is no such panel, or only a single judge, who cannot disagree.
+
+    Args:
+        documents: result documents of trials.
+    """
+    panels = [set(row) for row in panel_verdicts(documents)[1] if len(row) > 1 and None not in row]
+    if not panels:
+        return None
+    split = sum(len(panel) > 1 for panel in panels) / len(panels)
+    return Disagreement(1 - split, split, len(panels))
+
+
+# --- the counsel ----------------------------------------------------------------------------------------------------
+
+
+def role_play_consistency(documents: Sequence[Document]) -> dict[str, float | None]:
+    """The analyser's ``plaintiff_counsel``, ``defense_counsel`` and ``overall`` (S2 app. O.1): means in [0, 10].
+
+    Each mean is over the documents in which the score is known; None if there is none (for example without a role
+    switch).
+
+    Args:
+        documents: result documents of trials.
+    """
+    turns = [turn for document in documents for turn in document["turns"] if turn["step"] == "analyse"]
+    fields = ("plaintiff_counsel", "defense_counsel", "overall")
+    return {field: average([turn.get(field) for turn in turns]) for field in fields}
+
+
+_SELF = r"(?:I|we)(?:'ll)?(?: must| have to| do| will| can| readily| freely| also)*"
+_OTHER = r"(?:you|my opponent|my learned friend|opposing counsel|the (?:other|opposing) side)"
+_POINT = r"(?:very )?(?:good|fair|valid|strong|excellent|reasonable|legitimate) points?"
+CONCESSIONS = (
+    rf"{_SELF} (?:concede|admit|grant (?:you|that|the point))(?! (?:nothing|no|none|neither)\b)",
+    rf"{_SELF} (?:partially|partly|largely|mostly|somewhat) agree",
+    rf"{_SELF}(?: fully| entirely| completely)? agree with {_OTHER}",
+    rf"{_OTHER} (?:do |does )?(?:make|makes|have|has|raise|raises) (?:an? |some )?{_POINT}",
+    r"that(?: is|'s) a (?:good|fair|valid) point",
+    rf"{_OTHER}(?: are|'re| is)(?: absolutely| quite| partly| partially)? (?:right|correct)",
+    r"(?:I|we) stand corrected",
+    r"(?:I was|we were) (?:wrong|mistaken)",
+    rf"{_SELF} (?:withdraw|retract) (?:my|our|that|this) (?:claim|argument|objection|point|statement)",
+    r"point taken",
+    r"fair enough(?! to)",
+)
+"""Patterns of phrases with which a speaker of either side concedes a point: the list is ours.
+
+Only phrases in the first person, or about the other side: whether "the defense is right" is a concession depends on the
+speaker. "Granted" and "admittedly", which begin many counterarguments, are left out.
+"""
+_CONCESSION = re.compile(rf"\b(?:{'|'.join(CONCESSIONS)})\b", re.IGNORECASE)
+_WITHHELD = re.compile(
+    r"\b(?:not|cannot|never|no|nor|neither|nothing|none|nobody|without|hardly|refuse|deny|dispute|doubt|reject"
+    r"|if|unless|whether)\b|n't\b",
+    re.IGNORECASE,
+)
+_CLAUSE_END = re.compile(r"[.,;:!?()—–\n]|\bbut\b", re.IGNORECASE)
+_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+
+def concessions(text: str) -> list[str]:
+    """The concessions to the other side in a text, found by `CONCESSIONS`, in order.
+
+    A phrase does not count if it is negated or conditional earlier in its clause ("I do not think you make a good
+    point", "even if you are right"). This misses a few real concessions ("nobody doubts that you are right").
+    """
+    clauses = (" ".join(clause.split()) for clause in _CLAUSE_END.split(text.replace("’", "'")))
+    return [
+        found[0]
+        for clause in clauses
+        for found in _CONCESSION.finditer(clause)
+        if not _WITHHELD.search(clause, 0, found.start())
+    ]
+
+
+def count_concessions(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """The total numbers of `concessions` and words in each counsel's arguments, in both debates.
+
+    Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's speaks
+    for the defense in the switched debate.
+    """
+    said: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
+    for turn in turns:
+        if turn["step"] == "argue" and turn["agent"] in said:
+            said[turn["agent"]].append(turn.get("argument") or "")
+    return {
+        counsel: {"concessions": sum(len(concessions(text)) for text in texts), "words": sum(map(_words, texts))}
+        for counsel, texts in said.items()
+    }
+
+
+def _words(text: str) -> int:
+    return len(_WORD.findall(text))
+
+
+def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
+    """Each counsel's `concessions` per 1,000 words of all its arguments (S2 app. O.2, which names three markers).
+
+    A turn without an argument adds no words; None if a counsel never argued.
+
+    Args:
+        documents: result documents of trials.
+    """
+    held = [document["metrics"].get("concessions") or count_concessions(document["turns"]) for document in documents]
+    sums = {who: sum((Counter(one[who]) for one in held), Counter[str]()) for who in COUNSEL}
+    return {who: 1000 * of["concessions"] / of["words"] if of["words"] else None for who, of in sums.items()}
+
+
+# --- rounds ---------------------------------------------------------------------------------------------------------
+
+
+def _by_round(document: Document, key: str, phase: Phase) -> list[float | None]:
+    """A debate's list with one value a round; [] if the debate was not held."""
+    return next((list(debate[key]) for debate in document["debates"] if debate["phase"] == phase), [])
+
+
+def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[float | None]:
+    """The sum of both sides' reflection scores in each round of a debate, in [0, 2]; None if a side's score is unknown.
+
+    [] if the debate was not held.
+
+    Args:
+        document: a result document of a trial.
+        phase: which of a trial's two debates.
+    """
+    return _by_round(document, "reflection_total", phase)
+
+
+def changes(trajectory: Sequence[float | None]) -> list[float]:
+    """Each round's value minus that of the round before, if both are known."""
+    return [after - before for before, after in pairwise(trajectory) if before is not None and after is not None]
+
+
+def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primary") -> float | None:
+    """Mean |change| of the `reflection_trajectory` from one round to the next, in [0, 2] (S2 app. O.3).
+
+    Every change in every debate has the same weight, so longer debates weigh more. None without a change: fewer than
+    two rounds, or never two known values in a row.
+
+    Args:
+        documents: result documents of trials.
+        phase: which of a trial's two debates.
+    """
+    return average([abs(d) for document in documents for d in changes(reflection_trajectory(document, phase))])
+
+
+def instability(trajectory: Sequence[float | None]) -> float | None:
+    """The instability of a trajectory: the population standard deviation of its `changes`, in the values' unit.
+
+    The formula is ours. S2 (4.2, app. P) finds that the reflection scores of wrong predictions oscillate, but defines
+    no measure of it. Ours is 0 for a flat line and for a steady rise or fall, however steep, and about d if values go
+    up and down by d; the standard deviation of the values themselves could not distinguish a trend from an oscillation.
+
+    Args:
+        trajectory: a value for each round, as from `reflection_trajectory`; None if it is unknown.
+
+    Returns:
+        None unless three rounds in a row are known, as fewer have no two successive changes.
+    """
+    if all(None in trajectory[i : i + 3] for i in range(len(trajectory) - 2)):
+        return None
+    return pstdev(changes(trajectory))
+
+
+def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") -> dict[int, float | None]:
+    """By round, from 1: the mean over debates of the novelty of the evidence retrieved in the round (S2 figure 3).
+
+    The novelty of a piece of evidence is 1 - its highest cosine similarity to the pool: in [0, 1] for most encoders.
+    Debates that retrieved nothing in a round, or had ended before, do not count in it; None if no debate counts.
+
+    Args:
+        documents: result documents of trials.
+        phase: which of a trial's two debates.
+    """
+    debates = [_by_round(document, "novelty", phase) for document in documents]
+    last = max(map(len, debates), default=0)
+    return {n + 1: average([values[n] for values in debates if n < len(values)]) for n in range(last)}
+
+
+__all__ = [
+    "CONCESSIONS",
+    "Disagreement",
+    "changes",
+    "cohen_kappa",
+    "cohen_kappas",
+    "concession_rates",
+    "concessions",
+    "count_concessions",
+    "disagreement",
+    "fleiss_kappa",
+    "fleiss_kappa_of",
+    "instability",
+    "mean_cohen_kappa",
+    "mean_reflection_change",
+    "novelty_by_round",
+    "panel_verdicts",
+    "reflection_trajectory",
+    "role_play_consistency",
+]

@@ -1,0 +1,220 @@
+"""The number of items needed to tell two systems apart, before they run.
+
+Two designs: both systems on the same items, compared by the exact McNemar test, or each on its own items, compared by
+the test of two proportions. Paired items help if both systems are right on mostly the same ones: the power depends on
+the share of discordant items, on which only one system is right. Tests are two-sided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from moot.evals._stats.measures import package
+
+ALPHA = 0.05
+POWER = 0.8
+MOST = 10**8
+"""Maximum number of items in a search."""
+SLACK = 1e-9
+
+
+def discordance(first: float, second: float) -> tuple[float, float, float]:
+    """The shares of discordant items that two accuracies allow: the minimum, that of independent errors, and the
+    maximum.
+
+    Raises:
+        ValueError: an accuracy outside [0, 1].
+    """
+    if not (0 <= first <= 1 and 0 <= second <= 1):
+        raise ValueError("an accuracy is a share from 0 to 1")
+    independent = first * (1 - second) + second * (1 - first)
+    return abs(first - second), independent, min(first + second, 2 - first - second)
+
+
+def power(first: float, second: float, n: int, discordant: float | None = None, alpha: float = ALPHA) -> float:
+    """The probability that a test of n items finds the difference of two systems significant, in [0, 1].
+
+    Args:
+        first: one system's accuracy, in [0, 1].
+        second: the other's.
+        n: the number of items; for two samples, of each system.
+        discordant: the share of items on which only one system is right. It makes the design paired, and the power that
+            of the exact McNemar test, summed over the number of discordant items. None: two samples, and statsmodels'
+            power of the z-test.
+        alpha: the level of significance.
+
+    Raises:
+        UserError: scipy or statsmodels is not installed.
+        ValueError: no item, an alpha outside (0, 1), or a share that the accuracies do not allow.
+    """
+    least, _, most = discordance(first, second)
+    if n < 1 or not 0 < alpha < 1:
+        raise ValueError("a test needs an item, and an alpha between 0 and 1")
+    if discordant is None:
+        # The formula divides by the variance of the two accuracies, which is 0 if both are 0 or 1.
+        a, b = (min(max(accuracy, SLACK), 1 - SLACK) for accuracy in (first, second))
+        proportion = package("statsmodels.stats.proportion")
+        return float(proportion.power_proportions_2indep(a - b, b, n, alpha=alpha, return_results=False))
+    if not least - SLACK <= discordant <= most + SLACK:
+        raise ValueError(f"accuracies of {first} and {second} allow discordant shares of {least:.4f} to {most:.4f}")
+    if discordant <= 0:
+        return 0.0
+    return _mcnemar_power(min((discordant + first - second) / (2 * discordant), 1.0), discordant, n, alpha)
+
+
+def _mcnemar_power(share: float, discordant: float, n: int, alpha: float) -> float:
+    """Power if this share of the discordant items is right for the first system only."""
+    binom = package("scipy.stats").binom
+    spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # values further from the mean have no weight
+    middle = n * discordant
+    counts = np.arange(max(0, int(middle - spread)), min(n, int(middle + spread)) + 1)
+    fewest: Any = binom.ppf(alpha / 2, counts, 0.5)
+    fewest = np.where(2 * binom.cdf(fewest, counts, 0.5) <= alpha, fewest, fewest - 1)
+    found = binom.cdf(fewest, counts, share) + binom.sf(counts - fewest - 1, counts, share)
+    return float(min(1.0, (binom.pmf(counts, n, discordant) * found).sum()))
+
+
+def items_needed(
+    first: float, second: float, discordant: float | None = None, target: float = POWER, alpha: float = ALPHA
+) -> int | None:
+    """The number of items (of each system, for two samples) with which `power` reaches a target.
+
+    The power of an exact test does not rise monotonically: with one item fewer it is below the target, but some smaller
+    numbers may also reach it.
+
+    Args:
+        first: one system's accuracy.
+        second: the other's.
+        discordant: as for `power`.
+        target: the power that is wanted.
+        alpha: the level of significance.
+
+    Returns:
+        None if no number does: equal accuracies, or more than `MOST` items.
+
+    Raises:
+        UserError: scipy or statsmodels is not installed.
+        ValueError: as `power`, or a target that is not between alpha and 1.
+    """
+    if not alpha < target < 1:
+        raise ValueError("a power is a share between alpha and 1")
+    enough = 1
+    while power(first, second, enough, discordant, alpha) < target:
+        enough *= 2
+        if first == second or enough > MOST:
+            return None
+    few = enough // 2
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        if power(first, second, middle, discordant, alpha) < target:
+            few = middle
+        else:
+            enough = middle
+    return enough
+
+
+def minimum_detectable_effect(
+    accuracy: float, n: int, discordant: float | None = None, target: float = POWER, alpha: float = ALPHA
+) -> float | None:
+    """The smallest gain over an accuracy that n items show with a given power, in (0, 1].
+
+    Args:
+        accuracy: the accuracy of the baseline.
+        n: items; for two samples, of each system.
+        discordant: as for `power`; the difference cannot be larger.
+        target: the power that is wanted.
+        alpha: the level of significance.
+
+    Returns:
+        None if n items would not show even the largest difference.
+
+    Raises:
+        UserError: scipy or statsmodels is not installed.
+        ValueError: as `items_needed`.
+    """
+    if not alpha < target < 1:
+        raise ValueError("a power is a share between alpha and 1")
+    room = 1 - accuracy
+    largest = room if discordant is None else min(room, discordant, 2 * room - discordant)
+
+    def lacking(effect: float) -> float:
+        return power(accuracy + effect, accuracy, n, discordant, alpha) - target
+
+    if largest <= SLACK or lacking(largest) < 0:
+        return None
+    return float(package("scipy.optimize").brentq(lacking, min(SLACK, largest / 2), largest))
+
+
+@dataclass(frozen=True)
+class Design:
+    """Power and smallest difference of n items in one design; ``discordant`` is None for two samples."""
+
+    name: str
+    discordant: float | None
+    power: float
+    items_needed: int | None
+    detectable: float | None
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Whether n items can distinguish two accuracies.
+
+    Attributes:
+        difference: the first accuracy minus the second.
+        n: the number of items.
+        smallest_p: the smallest p of the exact McNemar test over all pairings that these accuracies allow on n items:
+            all discordant items are right for the better system.
+        separable: whether that p is significant; if not, n items with these accuracies never show a significant
+            difference.
+        designs: two samples, and paired ones from the fewest discordant items to the most.
+    """
+
+    difference: float
+    n: int
+    smallest_p: float
+    separable: bool
+    designs: tuple[Design, ...]
+
+
+def separation(
+    first: float,
+    second: float,
+    n: int,
+    discordant: float | None = None,
+    target: float = POWER,
+    alpha: float = ALPHA,
+) -> Separation:
+    """Whether n items can distinguish two systems' accuracies, in every design.
+
+    Args:
+        first: one system's accuracy, measured on n items or expected.
+        second: the other's.
+        n: items; for two samples, of each system.
+        discordant: a known share, from logs of both systems; it is added to the designs.
+        target: the power that is wanted.
+        alpha: the level of significance.
+
+    Raises:
+        UserError: scipy or statsmodels is not installed.
+        ValueError: as `power` and `items_needed`.
+    """
+    least, independent, most = discordance(first, second)
+    shares = {"two samples": None, "paired, fewest discordant": least, "paired, independent errors": independent}
+    shares |= {"paired, most discordant": most} | ({} if discordant is None else {"paired, as given": discordant})
+    designs = tuple(
+        Design(
+            name,
+            share,
+            power(first, second, n, share, alpha),
+            items_needed(first, second, share, target, alpha),
+            minimum_detectable_effect(second, n, share, target, alpha),
+        )
+        for name, share in shares.items()
+    )
+    apart = round(least * n)
+    smallest = float(package("scipy.stats").binomtest(0, apart).pvalue) if apart else 1.0
+    return Separation(first - second, n, smallest, smallest <= alpha, designs)

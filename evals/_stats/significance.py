@@ -1,0 +1,296 @@
+"""Uncertainty of figures and differences: intervals over items, paired tests, and Holm's correction.
+
+Missing items (None) do not enter a figure; their number is reported with the result. Paired functions take two systems'
+values of the same items in one order; an item counts if both values are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from math import fsum
+from typing import Any, Literal
+
+import numpy as np
+from moot.evals._stats.measures import package
+
+Array = Any
+"""A numpy array."""
+Statistic = Callable[[Array], Array]
+"""The figures of resamples, one a row: (resamples, items) to (resamples,), NaN if a figure is undefined."""
+
+CONFIDENCE = 0.95
+RESAMPLES = 2000
+SEED = 20261120
+BATCH = 200
+"""Number of resamples drawn together: some megabytes for 2,000 items."""
+ONE_GROUP = "one group"
+"""The reason why there is no result if several items are all in one group."""
+FLIPS = 9999
+"""Number of sign flips that a permutation test draws; if there are no more in all, it takes all of them and is
+exact."""
+
+DIGITS = 12
+"""Tolerance for sums and means of differences: values that differ only by rounding are ties."""
+SLACK = 10.0**-DIGITS
+"""Maximum sum of differences that cancel out, due to rounding."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure and the ends of its interval.
+
+    Attributes:
+        value: the figure of all items that count; None if it is undefined, as then are the ends.
+        low: the lower end.
+        high: the upper end.
+        n: the number of items that count.
+        missing: the number of unknown items, which do not count.
+        undefined: the number of resamples in which the figure is undefined; the ends are of the others.
+        reason: why the value or the ends are None, unless it is only that no item counts.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    missing: int = 0
+    undefined: int = 0
+    reason: str = ""
+
+
+def bootstrap(
+    items: Sequence[float | None],
+    statistic: Statistic = lambda drawn: drawn.mean(axis=1),
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Interval:
+    """A figure with its percentile bootstrap interval over items (Efron 1979).
+
+    If all items have one value, all resamples do too, and both ends are equal to it: use `wilson` for shares near 0 or
+    1, and for few items.
+
+    Args:
+        items: a number each; None is missing.
+        statistic: the figure of each row of items, by default their mean.
+        confidence: the share of the resamples within the interval.
+        resamples: the number of resamples.
+        seed: of the generator (numpy's PCG64); the same seed gives the same interval.
+
+    Raises:
+        ValueError: a confidence that is not between 0 and 1, or no resample.
+    """
+    known = np.array([item for item in items if item is not None])
+    return stratified_bootstrap(
+        [known], statistic, missing=len(items) - len(known), confidence=confidence, resamples=resamples, seed=seed
+    )
+
+
+def stratified_bootstrap(
+    samples: Sequence[Sequence[float] | Array],
+    statistic: Statistic = lambda drawn: drawn.mean(axis=1),
+    *,
+    missing: int = 0,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> Interval:
+    """The mean of several samples' figures with its interval, as `bootstrap` computes it; every sample is resampled by
+    itself.
+
+    Args:
+        samples: the items of each sample.
+        statistic: as for `bootstrap`.
+        missing: the number of unknown items, which is only reported in the result.
+        confidence: as for `bootstrap`.
+        resamples: as for `bootstrap`.
+        seed: as for `bootstrap`.
+
+    Returns:
+        An interval of None if there is no sample, or one has no items.
+
+    Raises:
+        ValueError: as `bootstrap`.
+    """
+    if not 0 < confidence < 1 or resamples < 1:
+        raise ValueError("an interval needs a confidence between 0 and 1, and a resample")
+    given = [np.asarray(sample) for sample in samples]
+    n = sum(map(len, given))
+    if not given or not all(map(len, given)):
+        return Interval(None, None, None, n, missing)
+    value = float(np.mean([statistic(sample[None]) for sample in given]))
+    if np.isnan(value):
+        return Interval(None, None, None, n, missing)
+    generator = np.random.default_rng(seed)
+    figures = np.concatenate(
+        [
+            np.mean([statistic(s[generator.integers(len(s), size=(rows, len(s)))]) for s in given], axis=0)
+            for rows in (min(BATCH, resamples - done) for done in range(0, resamples, BATCH))
+        ]
+    )
+    defined = figures[~np.isnan(figures)]
+    if not len(defined):
+        return Interval(value, None, None, n, missing, resamples)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(defined, [tail, 1 - tail]).tolist()
+    return Interval(value, low, high, n, missing, resamples - len(defined))
+
+
+def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> Interval:
+    """A share with its Wilson score interval (Wilson 1927), by statsmodels; suitable for few items and shares near 0 or
+    1.
+
+    Args:
+        correct: whether each item is right; None is missing.
+        confidence: of the interval.
+
+    Returns:
+        An interval of None if every item is missing.
+
+    Raises:
+        UserError: statsmodels is not installed.
+        ValueError: a confidence that is not between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError("an interval needs a confidence between 0 and 1")
+    known = [bool(right) for right in correct if right is not None]
+    n, missing = len(known), len(correct) - len(known)
+    if not n:
+        return Interval(None, None, None, 0, missing)
+    proportion = package("statsmodels.stats.proportion")
+    low, high = proportion.proportion_confint(sum(known), n, alpha=1 - confidence, method="wilson")
+    return Interval(sum(known) / n, float(low), float(high), n, missing)
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A two-sided test of whether two systems are equally good on the same items.
+
+    Attributes:
+        better: number of items on which the first system is better.
+        worse: number of items on which the second is better.
+        p: the p-value; 1 if no item differs, None if no item counts, or all are in one group.
+        n: number of items on which both are known.
+        missing: number of the other items.
+        name: which test it is.
+        groups: number of groups of the items that count; equal to n if no items belong together.
+        reason: why there is no p-value; empty if there is one.
+    """
+
+    better: int
+    worse: int
+    p: float | None
+    n: int
+    missing: int
+    name: str
+    groups: int = 0
+    reason: str = ""
+
+
+def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exact: bool = True) -> PairedTest:
+    """Whether two systems are right equally often on the same items (McNemar 1947), by statsmodels.
+
+    Args:
+        first: whether one system is right on each item; None is missing.
+        second: the other's.
+        exact: the binomial test of better out of better + worse at 1/2. It is valid at any count, and
+            `moot.evals._stats.sample_size` plans for it. False: chi-square with Edwards' continuity correction, for
+            comparison with papers; it is an approximation for 25 discordant items and more.
+
+    Raises:
+        UserError: statsmodels is not installed.
+        ValueError: lists of different lengths.
+    """
+    pairs = list(zip(first, second, strict=True))
+    known = [(bool(a), bool(b)) for a, b in pairs if a is not None and b is not None]
+    ours, theirs = known.count((True, False)), known.count((False, True))
+    p: float | None = None
+    if known:
+        table = [[known.count((True, True)), ours], [theirs, known.count((False, False))]]
+        tables = package("statsmodels.stats.contingency_tables")
+        p = float(tables.mcnemar(table, exact=exact, correction=True).pvalue) if ours + theirs else 1.0
+    name = "McNemar, exact" if exact else "McNemar, chi-square"
+    reason = "" if known else "no items"
+    return PairedTest(ours, theirs, p, len(known), len(pairs) - len(known), name, len(known), reason)
+
+
+def sign_flips(
+    first: Sequence[float | None],
+    second: Sequence[float | None],
+    groups: Sequence[Hashable] | None = None,
+    *,
+    seed: int = SEED,
+) -> PairedTest:
+    """Whether two systems have the same mean on the same items: a paired permutation test (Fisher 1935), by scipy.
+
+    Under the null hypothesis each item's difference is as likely to have the other sign. For values 0 and 1 this is
+    McNemar's exact test. Items of a group need not be independent: their differences change sign together (Winkler et
+    al. 2015, whole-block exchangeability), so the p-value with G groups is at least 2 / 2^G.
+
+    Args:
+        first: one system's value of each item, such as its mean over runs; None is missing.
+        second: the other's.
+        groups: the group of each item; by default each item is its own group.
+        seed: of the generator that draws `FLIPS` of the possible sign flips, if there are more.
+
+    Raises:
+        UserError: scipy is not installed.
+        ValueError: lists of different lengths.
+    """
+    which = range(len(first)) if groups is None else groups
+    pairs = list(zip(first, second, which, strict=True))
+    known = [(a - b, group) for a, b, group in pairs if a is not None and b is not None]
+    sums: dict[Hashable, list[float]] = {}
+    for difference, group in known:
+        sums.setdefault(group, []).append(difference)
+    totals = [fsum(of_group) for of_group in sums.values()]
+    apart = [total for total in totals if abs(total) > SLACK]  # the others do not change with the sign
+    reason = ONE_GROUP if len(sums) == 1 < len(known) else "" if known else "no items"
+    p = None if reason else 1.0
+    if len(apart) > 1:
+        found = package("scipy.stats").permutation_test(
+            (apart,),
+            lambda drawn, axis: drawn.mean(axis=axis).round(DIGITS),
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=FLIPS,
+            batch=BATCH,
+            rng=np.random.default_rng(seed),
+        )
+        p = float(found.pvalue)
+    better, worse = (sum(sign * difference > 0 for difference, _ in known) for sign in (1, -1))
+    of = "sign flips" if len(sums) == len(known) else "sign flips of groups"
+    how = "exact" if 2 ** len(apart) <= FLIPS else f"{FLIPS:,} drawn"
+    missing = len(pairs) - len(known)
+    return PairedTest(better, worse, p, len(known), missing, f"{of}, {how}", len(sums), reason)
+
+
+Family = Literal["report", "benchmark"]
+"""Which tests `holm` corrects together: all of a report, or those of one benchmark with one model."""
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """p-values adjusted for the number of tests (Holm 1979), in the same order, by statsmodels.
+
+    All adjusted p-values of at most alpha are significant together, with a probability of at most alpha of any false
+    positive. A test that could not be made (None) stays None and is not counted.
+
+    Args:
+        p_values: of the tests; None for one that could not be made.
+
+    Raises:
+        UserError: statsmodels is not installed.
+        ValueError: a p-value outside [0, 1].
+    """
+    known = [p for p in p_values if p is not None]
+    if not all(0 <= p <= 1 for p in known):
+        raise ValueError("a p-value is a number from 0 to 1")
+    if not known:
+        return list(p_values)
+    adjusted = iter(package("statsmodels.stats.multitest").multipletests(known, method="holm")[1].tolist())
+    return [None if p is None else next(adjusted) for p in p_values]

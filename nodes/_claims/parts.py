@@ -1,0 +1,69 @@
+"""Budget of the steps of a part: a part is started only if all its steps can be paid, so that no call is wasted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from moot.core.errors import BudgetExhausted
+from moot.nodes._models.ceilings import REPLY, Asked, Ceilings, recorded
+from moot.nodes._models.contexts import BYTES_PER_TOKEN, weight_of
+from moot.nodes._models.fitting import most_tokens
+from moot.nodes._models.speaker import Speaker, own_response_format
+from moot.nodes._runtime.node import Run
+from moot.nodes._texts.replies import Reply
+
+
+def least(speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0) -> Asked:
+    """The first call of a step, as far as it is known before the part is started.
+
+    Args:
+        speaker: the speaker that makes the call.
+        prompt: the prompt's name.
+        values: the values of its placeholders.
+        reply: the schema of the reply.
+        quotes: most tokens of quotes in the prompt.
+    """
+    schema = json.dumps(own_response_format(reply))
+    size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)
+    return Asked(speaker.role, prompt, speaker.model.name, size, most_tokens(speaker.model) or REPLY)
+
+
+async def begin_part(run: Run, part: int, kept: list[Asked]) -> Ceilings:
+    """Ceilings for a part, with the cost of its steps reserved; waits as long as running parts may release budget.
+
+    Args:
+        run: of its first step.
+        part: its first character.
+        kept: the calls of its steps.
+
+    Raises:
+        BudgetExhausted: the ceilings leave too little for all of them.
+    """
+    own, whole = Ceilings(parent=run.ceilings), run.ceilings
+    budget: dict[str, Any] = {"prices": whole.prices, "kept": [recorded(asked) for asked in kept]}
+    before = whole.refused
+    while True:
+        try:
+            await own.begin(budget)
+        except BudgetExhausted:
+            own.end()
+            if not run.session.parts:
+                raise
+            whole.refused = before
+            await whole.changed()
+        else:
+            run.session.parts[part] = own
+            return own
+
+
+def end_part(run: Run, part: int) -> None:
+    """Ends a part: the budget that it reserved and did not use is free for other parts."""
+    if own := run.session.parts.pop(part, None):
+        own.end()
+
+
+def ceilings_of(run: Run, part: int) -> Ceilings:
+    """The ceilings for the steps of a part."""
+    return run.session.parts.get(part, run.ceilings)

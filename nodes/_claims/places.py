@@ -1,0 +1,222 @@
+"""Places of claims in a text, words of claims that the text does not have, and scores of check-worthiness."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from importlib import import_module
+
+from moot.nodes._claims.state import Filled, Place, Ratings, Section, Span
+from moot.nodes._texts.quotes import UNSPACED, find_quote
+from moot.retrievers._excerpts import sentences
+
+WORD = re.compile(rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?:(?!{UNSPACED.pattern})[^\W\d_])+(?:['’](?!s\b)[^\W\d_]+)*")
+"""A figure, a letter of a script without spaces, or a word, without the s of a genitive."""
+GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
+PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
+A_SENTENCE = 4
+"""Fewest words of a sentence."""
+SHORT = 3
+"""Letters of words that may be grammar, in any language."""
+STEM = 4
+"""Fewest letters that two forms of a word share."""
+SMALL_WORDS = """
+a about above according across after again against all along also although among an and are around as at be because been
+before behind being below between beyond both but by can could did do does during each either every first for from
+further had has have having he her his how if in into is it its later least less many may might more most much must
+neither never no nor not of on once one only or other over per shall she should since so some such than that the their
+them then there these they this those through to toward towards under until up upon was were when where whether which
+while who whom whose will with within without would"""
+GRAMMAR = frozenset(SMALL_WORDS.split())
+MONTH_NAMES = "january february march april may june july august september october november december"
+MONTHS = MONTH_NAMES.split()
+LANGUAGE_CODES = "en de fr es it pt nl pl cs sv da nb fi ru uk tr el"
+LANGUAGES = LANGUAGE_CODES.split()
+"""The languages whose names of months are known."""
+JOINTS = "and or to und oder bis et ou au y al e o a en tot och og of de di st nd rd th er"
+BETWEEN_DAYS = frozenset(JOINTS.split())
+"""Words allowed between a day and its month, as in "10 and 11 May"."""
+FURTHEST = 6
+"""Words from a day to its month."""
+NEAR = 2
+"""Years from the text's date in which a time counts as computed from that date."""
+
+
+def score_of(ratings: Ratings) -> float:
+    """How much a claim is worth checking, from 0 to 1: 0 if no source could settle it or no reader would care, else
+    the mean of the ratings, in which being checkable counts twice.
+
+    Args:
+        ratings: each 0, 1 or 2.
+    """
+    if not ratings["checkable"] or not ratings["public_interest"]:
+        return 0.0
+    return (2 * ratings["checkable"] + ratings["specific"] + ratings["public_interest"]) / 8
+
+
+def words_in(text: str) -> int:
+    """The words of a text; in scripts without spaces each letter is one."""
+    return len(UNSPACED.sub(" ", text).split()) + len(UNSPACED.findall(text))
+
+
+def parts_of(text: str, most: int) -> list[Span]:
+    """Divides a text into parts of at most ``most`` words, unless a single sentence has more. Nothing is left out.
+
+    Args:
+        text: the text.
+        most: most words of a part.
+    """
+    units: list[tuple[int, int]] = []
+    for found in PARAGRAPH.finditer(text):
+        inner = sentences(found[0]) if words_in(found[0]) > most // 4 else [(0, len(found[0]))]
+        units += [(found.start() + start, found.start() + end) for start, end in inner]
+    parts: list[Span] = []
+    room = 0
+    for start, end in units:
+        size = words_in(text[start:end])
+        if parts and size <= room:
+            parts[-1]["end"], room = end, room - size
+        else:
+            parts.append({"start": start, "end": end})
+            room = most - size
+    return parts
+
+
+def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
+    """Every sentence of a text with its position, without headings and other short sentences.
+
+    Args:
+        text: the text.
+        sections: of it, in order.
+    """
+    paragraphs = ((found.start(), found[0]) for found in PARAGRAPH.finditer(text))
+    spans = ((at + start, at + end) for at, paragraph in paragraphs for start, end in sentences(paragraph))
+    return [_placed(text, *span, sections) for span in spans if words_in(text[slice(*span)]) >= A_SENTENCE]
+
+
+def place_in(text: str, part: Span, quote: str, sections: Sequence[Section]) -> Place | None:
+    """The position of a quote in a part of a text, with the words as the text has them; None if it is not there.
+
+    Args:
+        text: the whole text.
+        part: the part that the model was shown.
+        quote: the quote that the model returned.
+        sections: of the text, in order.
+    """
+    found = find_quote(quote, text[part["start"] : part["end"]])
+    if found is None:
+        return None
+    start, end = (part["start"] + at for at in found)
+    return _placed(text, start, end, sections)
+
+
+def _placed(text: str, start: int, end: int, sections: Sequence[Section]) -> Place:
+    at = bisect_right([section["start"] for section in sections], start) - 1
+    page, heading = (sections[at]["page"], sections[at]["heading"]) if at >= 0 else (None, "")
+    return {"quote": text[start:end], "start": start, "end": end, "page": page, "heading": heading}
+
+
+def vocabulary(texts: Iterable[str]) -> set[str]:
+    """The words of texts, normalised for comparison."""
+    return {_plain(found[0]) for text in texts for found in WORD.finditer(text)}
+
+
+def filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
+    """The words of a claim that its quote does not contain.
+
+    Figures and names must be among the known words, except times near the text's date; other words may be
+    inflected, and grammar is free. Such times count as computed even if the text has them elsewhere: it often has the
+    year, and a person should check them.
+
+    Args:
+        claim: the claim.
+        quote: its words in the text.
+        known: the `vocabulary` of the text.
+        date: the text's: a year, a month or a day.
+
+    Returns:
+        The words that were filled in, in their order, and the ones among them that the text does not support.
+    """
+    own = vocabulary([quote])
+    found = list(WORD.finditer(claim))
+    plain = [_plain(one[0]) for one in found]
+    filled: list[Filled] = []
+    unknown: list[str] = []
+    follows = False
+    for at, (one, word) in enumerate(zip(found, plain, strict=True)):
+        is_new = word not in own and not _is_grammar(one[0], word)
+        computed = is_new and _is_near(plain, at, date)
+        if is_new and not computed and not _is_known(one[0], word, known, first=at == 0):
+            unknown.append(one[0])
+        if is_new and follows and filled[-1]["computed"] == computed:
+            filled[-1]["end"] = one.end()
+        elif is_new:
+            filled.append({"start": one.start(), "end": one.end(), "computed": computed})
+        follows = is_new or (follows and word not in own)
+    return filled, unknown
+
+
+def _plain(word: str) -> str:
+    return GROUPED.sub("", unicodedata.normalize("NFKC", word).casefold().replace("’", "'"))
+
+
+def _is_grammar(word: str, plain: str) -> bool:
+    return plain in GRAMMAR and not (word[0].isupper() and plain in months())
+
+
+def _is_near(words: Sequence[str], at: int, date: str | None) -> bool:
+    """Whether a word belongs to a time near the text's date: a year, a month, or a day next to a month."""
+    word = words[at]
+    if not date:
+        return False
+    if word.isdecimal() and len(word) == len("2000"):
+        return abs(int(word) - int(date[:4])) <= NEAR
+    before, after = words[max(0, at - FURTHEST) : at][::-1], words[at + 1 : at + 1 + FURTHEST]
+    return word in months() or (_is_day(word) and (_leads_to_month(before) or _leads_to_month(after)))
+
+
+def _leads_to_month(words: Iterable[str]) -> bool:
+    """Whether the next month name is preceded only by days and the words allowed between a day and its month."""
+    first = next((word for word in words if not _is_day(word) and word not in BETWEEN_DAYS), "")
+    return first in months()
+
+
+def _is_day(word: str) -> bool:
+    return word.isdecimal() and len(word) <= len("31") and 0 < int(word) <= 31
+
+
+@lru_cache(maxsize=1)
+def months() -> frozenset[str]:
+    """The names of months, normalised, without short forms: some are words of other languages ("set")."""
+    data = (import_module(f"dateparser.data.date_translation_data.{name}").info for name in LANGUAGES)
+    names = ((month, _plain(name)) for language in data for month in MONTHS for name in language[month])
+    return frozenset(name for month, name in names if month == "may" or len(name) > SHORT)
+
+
+def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
+    """Whether the text has a word. Names may differ in their ending; other words except figures may be inflected."""
+    if plain in known:
+        return True
+    if word[0].isdigit() or UNSPACED.match(word):
+        return False
+    if word[0].isupper() and not first:
+        return any(_differ_in_ending(plain, other) for other in known)
+    stem = plain[: max(STEM, len(plain) - 3)]
+    return len(plain) <= SHORT or any(other.startswith(stem) or _is_lengthened(plain, other) for other in known)
+
+
+def _is_lengthened(word: str, other: str) -> bool:
+    """Whether a word is another one with an ending, as "letting" is of "let"."""
+    if len(other) < SHORT or other in GRAMMAR or not word.startswith(other):
+        return False
+    more = len(word) - len(other)
+    return more <= STEM - 1 or (more == STEM and word[len(other)] == other[-1])
+
+
+def _differ_in_ending(one: str, other: str) -> bool:
+    """Whether one of two words is the other with one or two letters more, as in a genitive."""
+    short, long = sorted((one, other), key=len)
+    return len(short) >= STEM and len(long) - len(short) <= 2 and long.startswith(short)

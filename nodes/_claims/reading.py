@@ -1,0 +1,77 @@
+"""Reads a file or a web page as the input of the graph `find_claims`, with its pages and headings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from moot.core.errors import UserError
+from moot.nodes._claims.state import ClaimsInput, Section
+from moot.nodes._texts.task import is_iso_date
+from moot.retrievers._documents.children import read_document, unreadable
+from moot.retrievers._documents.fetch import fetch, is_url
+from moot.retrievers._documents.parse import Parsed, Unreadable, kind_of
+from moot.retrievers._files import text_in
+
+PLAIN = (".txt", ".md", "")
+BETWEEN = "\n\n"
+"""The separator of paragraphs and pages."""
+
+
+def read_article(given: str) -> ClaimsInput:
+    """The content of a file or an address as the input of the graph `find_claims`. Blocking.
+
+    Args:
+        given: a file (PDF, HTML, .docx, .csv, .txt, .md), or an address that begins with http:// or https://.
+
+    Raises:
+        UserError: it cannot be read, or is of another kind.
+        WorldError: a page cannot be fetched.
+    """
+    if not is_url(given):
+        return article_in(Path(given), Path(given).name)
+    found = fetch(given)
+    host = urlsplit(found.from_url).hostname or found.from_url
+    return {**article_in(found.text, host), "url": found.from_url}
+
+
+def article_in(file: Path, name: str) -> ClaimsInput:
+    """The same as `read_article`, for the content of a file; ``name`` is its name."""
+    try:
+        kind = kind_of(file)
+        if kind:
+            return article_of(read_document(file, name, kind), name)
+        if file.suffix.lower() not in PLAIN:
+            raise Unreadable("claims are found in PDF, HTML, .docx, .csv, .txt and .md files")
+        text = text_in(file, name)
+    except Unreadable as why:
+        raise unreadable(name, why) from why
+    except OSError as error:
+        raise UserError(f"{name} cannot be read ({error.strerror}).", kind="missing_file") from error
+    return {"text": text, "title": "", "source": name, "url": "", "date": None, "sections": []}
+
+
+def article_of(found: Parsed, name: str) -> ClaimsInput:
+    """A document's text, with the positions at which its pages and headings begin.
+
+    Args:
+        found: the document.
+        name: its name.
+    """
+    text = ""
+    sections: list[Section] = []
+    for part in found["parts"]:
+        text += BETWEEN if text else ""
+        here = (part["page"] or None, part["heading"])
+        if not sections or (sections[-1]["page"], sections[-1]["heading"]) != here:
+            sections.append({"start": len(text), "page": here[0], "heading": here[1]})
+        text += part["text"]
+    date = found["published"] if is_iso_date(found["published"]) else None
+    return {
+        "text": text,
+        "title": found["title"],
+        "source": name,
+        "url": found["url"],
+        "date": date,
+        "sections": sections,
+    }

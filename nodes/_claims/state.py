@@ -1,0 +1,161 @@
+"""Settings, input, state and output of the graph that finds claims."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, NotRequired
+
+from moot.core.errors import ErrorRecord
+from moot.nodes._records.entries import Call, Warned
+from moot.nodes._records.reducers import deepest, first_error, joined, merge_warnings
+from moot.nodes._runtime.settings import Settings
+from pydantic import Field
+from typing_extensions import TypedDict
+
+FINDER, RATER, WRITER = "claim_finder", "claim_rater", "claim_writer"
+"""The roles: the extractor, the rater, and the one that rewrites and joins."""
+LONGEST_TEXT = 1_000_000
+"""Most characters of a text."""
+
+Step = Literal["extract", "rate", "rewrite"]
+Kind = Literal["fact", "forecast", "opinion", "other"]
+
+
+class ClaimSettings(Settings):
+    """Settings of the graph that finds claims."""
+
+    without: ClassVar = frozenset({"calibration", "corpus", "embedder", "reader_summary", "verified_quotes"})
+    why_without: ClassVar = "Finding claims looks for no evidence and gives no verdict"
+
+    split: bool = Field(
+        False, description="On: a quote that says several things becomes a claim for each that can be checked alone."
+    )
+    min_score: float = Field(
+        0.5, ge=0, le=1, description="Claims with a lower score are listed, but neither rewritten nor kept."
+    )
+    max_claims: int | None = Field(
+        None, ge=1, le=10_000, description="Most claims to keep, those with the highest scores; null keeps all."
+    )
+    part_words: int = Field(1500, ge=50, le=20_000, description="Words of the text that one call reads.")
+
+    def roles(self) -> set[str]:
+        """The roles that may have a model of their own."""
+        return {FINDER, RATER, WRITER}
+
+
+class Section(TypedDict):
+    """The start of a page or a heading; it extends to the start of the next one. ``page`` is null without pages."""
+
+    start: int
+    page: int | None
+    heading: str
+
+
+class ClaimsInput(TypedDict):
+    """A text to find claims in."""
+
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, description="The text.")]
+    title: NotRequired[Annotated[str | None, Field(description="Its title.")]]
+    source: NotRequired[Annotated[str | None, Field(description="Its file or website.")]]
+    url: NotRequired[Annotated[str | None, Field(description="Its address.")]]
+    date: NotRequired[
+        Annotated[str | None, Field(description="When it was published: a year, a month or a day, as 2020-10-25.")]
+    ]
+    sections: NotRequired[Annotated[list[Section] | None, Field(description="The starts of its pages and headings.")]]
+
+
+class Span(TypedDict):
+    """Code points of a text, from ``start`` to ``end`` (exclusive)."""
+
+    start: int
+    end: int
+
+
+class Place(Span):
+    """A passage of the text and its position."""
+
+    quote: str
+    page: int | None
+    heading: str
+
+
+class Filled(Span):
+    """Words of a claim that its quote does not have. ``computed``: a time computed from the text's date."""
+
+    computed: bool
+
+
+class Ratings(TypedDict):
+    """Each 0, 1 or 2."""
+
+    checkable: int
+    specific: int
+    public_interest: int
+
+
+class Rated(Place):
+    """A quote and its score of check-worthiness (``score``, 0 to 1)."""
+
+    speaker: str | None
+    score: float
+    reason: str
+    ratings: Ratings
+    kind: Kind
+
+
+class Claim(Rated):
+    """A claim that can be read alone; ``also`` lists other places of the text with the same claim."""
+
+    id: str
+    claim: str
+    date: str | None
+    filled: list[Filled]
+    also: list[Place]
+
+
+class Dropped(TypedDict):
+    """A reply of a model that the text does not support; ``why`` is a sentence."""
+
+    step: Step
+    quote: str
+    claim: str
+    why: str
+
+
+class Unread(Span):
+    """A part of the text for which a step returned no usable reply."""
+
+    why: str
+    kind: str
+
+
+class Came(TypedDict):
+    """The results of all parts."""
+
+    claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
+    left_out: Annotated[list[Rated], Field(description="Quotes with a score below `min_score`."), joined]
+    dropped: Annotated[list[Dropped], Field(description="Replies of models that are not in the text."), joined]
+    unread: Annotated[list[Unread], Field(description="Parts without a usable reply of a model."), joined]
+    calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
+    warnings: Annotated[list[Warned], Field(description="Problems that did not end the run."), merge_warnings]
+    depth: Annotated[int, Field(description="The longest chain of calls that depend on each other."), deepest]
+    error: Annotated[ErrorRecord | None, Field(title="Error", description="The error that ended the run."), first_error]
+
+
+class ClaimsOutput(ClaimsInput, Came):
+    """The output of the graph."""
+
+    status: Literal["done", "failed"]
+    parts: Annotated[list[Span], Field(description="The parts that single calls read.")]
+    usage: Annotated[dict[str, Any], Field(description="Calls and tokens, in all and by role.")]
+
+
+class ClaimsState(ClaimsOutput):
+    """The state of the graph."""
+
+
+class PartState(Came):
+    """The input of the steps for one part: the text as in `ClaimsInput`, and the part."""
+
+    asked: ClaimsInput
+    part: Span
+    found: NotRequired[list[dict[str, Any]]]

@@ -1,0 +1,451 @@
+"""Finds the claims of a text: extracts, rates and rewrites the claims of each part, then joins repeated ones.
+
+The steps follow the literature on check-worthiness (Hassan et al., KDD 2017; Nakov et al., CheckThat!),
+and on decontextualisation with minimal changes (Choi et al., TACL 2021, arXiv:2102.05169). Every quote that a
+model returns is looked up in the text; quotes that are not there are dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any, Literal, cast
+
+from langgraph.types import Send
+from moot.core.errors import BUDGET_EXHAUSTED, MootError, ReplyError, UserError, WorldError
+from moot.nodes._claims.parts import begin_part, ceilings_of, end_part, least
+from moot.nodes._claims.places import GRAMMAR, filled_in, months, parts_of, place_in, score_of, vocabulary
+from moot.nodes._claims.state import (
+    FINDER,
+    LONGEST_TEXT,
+    RATER,
+    WRITER,
+    Claim,
+    ClaimsInput,
+    ClaimsState,
+    Dropped,
+    PartState,
+    Rated,
+    Step,
+)
+from moot.nodes._models.ceilings import SETTINGS, Asked
+from moot.nodes._models.chat_models import EMBEDDED
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._records.reducers import OPENING, anew
+from moot.nodes._runtime.budget import open_budget, spent_against
+from moot.nodes._runtime.document import DEMO_MODEL_LINE, usage
+from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.state import LONGEST_SPEAKER
+from moot.nodes._steps.reader import figures
+from moot.nodes._texts.quotes import SHOWN, find_quote, fold
+from moot.nodes._texts.replies import Reply, Text
+from moot.nodes._texts.task import LONGEST_CLAIM, check_origin
+from moot.prompts._files import as_data, enclosed, listed
+from moot.retrievers._evidence import clean
+
+EXTRACT, RATE, REWRITE, SAME = "claims/extract", "claims/rate", "claims/rewrite", "claims/same"
+"""The prompts."""
+GRAPH = "find_claims"
+BEGINNING = 2000
+"""Characters of the text's beginning, and half as many of what comes before a part, that a rewriter is shown."""
+OPTIONAL = ("title", "source", "url")
+ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
+SEVERAL = (
+    "If a quote says several things that can be checked on their own, write a claim for each of them, all with the "
+    'number of that quote. Each has to be complete by itself. Use the words of the quote here, too: of "the 40-metre '
+    'tower, built in 1905" make "It is a 40-metre tower", not "It is 40 metres high". Do not take apart what only '
+    "makes sense together, such as a comparison, a cause or a condition. Else write one claim for the quote."
+)
+
+
+class FoundClaim(Reply):
+    """Words of the text that make a claim, and who makes it."""
+
+    quote: Text
+    speaker: str
+
+
+class FoundReply(Reply):
+    """The claims of a part."""
+
+    claims: list[FoundClaim]
+
+
+class Rating(Reply):
+    """How much a quote is worth checking."""
+
+    number: int
+    checkable: Literal[0, 1, 2]
+    specific: Literal[0, 1, 2]
+    public_interest: Literal[0, 1, 2]
+    kind: Literal["fact", "forecast", "opinion", "other"]
+    reason: Text
+
+
+class RatingsReply(Reply):
+    """A rating for each quote."""
+
+    ratings: list[Rating]
+
+
+class Rewritten(Reply):
+    """A claim that stands alone."""
+
+    number: int
+    claim: Text
+
+
+class RewrittenReply(Reply):
+    """A claim, or several, for each quote."""
+
+    claims: list[Rewritten]
+
+
+class SameGroup(Reply):
+    """Claims that say the same."""
+
+    numbers: list[int]
+
+
+class SameReply(Reply):
+    """All groups."""
+
+    groups: list[SameGroup]
+
+
+# --- the text ---------------------------------------------------------------------------------------------------------
+
+
+def checked_text(asked: Mapping[str, Any]) -> ClaimsInput:
+    """Checks the input.
+
+    Raises:
+        UserError: no text, a long one, a date in another form, or invalid sections.
+    """
+    text = asked.get("text")
+    if not isinstance(text, str) or not text.strip():
+        raise UserError('There is no text: the input is {"text": "..."}.', kind="invalid_given")
+    if len(text) > LONGEST_TEXT:
+        raise UserError(
+            f"The text has {len(text):,} characters; at most {LONGEST_TEXT:,} are read. Give a part of it.",
+            kind="invalid_given",
+        )
+    named = {key: clean(value) if isinstance(value := asked.get(key), str) else None for key in OPTIONAL}
+    try:
+        date = check_origin(asked.get("date"), None).get("claim_date")
+    except UserError as error:
+        raise UserError(error.detail.replace("claim_date", "date"), kind=error.kind) from error
+    sections = asked.get("sections") or []
+    if not isinstance(sections, list) or not all(map(_is_section, sections)):
+        raise UserError(
+            '`sections` is a list of {"start": 0, "page": 1 or null, "heading": "..."}.', kind="invalid_given"
+        )
+    found: Any = {**named, "text": text, "date": date, "sections": sorted(sections, key=lambda one: one["start"])}
+    return cast(ClaimsInput, found)
+
+
+def _is_section(one: Any) -> bool:
+    if not isinstance(one, dict) or set(one) != {"start", "page", "heading"}:
+        return False
+    return type(one["start"]) is int and type(one["page"]) in (int, type(None)) and isinstance(one["heading"], str)
+
+
+def read_text_node() -> Node:
+    """Checks the text and divides it into parts. Reads: text, title, source, url, date, sections."""
+
+    async def step(state: ClaimsState, run: Run) -> dict[str, Any]:
+        blank: dict[str, Any] = {
+            key: anew([]) for key in ("claims", "left_out", "dropped", "unread", "calls", "warnings")
+        }
+        blank |= {"depth": anew(0), "error": None, "status": "failed", "parts": [], "usage": usage([])}
+        try:
+            asked = checked_text(state)
+            parts = await asyncio.to_thread(parts_of, asked["text"], run.settings.part_words)
+            await run.session.begin(GRAPH, cast(Mapping[str, Any], asked), run.settings)
+            models = {choose_model(run.settings, role).model for role in run.settings.roles()}
+            await open_budget(run.settings, models, [], run.ceilings, run.session.lost_by(run.ceilings))
+        except MootError as error:
+            return {**blank, "error": error.record(OPENING)}
+        return {**blank, **asked, "parts": parts}
+
+    return Node(step, always=True, opens=GRAPH)
+
+
+def each_part(state: ClaimsState) -> list[Send]:
+    """Starts all parts at the same time."""
+    asked = {key: state.get(key) for key in ClaimsInput.__annotations__}
+    return [Send("part", {"asked": asked, "part": part}) for part in state["parts"]]
+
+
+# --- a part -----------------------------------------------------------------------------------------------------------
+
+
+def part_node(how: Any, role: str, prompt: str) -> Node:
+    """A node that runs one step for a part; a part without a usable reply is reported as unread.
+
+    Under a ceiling a part is started only if all its steps can be paid.
+
+    Reads: asked, part, found.
+
+    Args:
+        how: the step, a function of the state, the speaker and the run.
+        role: the role that makes the call.
+        prompt: the prompt.
+    """
+
+    async def step(state: PartState, run: Run) -> dict[str, Any]:
+        part = state["part"]
+        done: dict[str, Any] = {}
+        try:
+            if prompt == EXTRACT and run.ceilings.bounded:
+                await begin_part(run, part["start"], await _steps(state, run))
+            run = replace(run, ceilings=ceilings_of(run, part["start"]))
+            done = await how(state, await run.speaker(role), run)
+        except ReplyError as error:
+            return {"found": [], "unread": [{**part, "why": error.detail, "kind": error.kind}]}
+        finally:
+            if not done.get("found"):
+                end_part(run, part["start"])
+        return done
+
+    return Node(
+        step, prompts=(prompt,), idle=None if prompt == EXTRACT else lambda state, settings: not state.get("found")
+    )
+
+
+async def _steps(state: PartState, run: Run) -> list[Asked]:
+    """The calls that a part needs at most: quotes cannot be longer than the reply that contains them."""
+    finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
+    values, first = _shown(state), least(finder, EXTRACT, _shown(state), FoundReply)
+    more = values | {"how_many": SEVERAL, **_before(state)}
+    return [
+        first,
+        least(rater, RATE, values, RatingsReply, first.reply),
+        least(writer, REWRITE, more, RewrittenReply, first.reply),
+    ]
+
+
+async def _extract(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
+    asked, part = state["asked"], state["part"]
+    reply = await speaker.ask(EXTRACT, _shown(state), FoundReply)
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    dropped: list[Dropped] = []
+    for one in reply.claims:
+        place = place_in(asked["text"], part, one.quote, asked.get("sections") or [])
+        if place is None:
+            dropped.append(_dropped("extract", one.quote, "", "The quote does not stand in this part of the text."))
+            continue
+        name = " ".join(clean(one.speaker).split())
+        known = bool(name) and len(name) <= LONGEST_SPEAKER and find_quote(name, asked["text"]) is not None
+        if name and not known:
+            run.ledger.warn("unknown_speaker", f"{name[:SHOWN]!r}, who is to have said a claim, is not in the text.")
+        found.setdefault((place["start"], place["end"]), {**place, "speaker": name if known else None})
+    return {"found": [found[at] for at in sorted(found)], "dropped": dropped}
+
+
+async def _rate(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
+    found = state["found"]
+    reply = await speaker.ask(RATE, _shown(state), RatingsReply)
+    said = {one.number: one for one in reversed(reply.ratings)}
+    dropped = [_numberless("rate", one.number, one.reason) for one in reply.ratings if not 0 < one.number <= len(found)]
+    kept: list[dict[str, Any]] = []
+    left_out: list[Rated] = []
+    for number, quote in enumerate(found, 1):
+        one = said.get(number)
+        if one is None:
+            dropped.append(_dropped("rate", quote["quote"], "", "No rating was given."))
+            continue
+        ratings = one.model_dump(include={"checkable", "specific", "public_interest"})
+        score = round(score_of(cast(Any, ratings)), 3)
+        rated: Any = {**quote, "score": score, "reason": clean(one.reason), "ratings": ratings, "kind": one.kind}
+        (kept if score >= run.settings.min_score else left_out).append(rated)
+    return {"found": kept, "left_out": left_out, "dropped": dropped}
+
+
+async def _rewrite(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
+    found, asked, split = state["found"], state["asked"], run.settings.split
+    text = asked["text"]
+    values = _shown(state) | {
+        "quotes": _quotes(found, speakers=True),
+        "how_many": SEVERAL if split else ONE_EACH,
+        **_before(state),
+    }
+    reply = await speaker.ask(REWRITE, values, RewrittenReply)
+    await asyncio.to_thread(months)  # its tables are files
+    known = await asyncio.to_thread(vocabulary, [text, *(str(asked.get(key) or "") for key in ("title", "source"))])
+    claims: list[Claim] = []
+    dropped: list[Dropped] = []
+    written: set[int] = set()
+    for one in reply.claims:
+        if not 0 < one.number <= len(found):
+            dropped.append(_numberless("rewrite", one.number, one.claim))
+            continue
+        quote: Any = found[one.number - 1]
+        claim = " ".join(clean(one.claim).split())
+        filled, unknown = filled_in(claim, quote["quote"], known, asked.get("date"))
+        if unknown or len(claim) > LONGEST_CLAIM or (one.number in written and not split):
+            why = f"Not in the text: {', '.join(unknown)}." if unknown else "It is too long, or one more for its quote."
+            dropped.append(_dropped("rewrite", quote["quote"], claim, why))
+        else:
+            own: Any = {"id": "", "claim": claim, "date": asked.get("date"), "filled": filled, "also": []}
+            claims.append(cast(Claim, quote | own))
+        written.add(one.number)
+    missing = (quote for number, quote in enumerate(found, 1) if number not in written)
+    dropped += [_dropped("rewrite", quote["quote"], "", "No claim was written for it.") for quote in missing]
+    return {"found": [], "claims": claims, "dropped": dropped}
+
+
+def _before(state: PartState) -> dict[str, str]:
+    """The text around the part that a rewriter is shown."""
+    text, start = state["asked"]["text"], state["part"]["start"]
+    before = text[max(0, start - BEGINNING // 2) : start].strip()
+    return {
+        "opening": as_data("opening", text[:BEGINNING]) if start else "(the part is the beginning)",
+        "before": as_data("before", before) if before else "(nothing)",
+    }
+
+
+def extract_claims_node() -> Node:
+    """Finds the claims of a part, by their words. Reads: asked, part."""
+    return part_node(_extract, FINDER, EXTRACT)
+
+
+def rate_claims_node() -> Node:
+    """Rates how much each claim is worth checking, and drops claims below `min_score`. Reads: asked, part, found."""
+    return part_node(_rate, RATER, RATE)
+
+
+def rewrite_claims_node() -> Node:
+    """Rewrites each claim so that it can be read alone. Reads: asked, part, found."""
+    return part_node(_rewrite, WRITER, REWRITE)
+
+
+def _shown(state: PartState) -> dict[str, str]:
+    asked, part = state["asked"], state["part"]
+    known = {"title": asked.get("title"), "date": _with_weekday(asked.get("date") or "")}
+    about = [as_data(key, value) for key, value in known.items() if value]
+    return {
+        "about": enclosed("about", about) if about else "(title and date are not known)",
+        "part": as_data("part", asked["text"][part["start"] : part["end"]]),
+        "quotes": _quotes(state.get("found") or []),
+    }
+
+
+def _quotes(found: Sequence[Mapping[str, Any]], *, speakers: bool = False) -> str:
+    shown = []
+    for number, one in enumerate(found, 1):
+        shown.append(as_data("quote", one["quote"], number=str(number)))
+        if speakers and one["speaker"]:
+            shown.append(as_data("speaker", one["speaker"], of=str(number)))
+    return listed(shown, empty="(none)")
+
+
+def _with_weekday(known: str) -> str:
+    """A date with its weekday, so that a model can resolve "on Monday"; returns anything less than a day unchanged."""
+    return f"{date.fromisoformat(known):%A}, {known}" if len(known) == len("2000-01-01") else known
+
+
+def _dropped(step: Step, quote: str, claim: str, why: str) -> Dropped:
+    return {"step": step, "quote": quote, "claim": claim, "why": why}
+
+
+def _numberless(step: Step, number: int, said: str) -> Dropped:
+    return _dropped(step, "", said, f"There is no quote {number}.")
+
+
+# --- all claims -------------------------------------------------------------------------------------------------------
+
+
+def join_duplicates_node() -> Node:
+    """Joins claims with the same meaning, numbers the rest, and keeps at most `max_claims`. Reads: claims."""
+
+    async def step(state: ClaimsState, run: Run) -> dict[str, Any]:
+        claims = same_words(sorted(state["claims"], key=lambda one: (one["start"], one["end"])))
+        if len(claims) > 1:
+            try:
+                claims = join(claims, await _same(claims, await run.speaker(WRITER)))
+            except ReplyError as error:
+                run.ledger.warn("not_joined", f"Claims that say the same in other words are not joined: {error.detail}")
+        best = sorted(claims, key=lambda one: -one["score"])[: run.settings.max_claims]
+        kept = [one for one in claims if any(one is other for other in best)]
+        beyond = [{key: one[key] for key in Rated.__annotations__} for one in claims if one not in kept]  # type: ignore[literal-required]
+        numbered = [{**one, "id": f"c{number}"} for number, one in enumerate(kept, 1)]
+        left_out = sorted([*state["left_out"], *cast(Any, beyond)], key=lambda one: one["start"])
+        return {"claims": anew(numbered), "left_out": anew(left_out)}
+
+    return Node(step, prompts=(SAME,))
+
+
+async def _same(claims: Sequence[Claim], speaker: Speaker) -> list[list[int]]:
+    shown = listed((as_data("claim", one["claim"], number=str(n)) for n, one in enumerate(claims, 1)), empty="")
+    reply = await speaker.ask(SAME, {"claims": shown}, SameReply)
+    return [group.numbers for group in reply.groups]
+
+
+def same_words(claims: Sequence[Claim]) -> list[Claim]:
+    """Claims in order; claims with the same words are joined."""
+    groups: dict[str, list[int]] = {}
+    for number, one in enumerate(claims, 1):
+        groups.setdefault(fold(one["claim"]).casefold(), []).append(number)
+    return join(claims, list(groups.values()))
+
+
+def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim]:
+    """Joins the claims of each group into the fullest: the one with most figures, then words; others become its places.
+
+    A claim with a figure that the fullest one does not contain is not joined. A claim is joined at most once.
+
+    Args:
+        claims: in order.
+        groups: their numbers, from 1; numbers that belong to no claim are ignored.
+    """
+    joined: dict[int, Claim] = {}
+    taken: set[int] = set()
+    for group in groups:
+        rest = {n: figures(claims[n - 1]["claim"]) for n in group if 0 < n <= len(claims) and n not in taken}
+        while rest:
+            first = min(rest, key=lambda n: (-len(rest[n]), -_said(claims[n - 1]), -claims[n - 1]["score"], n))
+            same = [n for n in rest if rest[n] <= rest[first]]
+            rest = {n: found for n, found in rest.items() if n not in same}
+            others = [claims[n - 1] for n in same if n != first]
+            places = [{key: one[key] for key in ("quote", "start", "end", "page", "heading")} for one in others]
+            also = [*claims[first - 1]["also"], *places, *(place for one in others for place in one["also"])]
+            joined[first] = {**claims[first - 1], "also": cast(Any, sorted(also, key=lambda place: place["start"]))}
+            taken |= set(same)
+    return [joined.get(n, one) for n, one in enumerate(claims, 1) if n in joined or n not in taken]
+
+
+def _said(claim: Claim) -> int:
+    """The number of words of a claim, without function words."""
+    return len(vocabulary([claim["claim"]]) - GRAMMAR)
+
+
+def finish_node() -> Node:
+    """Records how the run ended and what it cost; if no part could be read, this is the error. Reads: parts, unread."""
+
+    async def step(state: ClaimsState, run: Run) -> dict[str, Any]:
+        error, unread = state.get("error"), state["unread"]
+        if not error and {(one["start"], one["end"]) for one in unread} == {
+            (one["start"], one["end"]) for one in state["parts"]
+        }:
+            error = WorldError(unread[0]["why"], kind=unread[0]["kind"]).record("part")
+        run.session.finished = "failed" if error else "done"
+        bounds = {name: getattr(run.settings, setting) for name, setting in SETTINGS.items()}
+        lost, seconds = run.session.lost_by(run.ceilings), round(run.ceilings.elapsed(), 3)
+        spent = spent_against(bounds | {"prices": run.ceilings.prices}, state["calls"], seconds, lost)
+        took = usage(state["calls"]) | ({"ceilings": spent} if spent else {})
+        warned = []
+        if cut := sum(one["kind"] == BUDGET_EXHAUSTED for one in unread):
+            detail = (
+                f"The budget did not allow for every part of the text: {cut} of {len(state['parts'])} were not read."
+            )
+            warned.append({"kind": BUDGET_EXHAUSTED, "where": "part", "detail": detail})
+        if any(call["model"] == EMBEDDED for call in state["calls"]):
+            detail = DEMO_MODEL_LINE.replace("verdicts are", "claims are")
+            warned.append({"kind": "demo_model", "where": "model", "detail": detail})
+        update: dict[str, Any] = {"status": run.session.finished, "usage": took, "error": error}
+        return update | ({"warnings": warned} if warned else {})
+
+    return Node(step, always=True)

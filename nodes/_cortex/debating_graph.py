@@ -1,0 +1,171 @@
+"""CortexDebate's debating graph: which agents hear which, from the answers of the last round (S3, section 4.2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import combinations
+from typing import NamedTuple
+
+from moot.nodes._cortex.trust import (
+    THRESHOLDS,
+    Evaluation,
+    Graph,
+    Opponents,
+    Pruning,
+    Weights,
+    heard,
+    intimacy,
+    mean_similarity,
+    recalibrated,
+    reliability,
+    self_orientation,
+    weight,
+)
+from moot.nodes._steps.score import average
+from typing_extensions import TypedDict
+
+FIRST_CONFIDENCE = 0.3
+"""The confidence of an agent that has not yet given one."""
+SILENT = 1.0
+"""Similarity to an agent without any output: its intimacy is 0, because it offers no other view."""
+
+
+class History(TypedDict):
+    """The state that one round of debate passes to the next, as plain JSON: by agent last H, R and P; by `pair` Sim."""
+
+    confidence: dict[str, float]
+    reliability: dict[str, float]
+    kept: dict[str, int]
+    similarity: dict[str, float]
+
+
+class Round(NamedTuple):
+    """A round's edges with their weights, the kept edges, and the state for the next round."""
+
+    weights: Weights
+    kept: Opponents
+    history: History
+
+
+def first_history() -> History:
+    """The state for the first round of debate."""
+    return {"confidence": {}, "reliability": {}, "kept": {}, "similarity": {}}
+
+
+def pair(one: str, other: str) -> str:
+    """The key of two agents in either order: ``agent-1|agent-2``."""
+    return "|".join(sorted((one, other)))
+
+
+def peer_means(scores: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
+    """By agent, the mean of the scores that others gave its answer (S3, appendix E); None if it has no scores.
+
+    Args:
+        scores: ``{scorer: {scored: score}}``, with every agent as a scorer.
+    """
+    return {a: average([given.get(a) for scorer, given in scores.items() if scorer != a]) for a in scores}
+
+
+def remembered(
+    history: History,
+    d: int,
+    confidences: Mapping[str, float | None],
+    similarities: Mapping[str, float],
+    thresholds: tuple[float, float, float] | None = THRESHOLDS,
+) -> History:
+    """The history with round d - 1 in its means: H, R_d and Sim_d; P_d is as it was. For the arguments: `next_round`.
+
+    An agent without a confidence keeps its last H, at first `FIRST_CONFIDENCE`; a pair without a cosine its last Sim,
+    at first `SILENT`.
+    """
+    h: dict[str, float] = {}
+    for agent, raw in confidences.items():
+        last = history["confidence"].get(agent, FIRST_CONFIDENCE)
+        h[agent] = last if raw is None else recalibrated(raw, thresholds)
+    similarity: dict[str, float] = {}
+    for key in (pair(*both) for both in combinations(confidences, 2)):
+        known = history["similarity"][key] if d > 1 else SILENT
+        similarity[key] = mean_similarity(known, d, similarities.get(key, known))
+    return {
+        "confidence": h,
+        "reliability": {a: reliability(history["reliability"][a] if d > 1 else 0.0, d, h[a]) for a in h},
+        "kept": {a: history["kept"].get(a, 0) for a in h},
+        "similarity": similarity,
+    }
+
+
+def edge_weights(
+    known: History,
+    d: int,
+    credibilities: Mapping[str, float],
+    evaluation: Evaluation = "mdm",
+    peer_scores: Mapping[str, float | None] | None = None,
+    n: int | None = None,
+) -> Weights:
+    """The weight of every edge i -> j in round d: MDM's W (S3, Eq. 9), or the variant of an ablation (S3, 5.3).
+
+    ``mdm_without_i_and_s``: C R. ``self``: i's confidence. ``peer``: i's score; if it is unknown, the edge has no
+    weight. ``none``: 1.
+
+    Args:
+        known: the history from `remembered`.
+        d: the round of debate, from 1.
+        credibilities: C by agent.
+        evaluation: the formula of the weights.
+        peer_scores: by agent, from `peer_means`; only for ``peer``.
+        n: the number of agents at the start of the debate, by default the number of those left.
+    """
+    agents = known["confidence"]
+
+    def of(i: str, j: str) -> float | None:
+        if evaluation in ("none", "self", "peer"):
+            return {"none": 1.0, "self": known["confidence"][i], "peer": (peer_scores or {}).get(i)}[evaluation]
+        cr = (credibilities[i], known["reliability"][i])
+        if evaluation == "mdm_without_i_and_s":
+            return weight(*cr, 1.0, 0)
+        return weight(
+            *cr, intimacy(known["similarity"][pair(i, j)]), self_orientation(d, n or len(agents), known["kept"][i])
+        )
+
+    return {j: {i: w for i in agents if i != j and (w := of(i, j)) is not None} for j in agents}
+
+
+def next_round(
+    history: History,
+    d: int,
+    confidences: Mapping[str, float | None],
+    similarities: Mapping[str, float],
+    credibilities: Mapping[str, float],
+    pruning: Pruning = "average",
+    *,
+    graph: Graph = "sparse",
+    evaluation: Evaluation = "mdm",
+    thresholds: tuple[float, float, float] | None = THRESHOLDS,
+    peer_scores: Mapping[str, float | None] | None = None,
+    seed: int = 0,
+    n: int | None = None,
+) -> Round:
+    """The edges of round d, from the answers of round d - 1 (S3, section 4.2, steps 1 and 2).
+
+    In the returned history, ``confidence`` is the H of round d - 1 that was used for each agent.
+
+    Args:
+        history: the history after round d - 1; at d = 1 `first_history`.
+        d: the round of debate, from 1.
+        confidences: every agent's raw confidence of round d - 1, in the order of the agents; None if it gave none.
+        similarities: by `pair`, the cosines of the outputs of round d - 1, for the pairs that could be compared.
+        credibilities: C by agent.
+        pruning, graph, evaluation, seed: as in `heard`.
+        thresholds: as in `recalibrated`.
+        peer_scores, n: as in `edge_weights`.
+
+    Raises:
+        KeyError: an agent has no credibility, or no history though d > 1.
+        ValueError: a value is out of its range, or d does not fit the history.
+    """
+    known = remembered(history, d, confidences, similarities, thresholds)
+    weights = edge_weights(known, d, credibilities, evaluation, peer_scores, n)
+    kept = heard(weights, graph, evaluation, pruning, d=d, seed=seed)
+    times = Counter(i for sources in kept.values() for i in sources)
+    return Round(weights, kept, {**known, "kept": {a: p + times[a] for a, p in known["kept"].items()}})

@@ -1,0 +1,73 @@
+"""Who heard whom in a CortexDebate, and which pairs disagreed: measures of its document's ``graphs`` and ``turns``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from moot.nodes._texts.answers import same_answer, surely_differ
+
+Document = Mapping[str, Any]
+
+
+class Edge(NamedTuple):
+    """An edge of a round: the agent ``target`` read the last answer of the agent ``source``."""
+
+    round: int
+    source: str
+    target: str
+
+
+def kept_edges(document: Document) -> list[Edge]:
+    """All kept edges, by round; empty if the debate ended before a round of debate."""
+    return [
+        Edge(graph["round"], source, target)
+        for graph in document["graphs"]
+        for target, sources in graph["kept"].items()
+        for source in sources
+    ]
+
+
+def debates(document: Document) -> dict[str, int]:
+    """By agent, its debates: how often it was kept as an opponent, over all rounds (S3, Table 4)."""
+    edges = kept_edges(document)
+    agents = dict.fromkeys(agent for graph in document["graphs"] for agent in graph["kept"])
+    return {agent: sum(edge.source == agent for edge in edges) for agent in agents}
+
+
+def collisions(document: Document) -> list[Edge]:
+    """The kept edges of round d whose two answers of round d - 1 differ. An edge with a null answer does not count."""
+    found = []
+    for edge in kept_edges(document):
+        groups = groups_in(document, edge.round - 1)
+        if edge.source in groups and edge.target in groups and groups[edge.source] != groups[edge.target]:
+            found.append(edge)
+    return found
+
+
+def groups_in(document: Document, round: int) -> dict[str, int]:
+    """Groups of agents with the same answer in a round: by the texts, or by the equivalence checks that were made.
+
+    Agents without an answer are in no group.
+    """
+    turns = [turn for turn in document["turns"] if turn["round"] == round]
+    checked = {turn["agent"]: turn.get("comparisons", []) for turn in turns if turn["step"] == "compare"}
+    members: list[list[str]] = []
+    groups: dict[str, int] = {}
+    for turn in turns:
+        answer = turn.get("answer") if turn["step"] == "respond" else None
+        if answer is not None:
+            same = {check["with"] for check in checked.get(turn["agent"], []) if check["same"]}
+            fit = [i for i, given in enumerate(members) if not any(surely_differ(one, answer) for one in given)]
+            alike = [i for i in fit if same_answer(document["task"], members[i][0], answer)]
+            alike += [i for i in fit if members[i][0] in same]
+            groups[turn["agent"]] = group = alike[0] if alike else len(members)
+            members += [] if alike else [[]]
+            members[group].append(answer)
+    return groups
+
+
+def answers_by_round(document: Document) -> dict[tuple[int, str], str | None]:
+    """Each agent's answer in each round, from 0; null if it gave no readable answer."""
+    given = [turn for turn in document["turns"] if turn["step"] == "respond"]
+    return {(turn["round"], turn["agent"]): turn.get("answer") for turn in given}

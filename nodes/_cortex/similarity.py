@@ -1,0 +1,129 @@
+"""Similarity of two agents' outputs (CortexDebate; S3, Eq. 6; D.2, table 10): by cosine, cross-encoder or prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Literal
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import UserError, WorldError
+from moot.core.lazy import imported
+from moot.nodes._cortex.debating_graph import pair
+from moot.nodes._models.caller import all_at_once
+from moot.nodes._models.ledger import missed
+from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.node import Run
+from moot.nodes._steps.score import mean_cosine
+from moot.nodes._texts.replies import ScoreReply
+from moot.nodes._texts.show import show_claim
+from moot.prompts import as_data
+from moot.retrievers._cross_encoders import CrossScorer
+from moot.retrievers._encoders import Encoder
+
+Similarity = Literal["embedder", "cross_encoder", "prompt"]
+PROMPT = "cortex_debate/similarity"
+ROLE = "similarity"
+"""The role that rates how similar texts are."""
+
+
+def outputs_of(answers: Sequence[Turn]) -> dict[str, str]:
+    """The output of each agent with a valid answer: answer and explanation, without the confidence (S3, Eq. 6)."""
+    given = [turn for turn in answers if turn.get("answer") is not None]
+    return {turn["agent"]: f"{turn['answer']}\n{turn.get('rationale')}" for turn in given}
+
+
+async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, float]:
+    """By `pair`, the cosine of two agents' outputs. Agents without a valid answer are in no pair.
+
+    Args:
+        answers: one turn of each agent.
+        encoder: e().
+
+    Raises:
+        UserError, WorldError: the encoder's endpoint failed.
+    """
+    outputs = outputs_of(answers)
+    vectors = await encoder.embed([*outputs.values()]) if outputs else []
+    rows = [imported("numpy").asarray(vector, dtype=float) for vector in vectors]  # each is compared with all others
+    found = {}
+    for (one, first), (other, second) in combinations(zip(outputs, rows, strict=True), 2):
+        cosine = mean_cosine(first, [second])
+        if cosine is not None:
+            found[pair(one, other)] = cosine
+    return found
+
+
+async def rated_similarities(answers: Sequence[Turn], encoder: CrossScorer) -> dict[str, float]:
+    """By `pair`, a cross-encoder's rating of two outputs: the mean of both orders, because the rating may depend on it.
+
+    Args:
+        answers: as for `similarities`.
+        encoder: the cross-encoder.
+
+    Raises:
+        UserError: it rates similarity on another scale than from -1 to 1.
+        WorldError: it failed.
+    """
+    outputs, rated = outputs_of(answers), dict[tuple[str, str], float]()
+    for name, text in outputs.items():
+        others = [other for other in outputs if other != name]
+        values = await encoder.compare(text, [outputs[other] for other in others]) if others else []
+        rated |= {(name, other): value for other, value in zip(others, values, strict=True)}
+    if strange := [value for value in rated.values() if not -1 <= value <= 1]:
+        raise UserError(
+            f"The cross-encoder {encoder.name} rates two texts {strange[0]:.3g}, but a similarity is between -1 and 1. "
+            "Take one that was trained for text similarity.",
+            kind="unknown_encoder",
+        )
+    return {pair(*both): (rated[both] + rated[both[::-1]]) / 2 for both in combinations(outputs, 2)}
+
+
+async def say_similarity(
+    claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel, *, prompt: str = PROMPT
+) -> ScoreReply:
+    """The similarity of two outputs, from 0 to 1, rated by a model (S3, D.2): one call.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        first: one agent's output.
+        second: the other's.
+        model: the model that compares.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    texts = {"first": as_data("text", first, number="1"), "second": as_data("text", second, number="2")}
+    values = {"subject": task["subject"], "claim": show_claim(claim, task), **texts}
+    return await as_speaker(model, ROLE).ask(prompt, values, ScoreReply)
+
+
+async def said_similarities(claim: str, task: Task, answers: Sequence[Turn], run: Run) -> dict[str, float]:
+    """By `pair`, a model's rating of two outputs: one call per pair, all in parallel. Failed calls are left out.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        answers: as for `similarities`.
+        run: with the role `ROLE`.
+
+    Raises:
+        UserError: the model cannot be asked at all.
+    """
+    outputs, speaker = outputs_of(answers), await run.speaker(ROLE)
+
+    async def one(first: str, second: str) -> float | None:
+        try:
+            return (await say_similarity(claim, task, outputs[first], outputs[second], speaker)).score
+        except WorldError as error:
+            missed(error, run.ledger)
+            return None
+
+    both = [*combinations(outputs, 2)]
+    said = await all_at_once(one(*names) for names in both)
+    if any(value is None for value in said):
+        run.ledger.warn("similarity_missing", "A pair whose texts could not be compared keeps its last similarity.")
+    return {pair(*names): value for names, value in zip(both, said, strict=True) if value is not None}

@@ -1,0 +1,199 @@
+"""CortexDebate's evaluation of a round as a node: the weight of each agent's answer for each other agent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+from moot.core.errors import BudgetExhausted
+from moot.nodes._cortex.debating_graph import History, first_history, next_round, peer_means
+from moot.nodes._cortex.measures import collisions, debates
+from moot.nodes._cortex.similarity import (
+    PROMPT,
+    ROLE,
+    Similarity,
+    rated_similarities,
+    said_similarities,
+    similarities,
+)
+from moot.nodes._cortex.trust import THRESHOLDS, Evaluation, Graph, Pruning, credibilities
+from moot.nodes._models.sizes import size_of
+from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.budget import in_time
+from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._speakers.agents import RoundsSettings, agents_needs, last_round, present
+from moot.retrievers._cross_encoders import open_cross_encoder
+from pydantic import Field, field_validator
+
+
+class WeighingSettings(RoundsSettings):
+    """Settings of a debate in which an agent hears the agents that it should trust."""
+
+    debating_graph: Graph = Field("sparse", description="full: every agent hears all others; sparse: edges are pruned.")
+    evaluation: Evaluation = Field(
+        "mdm",
+        description="The formula of an edge's weight. mdm: credibility x reliability x intimacy / self-orientation; "
+        "mdm_without_i_and_s: the first two; self: the confidence; peer: the others' scores; none: no weights; a "
+        "sparse graph is then drawn at random.",
+    )
+    pruning: Pruning = Field(
+        "average",
+        description="Which edges into an agent are kept, in a sparse graph whose evaluation is mdm or "
+        "mdm_without_i_and_s. average: those of at least the mean weight; median: of at "
+        "least the median; top-3; bottom-3-removed.",
+    )
+    similarity: Similarity = Field(
+        "embedder",
+        description="How two outputs are compared, if evaluation is mdm. embedder: the cosine of `embedder`; "
+        "cross_encoder: `cross_encoder`; prompt: a model, with the role similarity, one call for each two agents.",
+    )
+    cross_encoder: str = Field(
+        "cross-encoder/stsb-roberta-base",
+        min_length=1,
+        max_length=300,
+        description="Cross-encoder that compares outputs: a sentence-transformers CrossEncoder by name or folder, "
+        "loaded when it is first needed.",
+    )
+    recalibration: tuple[float, float, float] | None = Field(
+        THRESHOLDS, description="Thresholds that confidences are recalibrated by, ascending; null for none."
+    )
+    seed: int | None = Field(
+        None,
+        ge=0,
+        le=2**31 - 1,
+        description="Sampling seed, if the endpoint accepts one; each call's own seed is derived from it. Also "
+        "the seed of a sparse graph drawn at random (evaluation none; null: 0).",
+    )
+
+    @property
+    def compared_by(self) -> Similarity | None:
+        """The setting that names how outputs are compared; None if no weight depends on it."""
+        return self.similarity if self.evaluation == "mdm" else None
+
+    def roles(self) -> set[str]:
+        """The roles that may have a model of their own."""
+        return super().roles() | {ROLE}
+
+    @field_validator("recalibration")
+    @classmethod
+    def _ascending(cls, given: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
+        if given is not None and not 0 <= given[0] <= given[1] <= given[2] <= 1:
+            raise ValueError("three thresholds from 0 to 1, ascending, e.g. [0.3, 0.6, 0.8]")
+        return given
+
+
+def weighing_needs(settings: WeighingSettings) -> Needs:
+    """The resources that a debate with these settings needs.
+
+    Args:
+        settings: the debate's.
+    """
+    compared = settings.compared_by
+    roles = dict(agents_needs(settings).roles) | (dict.fromkeys([ROLE]) if compared == "prompt" else {})
+    return Needs(roles=roles, encoder=compared == "embedder")
+
+
+async def compared(state: DebateState, answers: Sequence[Turn], run: Run) -> dict[str, float]:
+    """By `pair`, the similarity of two agents' outputs; {} if no weight depends on it.
+
+    Raises:
+        UserError, WorldError: an encoder failed or cannot be loaded, or a model cannot be asked.
+    """
+    settings: WeighingSettings = run.settings
+    if settings.compared_by == "embedder":
+        return await _unless_late(similarities(answers, await run.encoder()), "text encoder")
+    if settings.compared_by == "cross_encoder":
+        rated = rated_similarities(answers, await open_cross_encoder(settings.cross_encoder))
+        return await _unless_late(rated, "cross-encoder")
+    return await said_similarities(state["claim"], state["task"], answers, run) if settings.compared_by else {}
+
+
+async def _unless_late(comparing: Awaitable[dict[str, float]], what: str) -> dict[str, float]:
+    """The similarities; {} if `max_seconds` is used up: no further round follows, and the debate's warning says so."""
+    try:
+        return await in_time(comparing, what)
+    except BudgetExhausted:
+        return {}
+
+
+def worth(settings: WeighingSettings, names: Sequence[str], run: Run) -> dict[str, float]:
+    """Every agent's credibility; warns if credibility counts and a model's size is not known."""
+    sizes: dict[str, tuple[float, float] | None] = {}
+    for agent in settings.agents:
+        known = size_of(choose_model(settings, agent.name, agent.model).model)
+        parameters = agent.parameters or (known and known.parameters)
+        tokens = agent.tokens or (known and known.tokens)
+        sizes[agent.name] = (parameters, tokens) if parameters and tokens else None
+    found, unknown = credibilities({name: sizes[name] for name in names})
+    if unknown and settings.evaluation in ("mdm", "mdm_without_i_and_s"):
+        run.ledger.warn(
+            "unknown_model_size",
+            f"Parameters or training tokens are not known of {', '.join(unknown)}, so all agents count as equally "
+            "credible. Set `parameters` and `tokens` of these agents.",
+        )
+    return found
+
+
+def weigh_node() -> Node:
+    """Adds the next round's debating graph: confidences, weights, and the edges that are kept.
+
+    Reads: claim, task, turns, graphs. Texts are compared only if the weights depend on it.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        settings: WeighingSettings = run.settings
+        last = last_round(state, settings)
+        names = [agent.name for agent in present(state, settings)]
+        d, before = len(state["graphs"]) + 1, state["graphs"][-1] if state["graphs"] else None
+        raw = {name: last[name].get("confidence") for name in names}
+        alike = await compared(state, list(last.values()), run)
+        credible = before["credibility"] if before else worth(settings, names, run)
+        found = next_round(
+            history_of(before),
+            d,
+            raw,
+            alike,
+            credible,
+            settings.pruning,
+            graph=settings.debating_graph,
+            evaluation=settings.evaluation,
+            thresholds=settings.recalibration,
+            peer_scores=peer_means(scores_of(state, names)) if settings.evaluation == "peer" else None,
+            seed=settings.seed or 0,
+            n=len(settings.agents),
+        )
+        history = {key: found.history[key] for key in ("reliability", "similarity")}
+        counted = {"recalibrated": found.history["confidence"], "participation": found.history["kept"]}
+        counted["credibility"] = credible
+        entry = {"round": d, "confidence": raw, **counted, **history, "weights": found.weights, "kept": found.kept}
+        return {"graphs": [*state["graphs"], entry]}
+
+    return Node(step, prompts=(PROMPT,))
+
+
+def history_of(graph: Mapping[str, Any] | None) -> History:
+    """The history that a round's graph passes to the next round."""
+    if graph is None:
+        return first_history()
+    return {
+        "confidence": graph["recalibrated"],
+        "reliability": graph["reliability"],
+        "kept": graph["participation"],
+        "similarity": graph["similarity"],
+    }
+
+
+def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
+    """By scorer, the scores that it gave to the others' last answers."""
+    given: dict[str, dict[str, float | None]] = {name: {} for name in names}
+    for turn in state["turns"]:
+        if turn["step"] == "score" and turn["round"] == state["rounds"] and turn["agent"] in given:
+            given[turn["agent"]][turn["reviewed"]] = turn.get("score")
+    return given
+
+
+def graph_report(state: DebateState) -> dict[str, Any]:
+    """How often each agent was heard, and how many of the kept edges joined two views (S3, tables 3 and 4)."""
+    return {"debates": debates(state), "viewpoint_collisions": len(collisions(state))}

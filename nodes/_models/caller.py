@@ -1,0 +1,284 @@
+"""One call of a role: fitted into the context and the ceilings, seeded, retried and recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables.config import var_child_runnable_config
+from moot.core.endpoint import DEFAULT_LIMITS, Limits
+from moot.core.errors import BudgetExhausted, MootError, UserError
+from moot.core.lazy import imported
+from moot.core.limiter import limiter, with_retries
+from moot.core.refusals import explain
+from moot.core.telemetry.switch import telemetry
+from moot.nodes._models.ceilings import REPLY, Asked, Ceilings
+from moot.nodes._models.chat_models import ChatModel, StructuredOutput
+from moot.nodes._models.contexts import count_prompt, learn_refusal
+from moot.nodes._models.fitting import fitted, most_tokens
+from moot.nodes._models.ledger import Ledger, branch, tokens_of
+from moot.nodes._models.reply_parsing import repeating_no_key
+from moot.nodes._models.seeds import CallSeeds, with_seed
+from moot.nodes._models.session import Session
+from moot.nodes._models.spend import Spend
+from moot.nodes._records.entries import Call, LeftOut
+from moot.nodes._runtime.trace import speaking
+
+if TYPE_CHECKING:
+    from moot.nodes._telemetry.observed import CallWatch
+
+T = TypeVar("T")
+
+Sending = Callable[[BaseChatModel], Awaitable[BaseMessage]]
+"""Sends a request to a chat model."""
+SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
+"""Sends messages to a chat model."""
+
+REFUSALS = 4
+"""How often a prompt is shortened if its endpoint refuses it as too long."""
+
+UNSEEN: AbstractContextManager[None] = nullcontext()
+chain: ContextVar[int] = ContextVar("chain", default=0)
+"""The length of the chain of calls that depend on each other."""
+
+
+@dataclass
+class Caller:
+    """A role with its model, and how it makes a call: within the context and the ceilings, retried and recorded.
+
+    Its fields are those of `moot.nodes._models.speaker.Speaker`.
+    """
+
+    role: str
+    model: ChatModel
+    ledger: Ledger = field(default_factory=Ledger)
+    structured_output: StructuredOutput = "json_schema"
+    limits: Limits = DEFAULT_LIMITS
+    tokens_left: int | None = None
+    told: str = ""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    context_tokens: int | None = None
+    not_shown: set[str] = field(default_factory=set)
+    session: Session = field(default_factory=Session)
+    sample: tuple[str, int] = ("", 1)
+    ceilings: Ceilings = None  # type: ignore[assignment]
+    seed: int | None = None
+    datamarking: bool = False
+    _seeds: CallSeeds | None = None
+    _sends: Callable[[Spend], Awaitable[None]] | None = None
+    """Records the most that a call may cost, before it is sent."""
+
+    def __post_init__(self) -> None:
+        if self.ceilings is None:
+            self.ceilings = self.session.ceilings
+
+    def _used_up(self) -> bool:
+        return self.tokens_left is not None and tokens_of(self.ledger.calls) >= self.tokens_left
+
+    def _seeding(self, messages: Sequence[BaseMessage]) -> Self:
+        """The same speaker with the seeds for one question, if it has any."""
+        if self.seed is None:
+            return self
+        at, (agent, sample) = self.ledger, self.sample
+        asks = (self.role, at.round, sample, agent, at.node, at.phase, at.number)
+        seeds = CallSeeds(self.seed, asks, messages)
+        asker = (seeds.first, branch.get()[1::2])
+        repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
+        # With a ledger, equal calls of one step share a reply, and so they share the seed.
+        run = run_metadata()
+        shared = self.session.keeping is not None
+        where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), at.agent, asker)
+        earlier = self.session.earlier(seeds.first, (*asks, *where, repeated))
+        return replace(self, _seeds=replace(seeds, earlier=earlier) if earlier else seeds)
+
+    def _seeded(self, chat: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:
+        return chat if self._seeds is None else with_seed(chat, self._seeds.of(messages))
+
+    async def _fitting_call(
+        self,
+        messages: Sequence[BaseMessage],
+        send: SendingMessages,
+        ranks: Mapping[str, int] | None = None,
+        prompt: str = "",
+        more: Any = None,
+    ) -> tuple[AIMessage, Call]:
+        """A call with as many of its messages as the model accepts; if the endpoint refuses them, they are cut again.
+
+        A deciding prompt is also shortened to the debate's ceilings; ``more`` is sent with it.
+
+        Raises:
+            UserError: the shortest prompt is too long.
+            BudgetExhausted: a ceiling leaves too little for it.
+        """
+        beside = len(json.dumps(more)) if more and self.ceilings.bounded else 0
+        name, address, before = self.model.name, self.model.endpoint.base_url, 0
+        for refusals in range(REFUSALS + 1):
+            room = self._room(prompt, beside)
+            fit = fitted(messages, self.model, self.role, self.context_tokens, ranks, room)
+            self._leave_out(fit.left_out)
+            asked = self._asked(prompt, fit.size + beside)
+            try:
+                message, call = await self._bounded(
+                    lambda chat, some=fit.messages: send(self._seeded(chat, some), some),  # type: ignore[misc]
+                    asked,
+                    fit.messages,
+                )
+            except UserError as error:
+                if error.kind != "too_long" or refusals == REFUSALS or fit.size == before:
+                    raise
+                learn_refusal(name, address, error.detail, fit.size, most_tokens(self.model))
+                before = fit.size
+                continue
+            count_prompt(name, fit.size, call["prompt_tokens"])
+            if fit.left_out:
+                call["left_out"] = fit.left_out
+            return message, call
+        raise AssertionError("unreachable")
+
+    def _leave_out(self, left: LeftOut | None) -> None:
+        self.not_shown.clear()
+        self.not_shown.update(left["ids"] if left else ())
+
+    def _asked(self, prompt: str, size: int) -> Asked:
+        return Asked(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY)
+
+    def _room(self, prompt: str, beside: int) -> int | None:
+        """The bytes that the ceilings leave for the prompt of a role that decides; None for other roles."""
+        ceilings = self.ceilings
+        most = ceilings.prompt_bytes(self._asked(prompt, 0)) if ceilings.decides(self.role, prompt) else None
+        return None if most is None else most - beside
+
+    async def _bounded(
+        self, send: Sending, asked: Asked, messages: Sequence[BaseMessage] = ()
+    ) -> tuple[AIMessage, Call]:
+        """One call within the debate's ceilings: its cost is reserved before it and settled after it.
+
+        Telemetry may show the messages, if they are known.
+
+        Raises:
+            BudgetExhausted: a ceiling leaves too little for it.
+        """
+        ceilings = self.ceilings
+        if not ceilings.bounded:
+            return await self._call(send, messages)
+        held, started = await ceilings.reserve(asked), time.perf_counter()
+        spent = held.spend  # the cost of a call that is broken off is not known
+        try:
+            if self._sends and ceilings.counted:
+                await self._sends(held.spend)
+            async with asyncio.timeout_at(held.until):
+                message, call = await self._call(send, messages)
+            spent = ceilings.came_to(held, call)
+        except MootError:
+            spent = Spend(calls=1)
+            raise
+        except TimeoutError as error:
+            detail = "It took longer than `max_seconds` allows."
+            self.ledger.note({**self._record(None, started, 1), "outcome": "failed", "detail": detail})
+            ceilings.left_out[self.role] += 1
+            raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
+        finally:
+            ceilings.settle(held, spent, time.perf_counter() - started)
+        return message, call
+
+    def _came_to(self, outcome: str) -> None:
+        if seen := telemetry():
+            seen.replied(outcome, self.model.name)
+
+    def _watched(self, messages: Sequence[BaseMessage]) -> AbstractContextManager[CallWatch | None]:
+        """The call as telemetry records it; None if telemetry is off."""
+        if (seen := telemetry()) is None:
+            return UNSEEN
+        kind: type[CallWatch] = imported("moot.nodes._telemetry.observed").CallWatch
+        return kind(seen, self.role, self.model, self.ledger, self.session, messages)
+
+    async def _call(self, send: Sending, messages: Sequence[BaseMessage] = ()) -> tuple[AIMessage, Call]:
+        """One call with its retries."""
+        with self._watched(messages) as watch:
+            return await self._tried(send, watch)
+
+    async def _tried(self, send: Sending, watch: CallWatch | None) -> tuple[AIMessage, Call]:
+        gate = limiter(self.model.endpoint.base_url)
+        started = time.perf_counter()
+        depth = chain.get() + 1
+        chain.set(depth)
+        self.ledger.depth = max(self.ledger.depth, depth)
+
+        async def attempt() -> AIMessage:
+            try:
+                with speaking(self.role, self.model.name, self.ledger):
+                    message = await send(self.model.chat)
+            except MootError:
+                raise
+            except Exception as error:
+                raise explain(error, self.model.endpoint, self.model.name) from error
+            return repeating_no_key(message, self.session.keys)
+
+        request = watch.watching(attempt) if watch else attempt
+        try:
+            message, attempts = await with_retries(request, self.limits, gate, self.model.name)
+        except MootError as error:
+            error.where = error.where or self.ledger.place()
+            self.ledger.note(
+                {**self._record(None, started, error.attempts), "outcome": "failed", "detail": error.detail}
+            )
+            raise
+        return message, self._record(message, started, attempts)
+
+    def _record(self, message: AIMessage | None, started: float, attempts: int) -> Call:
+        usage = message.usage_metadata if message else None
+        record: Call = {
+            "node": self.ledger.node,
+            "role": self.role,
+            "agent": self.ledger.agent,
+            "phase": self.ledger.phase,
+            "round": self.ledger.round,
+            "model": self.model.name,
+            "reported_model": message.response_metadata.get("model_name") if message else None,
+            "prompt_tokens": usage["input_tokens"] if usage else None,
+            "completion_tokens": usage["output_tokens"] if usage else None,
+            "seconds": round(time.perf_counter() - started, 4),
+            "attempts": attempts,
+            "outcome": "ok",
+        }
+        if self.ledger.number:
+            record["number"] = self.ledger.number
+        return record
+
+
+def run_metadata() -> Mapping[str, Any]:
+    """LangGraph's metadata of the running step."""
+    return (var_child_runnable_config.get() or {}).get("metadata") or {}
+
+
+async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """Runs these at the same time; the chain of dependent calls continues from the longest of theirs.
+
+    Raises:
+        UserError, WorldError: the error of the first that fails.
+    """
+
+    here = branch.get()
+
+    async def one(number: int, call: Awaitable[T]) -> tuple[T, int]:
+        branch.set((*here, number, 0))
+        return await call, chain.get()
+
+    done = await asyncio.gather(*(one(number, call) for number, call in enumerate(calls)))
+    branch.set((*here[:-1], here[-1] + 1))
+    chain.set(max((depth for _, depth in done), default=chain.get()))
+    return [result for result, _ in done]
+
+
+def start_chain() -> None:
+    """Starts a new chain of dependent calls; a node does so when it starts."""
+    chain.set(0)
+    branch.set((0,))

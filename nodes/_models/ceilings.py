@@ -1,0 +1,486 @@
+"""Hard ceilings: the most that a debate, a batch of debates or an evaluation may spend, reserved before each call.
+
+Before a call its prompt (`weight_of` by `bytes_per_token`: 3 until the endpoint has counted some, and with some
+margin until then) and its longest reply are reserved; afterwards its real cost is recorded. A call that does not fit
+waits for the calls in flight, which may cost less than was reserved; one that never fits is not made
+(`BudgetExhausted`). For the roles that decide a debate, the least cost of a decision is reserved
+from the start. A debate within a debate has its own ceilings within those of the outer debate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+from moot.core.errors import BudgetExhausted
+from moot.nodes._models.contexts import BYTES_PER_TOKEN, MARGIN, bytes_per_token
+from moot.nodes._models.prices import Price, costs_of, is_counted, price_of
+from moot.nodes._models.spend import FREE, NOTHING, Spend, reservation, said, spent_by
+from moot.nodes._records.entries import Call
+
+REPLY = 512
+"""Most tokens of a reply under a ceiling, if `max_tokens` is not set."""
+UNSURE = 0.8
+"""Tokens may have fewer bytes, by this share, than `BYTES_PER_TOKEN`, as long as the endpoint has not counted any."""
+SETTINGS = {"tokens": "budget", "usd": "max_cost", "calls": "max_calls", "seconds": "max_seconds"}
+"""The setting that bounds each quantity."""
+
+
+ALONE = nullcontext()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call before it is made.
+
+    Args:
+        role: the role that makes the call.
+        prompt: the prompt's name; empty for a conversation.
+        model: its name in the settings.
+        bytes: of the prompt (`weight_of`), with the schema.
+        reply: most tokens of the reply.
+    """
+
+    role: str
+    prompt: str
+    model: str
+    bytes: int
+    reply: int = REPLY
+
+    def spend(self, prices: Mapping[str, Price], sure: float = 1.0, kept: int = 0) -> Spend:
+        """The cost that is reserved for the call.
+
+        Args:
+            prices: by model, if cost is bounded.
+            sure: the share of `BYTES_PER_TOKEN` that a token is assumed to have until the endpoint has counted some.
+            kept: bytes without this margin, because they are covered by a reservation.
+        """
+        price = price_of(self.model, prices) if prices else None
+        per, size = bytes_per_token(self.model), self.bytes
+        if per == BYTES_PER_TOKEN and size > kept:
+            size = kept + math.ceil((size - kept) / sure)
+        return reservation(size, self.reply, per, price)
+
+
+class Held(NamedTuple):
+    """The cost reserved for a call in flight, and the moment (of the event loop) at which it must end, if any."""
+
+    spend: Spend
+    until: float | None
+
+
+@dataclass(eq=False)
+class Ceilings:
+    """The bounds of a debate or of several; a debate that belongs to a batch must respect both its own and the batch's.
+
+    Args:
+        most: the bounds.
+        seconds: most seconds, from now.
+        parent: the ceilings of the batch or the evaluation that the debate belongs to.
+    """
+
+    most: Spend = FREE
+    seconds: float = math.inf
+    parent: Ceilings | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    spent: Spend = NOTHING
+    held: Spend = NOTHING
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Roles whose calls were refused, and how often."""
+
+    counts_kept: bool = True
+    """Whether costs of earlier runs are added when a debate is resumed; if not, ``spent`` has them already."""
+
+    again: ClassVar[float] = math.inf
+    """Seconds after which a waiting call checks for budget again without having been notified."""
+
+    def __post_init__(self) -> None:
+        self._started = time.monotonic()
+        self._kept: dict[tuple[str, str], Asked] = {}
+        self._parts: set[Ceilings] = set()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._longest = 0.0
+        self._last: Asked | None = None
+        self._least: Asked | None = None
+        self._lost = NOTHING
+        self._outermost: Ceilings = self.parent._outermost if self.parent else self
+        self.refused = False
+        """Whether a call was refused because these bounds left too little."""
+        self._look()
+
+    def _look(self) -> None:
+        levels = self._levels()
+        self.bounded = any(level.most != FREE or level.seconds < math.inf for level in levels)
+        self.metered = any(min(level.most.tokens, level.most.usd) < math.inf for level in levels)
+        """Whether tokens or cost are bounded, so that replies must have a limit and tokens must be counted."""
+        self.counted = any(level.most != FREE for level in levels)
+        """Whether anything but time is bounded."""
+        self.costs_money = any(level.most.usd < math.inf for level in levels)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """A lock on the budget; in one event loop code without ``await`` needs none."""
+        return ALONE
+
+    def _alone(self) -> AbstractContextManager[None]:
+        return self._outermost.alone()
+
+    async def more(self, need: Spend, short: Spend) -> bool:
+        """Whether more budget is available now, from a shared pool.
+
+        Args:
+            need: the most that a call may cost.
+            short: the amount that is missing; below 0 if nothing is.
+        """
+        return False
+
+    def in_flight(self) -> Spend:
+        """The cost reserved for calls in flight."""
+        return self.held
+
+    def _levels(self) -> list[Ceilings]:
+        return [self, *(self.parent._levels() if self.parent else [])]
+
+    # --- a debate begins and ends ---------------------------------------------------------------------------------
+
+    async def begin(self, budget: Mapping[str, Any], lost: Spend = NOTHING) -> None:
+        """Starts a debate: reserves the least cost of a decision.
+
+        Args:
+            budget: from `moot.nodes._runtime.budget.open_budget`.
+            lost: see `lose`.
+
+        Raises:
+            BudgetExhausted: the ceilings, or those of the batch, cannot pay even for that.
+        """
+        self.take_up(budget)
+        self.lose(lost)
+        kept, self._kept = self._kept, {}
+        need = Spend()
+        for asked in kept.values():
+            need = need.plus(asked.spend(self.prices))
+
+        def keep(_: Spend) -> None:
+            self._kept = kept
+
+        await self._room_for(lambda: need, lambda _: NOTHING, math.inf, keep)
+
+    def take_up(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
+        """The same as `begin` for a resumed debate: no checks, and no reservation for roles that have decided."""
+        bounds = (budget.get(name) for name in ("tokens", "usd", "calls"))
+        self.most = Spend(*(math.inf if most is None else most for most in bounds))
+        self.seconds = budget.get("seconds") or math.inf
+        self.prices = budget.get("prices") or {}
+        self.spent = spent_by(calls, self.prices)
+        asked = (Asked(**one) for one in budget.get("kept") or ())
+        spoken = {call["role"] for call in calls}
+        self._kept = {(one.role, one.prompt): one for one in asked if one.role not in spoken}
+        if self.parent:
+            self.parent._parts.add(self)
+        self._look()
+
+    def lose(self, lost: Spend) -> None:
+        """Counts calls of earlier runs of the debate whose replies were lost: the run was killed or calls failed."""
+        self._lost = self._lost.plus(lost)
+        self._count_earlier(lost)
+
+    def opened(self) -> None:
+        """The debate's resources are loaded: its seconds count from here, a batch's from the start of the batch."""
+        self._started = time.monotonic()
+
+    def hand_on(self) -> None:
+        """A debate within this one decides it and now holds the reservation for the decision."""
+        self._kept = {}
+
+    def end(self) -> None:
+        """The debate has ended or waits: its reservation is released."""
+        self._kept = {}
+        for level in self._levels():
+            level._parts.discard(self)
+            level._wake()
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    def decides(self, role: str, prompt: str) -> bool:
+        """Whether budget is reserved for this call."""
+        return (role, prompt) in self._kept
+
+    async def reserve(self, asked: Asked) -> Held:
+        """Reserves budget for a call; waits as long as calls in flight may release some.
+
+        Raises:
+            BudgetExhausted: there is not enough left for it.
+        """
+        key = (asked.role, asked.prompt)
+        own = self._kept.get(key)
+        until = min(level._deadline(own is not None) for level in self._levels())
+        careful = own.bytes if own else 0
+
+        def hold(need: Spend) -> None:
+            self._kept.pop(key, None)
+            self._was_made(asked)
+            for level in self._levels():
+                level.held = level.held.plus(need)
+
+        try:
+            need = await self._room_for(
+                lambda: asked.spend(self.prices, UNSURE, careful),
+                lambda need: self._kept_for(own, need) if own else NOTHING,
+                until,
+                hold,
+            )
+        except BudgetExhausted:
+            self.left_out[asked.role] += 1
+            raise
+        end = asyncio.get_running_loop().time() + until - time.monotonic()
+        return Held(need, None if until == math.inf else end)
+
+    def _kept_for(self, own: Asked, need: Spend) -> Spend:
+        """The reservation available to a deciding call.
+
+        If it needs no more than that, the whole reservation of the debate: if calls were lost, it cannot pay for all
+        roles that decide, so the first ones are called.
+        """
+        least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
+        room = (one if min(most) < math.inf else math.inf for one, most in zip(least, bounds, strict=True))
+        return self._kept_in_all() if need.fits(Spend(*room)) else least
+
+    def _was_made(self, asked: Asked) -> None:
+        self._last = asked
+        if self._least is None or asked.spend(self.prices).tokens < self._least.spend(self.prices).tokens:
+            self._least = asked
+
+    def settle(self, held: Held, spent: Spend, seconds: float) -> None:
+        """Settles the cost of a call that has ended.
+
+        Args:
+            held: its reservation.
+            spent: its real cost.
+            seconds: its duration.
+        """
+        with self._alone():
+            for level in self._levels():
+                level.spent = level.spent.plus(spent)  # first: a process that is killed in between has spent it
+                level.held = level.held.minus(held.spend)
+                level._longest = max(level._longest, seconds)
+        for level in self._levels():
+            level._wake()
+
+    def paid(self, asked: Asked, calls: Sequence[Call], *, left_out: bool) -> None:
+        """Counts calls paid by an earlier run of the debate, with replies in the ledger; they are not made again.
+
+        Args:
+            asked: the first call.
+            calls: the calls from the ledger.
+            left_out: whether a call was refused in that run, too.
+        """
+        if not self.bounded:
+            return
+        self.left_out += Counter([asked.role] * left_out)
+        if calls:
+            self._kept.pop((asked.role, asked.prompt), None)
+            self._was_made(asked)
+        self._count_earlier(spent_by(calls, self.prices))
+
+    def _count_earlier(self, spent: Spend) -> None:
+        with self._alone():
+            for level in self._levels():
+                if level.counts_kept:
+                    level.spent = level.spent.plus(spent)
+
+    def came_to(self, held: Held, call: Call) -> Spend:
+        """The cost of a call; its reservation if the endpoint does not count tokens."""
+        return spent_by([call], self.prices) if is_counted(call) else held.spend
+
+    async def _room_for(
+        self,
+        wanted: Callable[[], Spend],
+        kept_for: Callable[[Spend], Spend],
+        until: float,
+        take: Callable[[Spend], None],
+    ) -> Spend:
+        """Takes an amount once it is available; calls in flight may correct the estimate of bytes per token."""
+        while True:
+            with self._alone():
+                need = wanted()
+                own = kept_for(need)
+                short = next((level for level in self._levels() if not need.fits(level._room().plus(own))), None)
+                late = time.monotonic() >= until
+                if short is None and not late:
+                    take(need)
+                    return need
+            if short is None or late:
+                for level in self._levels():
+                    level.refused = level.refused or time.monotonic() >= level._deadline(False)
+                raise BudgetExhausted("Not asked: the time of `max_seconds` is used up.")
+            if await short.more(need, need.minus(short._room().plus(own))):
+                continue
+            in_flight = short.in_flight()._replace(calls=0)
+            if not need.fits(short._room().plus(own).plus(in_flight)):
+                raise self._nothing_left(need, short, own)
+            turn = asyncio.get_running_loop().create_future()
+            short._waiting.append(turn)
+            left = min(until - time.monotonic(), short.again)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if left == math.inf else max(0, left)):
+                    await turn
+
+    def _nothing_left(self, need: Spend, level: Ceilings, own: Spend) -> BudgetExhausted:
+        level.refused = True
+        room = level._room().plus(own)
+        name = next(n for n in Spend._fields if getattr(need, n) > getattr(room, n) + 1e-9)
+        left, wanted = max(0, getattr(room, name)), getattr(need, name)
+        whose = f"`{SETTINGS[name]}`" if level is self else f"the ceiling shared by several debates ({SETTINGS[name]})"
+        detail = f"Not asked: it may take {said(name, wanted)}, and {whose} leaves {said(name, left)}."
+        if level is self and (lost := getattr(self._lost, name)):
+            least = getattr(self.most, name) - getattr(room, name) + wanted
+            enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
+            detail += (
+                f" Calls whose replies were lost when the debate was stopped may have taken {said(name, lost)}. With "
+                f"{whose} of {enough} or more the same command goes on with this debate."
+            )
+        return BudgetExhausted(detail)
+
+    async def changed(self) -> None:
+        """Waits until a call or a debate within these ceilings has ended."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for turn in waiting:
+            if not turn.done():
+                turn.set_result(None)
+
+    # --- what is left -------------------------------------------------------------------------------------------------
+
+    def kept(self) -> Spend:
+        """The reservation for roles that decide."""
+        total = self._kept_in_all()
+        for part in self._parts:
+            total = total.plus(part.kept())
+        return total
+
+    def _kept_in_all(self) -> Spend:
+        total = NOTHING
+        for asked in self._kept.values():
+            total = total.plus(asked.spend(self.prices))
+        return total
+
+    def _room(self) -> Spend:
+        return self.most.minus(self.spent).minus(self.held).minus(self.kept())
+
+    def _outlook(self) -> Spend:
+        """The budget that is available or may still be leased."""
+        return self._room()
+
+    def elapsed(self) -> float:
+        """Seconds since the debate started or was resumed after a wait."""
+        return time.monotonic() - self._started
+
+    def _deadline(self, deciding: bool) -> float:
+        """The moment at which a call must end."""
+        if self.seconds == math.inf:
+            return math.inf
+        kept = min(self.seconds / 2, max(1.5 * self._longest, self.seconds / 10))
+        return self._started + self.seconds - (0 if deciding else kept)
+
+    def deadline(self) -> float:
+        """The moment (`time.monotonic`) from which only roles that decide are called; infinite if there is none."""
+        return min(level._deadline(False) for level in self._levels())
+
+    def is_spent(self) -> bool:
+        """Whether only roles that decide can be called: a call was refused, or the cheapest call so far would be."""
+        if not self.bounded or not (self.spent.calls or self.left_out):
+            return False  # a debate starts in any case
+        least = self._least.spend(self.prices) if self._least else Spend(1, 0, 1)
+        return (
+            time.monotonic() >= self.deadline()
+            or bool(self.left_out)
+            or not all(least.fits(level._outlook()) for level in self._levels())
+        )
+
+    def affords(self) -> int:
+        """How many calls like the last one the budget pays for, without the reservation for deciding roles."""
+        need = self._last.spend(self.prices) if self._last else Spend(1, 0, 1)
+        shares = (
+            room / one
+            for level in self._levels()
+            for room, one in zip(level._outlook(), need, strict=True)
+            if one and room < math.inf
+        )
+        return max(0, math.floor(min(shares, default=0)))
+
+    def prompt_bytes(self, asked: Asked) -> int | None:
+        """The most bytes (`weight_of`) of a deciding prompt: its reservation and its share of the rest.
+
+        None if nothing bounds it.
+        """
+        kept, price = self._kept.get((asked.role, asked.prompt)), price_of(asked.model, self.prices)
+        among, tokens = max(1, len(self._kept)), math.inf
+        for room in (level._outlook() for level in self._levels()):
+            tokens = min(tokens, max(0, room.tokens) / among)
+            if price and price["input"]:
+                tokens = min(tokens, max(0, room.usd) / among / costs_of(1, 0, price)[0])
+        if tokens == math.inf:
+            return None
+        ratio = bytes_per_token(asked.model)
+        sure = UNSURE if ratio == BYTES_PER_TOKEN else MARGIN
+        return (kept.bytes if kept else 0) + math.floor(tokens * ratio * sure)
+
+
+_shared: ContextVar[Ceilings | None] = ContextVar("shared_ceilings", default=None)
+
+
+@contextmanager
+def shared_ceilings(
+    *,
+    budget: int | None = None,
+    max_cost: float | None = None,
+    max_calls: int | None = None,
+    max_seconds: float | None = None,
+) -> Iterator[Ceilings]:
+    """Ceilings that all debates started within it share, in addition to the ceilings of their own settings.
+
+        with shared_ceilings(max_cost=2.0):
+            documents = await asyncio.gather(*(graph.ainvoke({"claim": claim}) for claim in claims))
+
+    If they cannot even pay for a decision, a debate fails before its first call (``budget_exhausted``). They hold in
+    one event loop.
+
+    Args:
+        budget: most tokens of prompts and replies.
+        max_cost: most USD; a model without a price is refused.
+        max_calls: most calls to models.
+        max_seconds: most seconds from here on.
+    """
+    bounds = (math.inf if most is None else most for most in (budget, max_cost, max_calls))
+    with within(Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())) as ceilings:
+        yield ceilings
+
+
+@contextmanager
+def within(ceilings: Ceilings) -> Iterator[Ceilings]:
+    """Debates started within it share these ceilings."""
+    token = _shared.set(ceilings)
+    try:
+        yield ceilings
+    finally:
+        _shared.reset(token)
+
+
+def open_ceilings() -> Ceilings:
+    """The ceilings of a new debate: no bounds of its own yet, within the shared ones."""
+    return Ceilings(parent=_shared.get())
+
+
+def recorded(asked: Asked) -> dict[str, Any]:
+    """A call with a reservation, as plain JSON."""
+    return asdict(asked)

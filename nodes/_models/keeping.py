@@ -1,0 +1,285 @@
+"""How a debate's calls use the ledger: which are looked up, which are kept, and which are shared by equal calls."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar, get_args
+
+from langchain_core.messages import BaseMessage
+from moot.core.errors import MootError, UserError, copied, error_of
+from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
+from moot.core.ledger.records import FAILED, SENT
+from moot.nodes._models.kept import key_messages
+from moot.nodes._models.spend import NOTHING, Spend
+
+T = TypeVar("T")
+
+Mode = Literal["record", "reuse", "replay", "off"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+@dataclass(frozen=True)
+class LedgerUse:
+    """How debates started within `ledger_use` use the ledger.
+
+    Args:
+        mode: ``record`` keeps replies, and uses them only to finish a debate that was interrupted or failed;
+            ``reuse`` also uses the replies of other debates; ``replay`` makes no calls; ``off`` keeps nothing.
+        adopt: whether to resume an unfinished debate with the same input and settings.
+        id: the debate's id in the ledger, for a resumed or a new debate; in ``replay``, the debate whose
+            entries are read first.
+        idempotency_key: a key; two equal requests with the same key are one debate.
+        ends: whether a finished debate is marked as ended in the ledger. If not, its caller marks it
+            (`CallLedger.end`) once it has the document; if it is killed before, the debate is resumed at no cost.
+        person: the debate's owner, on a server with users.
+        run: the id of the server's run that starts it.
+    """
+
+    mode: Mode = "off"
+    adopt: bool = True
+    id: str | None = None
+    idempotency_key: str | None = None
+    ends: bool = True
+    person: str | None = None
+    run: str | None = None
+
+
+_use: ContextVar[LedgerUse | None] = ContextVar("ledger use", default=None)
+
+
+@contextmanager
+def ledger_use(use: LedgerUse) -> Iterator[None]:
+    """Debates started within it use the ledger as ``use`` says.
+
+    Args:
+        use: the mode and its options.
+    """
+    token = _use.set(use)
+    try:
+        yield
+    finally:
+        _use.reset(token)
+
+
+def current_use(default: Mode = "off") -> LedgerUse:
+    """The mode for a new debate: that of `ledger_use`, else of ``MOOT_LEDGER``, else ``default``.
+
+    Raises:
+        UserError: ``MOOT_LEDGER`` is not a mode.
+    """
+    if (use := _use.get()) is not None:
+        return use
+    mode = os.environ.get("MOOT_LEDGER") or default
+    for known in MODES:
+        if mode == known:
+            return LedgerUse(known)
+    raise UserError(f"MOOT_LEDGER is {mode!r}; it may be {', '.join(MODES)}.", kind="invalid_environment")
+
+
+class Flight(Generic[T]):
+    """A call that several may wait for: ``over`` is set once it returned, failed or was cancelled."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.result: list[T] = []
+        self.error: Exception | None = None
+
+
+@dataclass
+class Keeping:
+    """The ledger for the calls of one debate.
+
+    Args:
+        mode: see `LedgerUse`.
+        ledger: the ledger.
+        id: the debate whose entries are written, or read first in ``replay``.
+        replies: how often a person had replied before this run of the debate.
+    """
+
+    mode: Mode
+    ledger: CallLedger
+    id: str
+    replies: int = 0
+    fault: str = ""
+    """Why an entry could not be kept; empty if all were."""
+    _flights: dict[str, Flight[Any]] = field(default_factory=dict)
+    _asked: dict[Any, dict[Any, int]] = field(default_factory=dict)
+    _embedded: set[str] = field(default_factory=set)
+    opened: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
+    """The kept properties of sources that search a corpus; see `open_kept_corpus`."""
+
+    def ordinal(self, asked: Any, place: Any) -> int | list[int]:
+        """How many earlier places of the debate made this call; includes the number of a person's replies, if any.
+
+        A place is a step of the debate; equal calls at one place share a reply, in whatever order they come.
+        """
+        places = self._asked.setdefault(asked, {})
+        earlier = places.setdefault(place, len(places))
+        return [self.replies, earlier] if self.replies else earlier
+
+    async def find(self, key: Key, what: str) -> Kept | None:
+        """The ledger's entry for a key; None if the call must be made. Recorded failures are only used in replays.
+
+        Raises:
+            UserError: there is no entry, and no call may be made.
+        """
+        if self.mode == "record":
+            found = self.ledger.kept(self.id, key)
+            return None if found is None or found.about.get(FAILED) else found
+        if self.mode == "replay":
+            return await self.replayed(key, what)
+        return await self.ledger.find(key, self.id, failed=False)
+
+    async def replayed(self, key: Key, what: str) -> Kept:
+        """The ledger's entry for a key in a replay.
+
+        Raises:
+            UserError: there is no entry.
+        """
+        found = await self.ledger.find(key, self.id)
+        if found is None or found.value is None:  # it was sent, but the debate was killed
+            raise await self.ledger.miss(key, what, self.id or None)
+        return found
+
+    async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
+        """Keeps a reply, unless nothing is written. The debate goes on if that fails, because the reply is paid."""
+        if self.mode != "replay":
+            try:
+                await self.ledger.keep(self.id, key, value, about)
+            except MootError as error:
+                self.fault = error.detail
+
+    async def keep_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
+        """Keeps the failure of a call, so that a replay fails there, too; no other mode uses it."""
+        await self.keep(key, value, {**about, FAILED: 1})
+
+    def lost(self, key: Key | None = None) -> Spend:
+        """The cost of calls of earlier runs whose replies were lost: for one key, or in all."""
+        held, total = self.ledger.held(self.id), NOTHING
+        for entry in held.values() if key is None else filter(None, [held.get(key.hash)]):
+            total = total.plus(Spend(*entry.about.get(SENT, NOTHING)))
+        return total
+
+    async def sends(self, key: Key, sent: Spend, about: Mapping[str, Any]) -> None:
+        """Records that a call is sent, so that it counts even if the process is killed before the reply is kept.
+
+        Args:
+            key: the call's.
+            sent: the most that it may cost, with earlier sends of this key.
+            about: as in `keep`.
+        """
+        await self.keep_failure(key, None, {**about, SENT: [*sent]})
+
+    async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+        """Makes a call once for all who request it at the same time; returns its result and whether another made it.
+
+        The first one makes the call. If it is cancelled, one of those waiting does.
+
+        Args:
+            hash: the call's key.
+            make: makes the call; its error is raised for all who wait for it, but not for later ones.
+        """
+        while (flight := self._flights.get(hash)) is not None:
+            await flight.over.wait()
+            if flight.error is not None:
+                raise copied(flight.error)
+            if flight.result:
+                return flight.result[0], True
+        flight = self._flights[hash] = Flight()
+        try:
+            result = await make()
+            flight.result.append(result)
+        except BaseException as error:
+            flight.error = error if isinstance(error, Exception) else None
+            del self._flights[hash]
+            raise
+        finally:
+            flight.over.set()
+        return result, False
+
+    async def embedded(
+        self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[], Awaitable[list[list[float]]]]
+    ) -> list[list[float]]:
+        """As `Embeddings.embedded`."""
+        key, about = key_of("embedding", {**parts, "texts": list(texts)}), {"model": parts["model"]}
+
+        async def embed() -> list[list[float]]:
+            if (kept := await self.find(key, f"embeddings of {parts['model']}")) is not None:
+                if kept.about.get(FAILED):
+                    raise error_of(kept.value)
+                found: list[list[float]] = kept.value
+                return found
+            try:
+                found = await make()
+            except MootError as error:
+                await self.keep_failure(key, error.record(""), about)
+                raise
+            if key.hash not in self._embedded:
+                self._embedded.add(key.hash)
+                await self.keep(key, found, about)
+            return found
+
+        found, _ = await self.once(key.hash, embed)
+        self.forget(key.hash)  # later calls use the encoder's own cache
+        return found
+
+    def forget(self, hash: str) -> None:
+        """Allows a failed call to be made again."""
+        self._flights.pop(hash, None)
+
+
+async def begin_keeping(
+    use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str, replies: int = 0
+) -> Keeping | None:
+    """The ledger for a debate that starts or is resumed; None if the ledger is off.
+
+    Args:
+        use: how it is used.
+        graph: the system.
+        given: the debate's input; values that are None are left out.
+        settings: the debate's settings, as in the document.
+        id: the debate's id, if it has one; else it gets one.
+        replies: the number of a person's replies in it.
+
+    Raises:
+        UserError: the ledger cannot be used, or the debate belongs to another user.
+        WorldError: the disk is full or fails.
+    """
+    if use.mode == "off":
+        return None
+    ledger = open_ledger()
+    if use.mode == "replay":
+        return Keeping(use.mode, ledger, use.id or "", replies)
+    begun = await ledger.begin(
+        graph,
+        asked_with(given),
+        settings,
+        adopt=use.adopt,
+        id=id or use.id,
+        idempotency_key=use.idempotency_key,
+        person=use.person,
+        run=use.run,
+    )
+    if not begun.owned:
+        raise UserError(
+            f"This request was made before: it is the debate {begun.id}. Use a new idempotency key for another one.",
+            kind="debate_running",
+        )
+    return Keeping(use.mode, ledger, begun.id, replies)
+
+
+def asked_with(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A debate's input as the ledger keeps it: plain values, without None."""
+    return {name: _plain(value) for name, value in given.items() if value is not None and value != []}
+
+
+def _plain(value: Any) -> Any:
+    """An input value as JSON; messages become their texts."""
+    if isinstance(value, BaseMessage):
+        return key_messages([value])[0]
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,155 @@
+"""Replies from the ledger: as plain values, and as a chat model that returns one of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.base import LangSmithParams
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from moot.core.endpoint import without_user
+from moot.core.errors import UserError
+from moot.core.ledger.records import hashes_of
+from moot.nodes._models.chat_models import ChatModel
+from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
+
+FIELDS = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata", "additional_kwargs")
+"""The fields of a message that are kept; its id belongs to the run that made it."""
+FROM_LEDGER = "from_ledger"
+"""Metadata of the run of a kept reply, which cost nothing."""
+PARAMETERS = ("temperature", "max_tokens", "seed")
+"""Parameters of a chat model that its replies depend on, besides its name and endpoint."""
+
+
+class KeptChatModel(BaseChatModel):
+    """A chat model that returns one message for any prompt; to callbacks it looks like the model that wrote it.
+
+    Args:
+        message: the message to return.
+        first: the model that wrote it.
+    """
+
+    message: AIMessage
+    first: BaseChatModel
+
+    @property
+    def _llm_type(self) -> str:
+        return self.first._llm_type
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        return self.first._get_ls_params(stop, **kwargs)
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
+        """The model with tools, as its callbacks see them."""
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools])
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self.message.model_copy())])
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        return self._generate(messages)  # without a thread
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        kept = {field: getattr(self.message, field) for field in FIELDS}
+        del kept["tool_calls"], kept["invalid_tool_calls"]
+        calls = [
+            tool_call_chunk(name=c["name"], args=_written(c["args"]), id=c["id"], index=index)
+            for index, c in enumerate([*self.message.tool_calls, *self.message.invalid_tool_calls])
+        ]
+        yield ChatGenerationChunk(message=AIMessageChunk(**kept, tool_call_chunks=calls, chunk_position="last"))
+
+
+def kept_model(message: AIMessage, first: BaseChatModel) -> KeptChatModel:
+    """A chat model that returns a message which another model wrote."""
+    return KeptChatModel(
+        message=message, first=first, tags=first.tags, metadata={**(first.metadata or {}), FROM_LEDGER: True}
+    )
+
+
+def _written(arguments: Any) -> str | None:
+    return arguments if isinstance(arguments, str | None) else json.dumps(arguments)
+
+
+def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
+    """A message as JSON values; empty values are left out.
+
+    Args:
+        message: the message.
+        whole: whether to keep all of it; otherwise only how it ended.
+    """
+    fields = {field: held for field in FIELDS if (held := getattr(message, field))}
+    if not whole:
+        fields = {"response_metadata": {"finish_reason": message.response_metadata.get("finish_reason")}}
+    value: dict[str, Any] = to_jsonable_python(fields, fallback=str)
+    return value
+
+
+def message_of(value: Any) -> AIMessage:
+    """The message from a value of `value_of`.
+
+    Raises:
+        UserError: it is not a message.
+    """
+    try:
+        return AIMessage(**{"content": "", **{field: value[field] for field in FIELDS if field in value}})
+    except (TypeError, ValidationError) as error:
+        raise UserError(
+            "A reply in the ledger is not a message. Remove its debate (`moot ledger`), or use `--ledger off`.",
+            kind="damaged_ledger",
+        ) from error
+
+
+def key_messages(messages: Sequence[BaseMessage]) -> list[Any]:
+    """Messages as part of a key: the fields that are sent to a model, without ids of runs."""
+    return [_sent(message) for message in messages]
+
+
+def _sent(message: BaseMessage) -> Any:
+    if isinstance(message, ToolMessage):
+        return [message.type, message.content, [], message.tool_call_id]
+    if isinstance(message, AIMessage) and message.tool_calls:
+        calls = [[c["name"], c["args"], c["id"]] for c in message.tool_calls]
+        return [message.type, message.content, calls, None]
+    return [message.type, message.content]
+
+
+def model_hashes(model: ChatModel) -> dict[str, str]:
+    """Parts of a key: the model, its endpoint, and the parameters that its replies depend on."""
+    left_out = ("max_tokens",) if model.is_capped else ()
+    parameters = [None if name in left_out else getattr(model.chat, name, None) for name in PARAMETERS]
+    return _model_hashes(model.name, model.endpoint.base_url, *parameters)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _model_hashes(name: str, base_url: str, *parameters: Any) -> dict[str, str]:
+    provider, _, model = name.partition(":")
+    named = dict(zip(PARAMETERS, parameters, strict=True))
+    endpoint = without_user(base_url)
+    return hashes_of({"provider": provider, "model": model, "endpoint": endpoint, "parameters": named})

@@ -1,0 +1,138 @@
+"""Sources whose results are kept in the ledger, so that a replay needs neither the web nor a corpus."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from moot.core.errors import MootError, error_of
+from moot.core.ledger import Kept, key_of
+from moot.core.ledger.records import FAILED
+from moot.nodes._models.keeping import Keeping
+from moot.retrievers import Evidence, Retriever
+
+
+class KeptSource:
+    """A source whose results are kept: the same query in the same debate returns the same results.
+
+    Args:
+        source: the source.
+        keeping: the debate's ledger.
+        parts: the other values that its results depend on.
+    """
+
+    def __init__(self, source: Retriever, keeping: Keeping, parts: Mapping[str, Any]) -> None:
+        self.name = source.name
+        self.source = source
+        self.keeping = keeping
+        self.parts = parts
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """As the source's."""
+        key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
+
+        async def find() -> list[Evidence]:
+            kept = await self.keeping.find(key, searching(self.name, query))
+            if kept is not None:
+                found: list[Evidence] = value_of(kept)
+                return found
+            about = {"source": self.name, "query": query[:200]}
+            try:
+                found = await self.source.search(query, k)
+            except MootError as error:
+                await self.keeping.keep_failure(key, error.record(""), about)
+                raise
+            await self.keeping.keep(key, found, about)
+            return found
+
+        found, _ = await self.keeping.once(key.hash, find)
+        return copy.deepcopy(found)
+
+
+class KeptCorpus:
+    """A source that searches a corpus and whose results are kept for replays.
+
+    Only a replay reads them from the ledger. Other debates search the corpus again, because this costs nothing and
+    encoders cache the vectors of the results.
+
+    Args:
+        source: the source; None in a replay.
+        keeping: the debate's ledger.
+        parts: the arguments that the source was opened with.
+        opened: its name, its number of passages, and its encoder.
+    """
+
+    def __init__(
+        self, source: Retriever | None, keeping: Keeping, parts: Mapping[str, Any], opened: Mapping[str, Any]
+    ) -> None:
+        self.name: str = opened["name"]
+        self.passages: int | None = opened["passages"]
+        self.encoder: str | None = opened["encoder"]
+        self.source = source
+        self.keeping = keeping
+        self.parts = parts
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """As the source's."""
+        key = key_of("search", {**self.parts, "passages": self.passages, "query": query, "k": k})
+        if self.source is None:
+            found: list[Evidence] = value_of(await self.keeping.replayed(key, searching(self.name, query)))
+            return found
+        about = {"source": self.name, "query": query[:200]}
+        try:
+            found = await self.source.search(query, k)
+        except MootError as error:
+            await self.keeping.keep_failure(key, error.record(""), about)
+            raise
+        await self.keeping.keep(key, found, about)
+        return found
+
+
+async def open_kept_corpus(
+    open_source: Callable[[], Awaitable[Retriever]], keeping: Keeping, parts: Mapping[str, Any]
+) -> KeptCorpus:
+    """Opens a source that searches a corpus; in a replay the ledger has its properties, and it is not opened.
+
+    Args:
+        open_source: opens it.
+        keeping: the debate's ledger.
+        parts: the arguments that it is opened with.
+
+    Raises:
+        UserError, WorldError: it cannot be opened, or, in a replay, could not be.
+    """
+    place, name = tuple(parts.values()), parts["source"]
+    key = None if place in keeping.opened else key_of("search", {**parts, "opened": True})
+    source = None
+    if keeping.mode != "replay":
+        try:
+            source = await open_source()
+        except MootError as error:
+            if key is not None:
+                await keeping.keep_failure(key, error.record(""), {"source": name})
+            raise
+    if key is not None:
+        if source is None:
+            opened: Mapping[str, Any] = value_of(await keeping.replayed(key, f"the source {name}"))
+        else:
+            opened = {of: getattr(source, of, None) for of in ("name", "passages", "encoder")}
+            await keeping.keep(key, opened, {"source": source.name})
+        keeping.opened[place] = opened
+    return KeptCorpus(source, keeping, parts, keeping.opened[place])
+
+
+def searching(name: str, query: str) -> str:
+    """A search, described in words."""
+    return f"the search of {name} for {query[:200]!r}"
+
+
+def value_of(kept: Kept) -> Any:
+    """The results of a source.
+
+    Raises:
+        UserError, WorldError: the source failed.
+    """
+    if kept.about.get(FAILED):
+        raise error_of(kept.value)
+    return kept.value

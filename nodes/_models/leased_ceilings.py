@@ -1,0 +1,57 @@
+"""Ceilings shared by many machines: each process leases blocks of budget from a central counter."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Sequence
+
+from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.spend import Spend
+
+Lease = Callable[[Spend, Spend], Awaitable[tuple[Sequence[float], Sequence[float]]]]
+"""Leases at least the first amount, if available, and up to a multiple of the second; returns lease and rest."""
+
+
+class LeasedCeilings(Ceilings):
+    """The ceilings as seen by one of the processes: its leased budget. It spends only leased budget.
+
+    Budget that is leased but not spent is not available to others until it is returned, so a ceiling may end a batch a
+    little before it is reached.
+
+    Args:
+        lease: leases more budget.
+        most: the bounds of all processes together.
+        seconds: most seconds from now.
+    """
+
+    def __init__(self, lease: Lease, most: Spend, seconds: float) -> None:
+        none = Spend(*(math.inf if one == math.inf else 0 for one in most))
+        super().__init__(none, seconds, counts_kept=False)
+        self._lease = lease
+        self._left = most
+        self._leasing = asyncio.Lock()
+
+    async def more(self, need: Spend, short: Spend) -> bool:
+        """The same as `Ceilings.more`: leases another block."""
+        before = self.most
+        async with self._leasing:
+            if self.most != before:
+                return True  # another call has leased a block meanwhile
+            leased, left = await self._lease(self._bounded(short), self._bounded(need))
+            self._left = Spend(*left)
+            self.most = self.most.plus(Spend(*leased))
+        return self.most != before
+
+    def _bounded(self, spend: Spend) -> Spend:
+        """The bounded quantities of an amount; zero for unbounded and negative ones."""
+        return Spend(*(0 if most == math.inf else max(0, one) for one, most in zip(spend, self.most, strict=True)))
+
+    def unused(self) -> Spend:
+        """Returns the budget that is neither spent nor reserved, and ends its lease."""
+        unused = self._bounded(self._room())
+        self.most = self.most.minus(unused)
+        return unused
+
+    def _outlook(self) -> Spend:
+        return self._room().plus(self._left)

@@ -1,0 +1,87 @@
+"""The record of a node's run: its calls to models, and its warnings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from moot.core.errors import MootError, ReplyError
+from moot.nodes._records.entries import Call, Turn, Warned
+
+T = TypeVar("T")
+
+branch: ContextVar[tuple[int, ...]] = ContextVar("branch", default=(0,))
+"""A coroutine's position in its node: the number of earlier groups of parallel calls, its index in its group, and so
+on inward. Entries are in this order, whichever call ends first."""
+
+
+@dataclass
+class Ledger:
+    """The record of a node's run. ``depth`` is the longest chain of calls that depend on each other.
+
+    Calls and warnings are in the order in which their branches were started.
+    """
+
+    node: str = ""
+    phase: str = "primary"
+    round: int = 0
+    agent: str | None = None
+    number: int | None = None
+    calls: list[Call] = field(default_factory=list)
+    warnings: list[Warned] = field(default_factory=list)
+    depth: int = 0
+    asked: Counter[Any] = field(default_factory=Counter, repr=False)
+    """How often each branch has made the same call."""
+    _places: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=lambda: ([], []), repr=False)
+
+    def note(self, call: Call) -> None:
+        """Records a call."""
+        _insert(self.calls, self._places[0], call)
+
+    def part(self) -> Ledger:
+        """An empty ledger for the same place."""
+        return Ledger(self.node, self.phase, self.round, self.agent, self.number)
+
+    def warn(self, kind: str, detail: str, where: str | None = None) -> None:
+        """Records a problem that does not end the debate."""
+        warned: Warned = {"kind": kind, "where": where or self.place(), "detail": detail}
+        _insert(self.warnings, self._places[1], warned)
+
+    def take(self, turn: Turn) -> None:
+        """Later entries belong to this turn."""
+        self.phase, self.round, self.agent = turn["phase"], turn["round"], turn["agent"]
+        self.number = turn.get("number")
+
+    def place(self) -> str:
+        """The current position, in words."""
+        who = f"{self.agent}: " if self.agent else ""
+        which = f" {self.number}" if self.number else ""
+        phase = "" if self.phase == "primary" else f", {self.phase}"
+        counted = self.round or (self.agent and not phase)
+        return f"{who}{self.node}{which}{phase}" + (f", round {self.round}" if counted else "")
+
+
+def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
+    """Adds an item after those of earlier branches and its own."""
+    place = branch.get()
+    at = len(places)
+    while at and places[at - 1] > place:
+        at -= 1
+    places.insert(at, place)
+    items.insert(at + len(items) - len(places) + 1, item)
+
+
+def missed(error: MootError, ledger: Ledger) -> str:
+    """Records the failure of an optional call and returns its outcome; warns of it unless reply warnings did."""
+    if isinstance(error, ReplyError):
+        return error.kind
+    ledger.warn("call_failed", f"{error.detail} The debate goes on without it.")
+    return "failed"
+
+
+def tokens_of(calls: Sequence[Call]) -> int:
+    """Tokens of prompts and replies of these calls, as far as they were counted."""
+    return sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in calls)

@@ -1,0 +1,160 @@
+"""The prices of models, and the cost of calls.
+
+The table is ``prices.jsonl``, one model a line: ``model`` (as settings name it, provider:name), ``input`` and
+``output`` (USD for a million tokens of prompts and of replies), and beside these ``as_of`` (year and month), ``source``
+and ``note``; ``context`` is read by `moot.nodes._models.contexts`, and has its own source. These are list prices,
+without discounts (for cached prompts, say); they change, so check those that you rely on. A file of yours in the same
+form, named in ``MOOT_PRICES``, overrides the prices of the models that it names.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+
+from moot.core.errors import UserError
+from moot.nodes._models.ledger import tokens_of
+from moot.nodes._records.entries import Call
+from moot.nodes._runtime.settings import ModelName
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing_extensions import TypedDict
+
+MILLION = 1_000_000
+DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8})$")
+"""The suffix of a dated snapshot's name."""
+
+
+class Price(TypedDict):
+    """USD for a million tokens: ``input`` of prompts, ``output`` of replies."""
+
+    input: float
+    output: float
+
+
+class Entry(BaseModel):
+    """A line of a table of prices."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: ModelName
+    input: float = Field(ge=0, le=MILLION)
+    output: float = Field(ge=0, le=MILLION)
+    as_of: str | None = None
+    source: str | None = None
+    context: int | None = Field(None, ge=1)
+    context_source: str | None = None
+    note: str | None = None
+
+
+def read_prices(path: Path | None = None) -> dict[str, Price]:
+    """Prices by model: moot's table, overridden by the entries of a file. Blocking.
+
+    Args:
+        path: the file; by default the one that the environment variable ``MOOT_PRICES`` names, if any.
+
+    Raises:
+        UserError: the file cannot be read, or a line of it is not a valid price.
+    """
+    named = str(path or "") or os.environ.get("MOOT_PRICES", "").strip()
+    return _shipped() | (_own(Path(named)) if named else {})
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> dict[str, Price]:
+    return _parsed((resources.files("moot.nodes._models") / "prices.jsonl").read_text(encoding="utf-8"), "prices.jsonl")
+
+
+def _own(file: Path) -> dict[str, Price]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise UserError(f"There is no file {file} to read prices from: MOOT_PRICES.", kind="missing_file") from error
+    except OSError as error:
+        raise UserError(f"{file} cannot be read ({error.strerror}).", kind="invalid_file") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file") from error
+    return _parsed(text, file.name)
+
+
+def _parsed(text: str, name: str) -> dict[str, Price]:
+    """The prices in a table's lines; ``name`` is the name of the file in errors."""
+    prices: dict[str, Price] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = Entry.model_validate_json(line)
+        except ValidationError as error:
+            raise _no_price(f"{name}, line {number}", error) from error
+        if entry.model in prices:
+            raise UserError(f"{name}, line {number}: {entry.model} has a price already.", kind="invalid_file")
+        prices[entry.model] = {"input": entry.input, "output": entry.output}
+    return prices
+
+
+def _no_price(where: str, error: ValidationError) -> UserError:
+    first = error.errors()[0]
+    field = ".".join(map(str, first["loc"]))
+    return UserError(
+        f"{where}: {field + ': ' if field else ''}{first['msg']}. Each line is an object with model (provider:name), "
+        "input and output (USD for a million tokens) and, if you like, as_of, source, note.",
+        kind="invalid_file",
+    )
+
+
+def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
+    """A model's price, by default that of the model without the snapshot's date; None if not listed."""
+    return prices.get(model) or prices.get(DATED.sub("", model))
+
+
+def paid(calls: Iterable[Call]) -> list[Call]:
+    """The paid calls of a debate: without replies from the ledger and shared calls."""
+    return [call for call in calls if not (call.get("from_ledger") or call.get("shared"))]
+
+
+def is_counted(call: Call) -> bool:
+    """Whether the tokens of a call are known; a call that failed without a count, or was shared, has none."""
+    if (call["outcome"] == "failed" and not tokens_of([call])) or call.get("shared"):
+        return True
+    return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0
+
+
+def cost_of(calls: Iterable[Call], prices: Mapping[str, Price]) -> float | None:
+    """The cost of calls, in USD; None if tokens or a price are unknown for any of them.
+
+    A failed call costs nothing, unless its tokens are known. The charges of an endpoint for attempts that
+    failed before a call succeeded are unknown.
+
+    Args:
+        calls: from the result document.
+        prices: from `read_prices`.
+    """
+    costs = [_cost(call, price_of(call["model"], prices)) for call in calls]
+    known = [cost for cost in costs if cost is not None]
+    return math.fsum(known) / MILLION if len(known) == len(costs) else None
+
+
+def _cost(call: Call, price: Price | None) -> float | None:
+    """A call's cost, in millionths of a USD."""
+    if not is_counted(call):
+        return None
+    if not tokens_of([call]):
+        return 0.0
+    if price is None:
+        return None
+    return sum(_parts(call["prompt_tokens"] or 0, call["completion_tokens"] or 0, price))
+
+
+def costs_of(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
+    """The cost of a prompt and its reply, in USD."""
+    prompt, reply = _parts(prompt_tokens, completion_tokens, price)
+    return prompt / MILLION, reply / MILLION
+
+
+def _parts(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
+    return prompt_tokens * price["input"], completion_tokens * price["output"]

@@ -1,0 +1,142 @@
+"""Parses a model's message into a structured reply."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import islice
+from typing import Any, TypeVar
+
+from langchain_core.messages import AIMessage, BaseMessage
+from moot.core.redaction import Keys, redact, without_keys
+from moot.nodes._texts.replies import Reply
+from moot.retrievers._evidence import clean
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+R = TypeVar("R", bound=Reply)
+
+OBJECT = re.compile(r"\{\s*\"")
+THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
+DECODER = json.JSONDecoder()
+HALF = re.compile("[\ud800-\udfff]")
+DEEPEST = 5
+"""Most levels of lists and objects that are searched in a reply; no valid reply has as many."""
+MOST_OBJECTS = 10_000
+"""Most starting points of an object that are tried in a reply."""
+MOST_REPLIES = 100
+"""Most objects that are read in a reply."""
+
+
+def text_of(message: AIMessage) -> str:
+    """A message's text; a lone surrogate becomes a question mark, because it could not be sent again."""
+    return str(message.text).encode(errors="replace").decode()
+
+
+SAID = ("content", "tool_calls", "invalid_tool_calls", "additional_kwargs", "response_metadata")
+"""The parts of a message that come from the endpoint."""
+
+
+def repeating_no_key(message: BaseMessage, keys: Keys) -> AIMessage:
+    """A model's reply without the keys of the environment, which some endpoints repeat.
+
+    Args:
+        message: the reply.
+        keys: from `held_keys`.
+    """
+    said = message if isinstance(message, AIMessage) else AIMessage(message.content)
+    if not keys:
+        return said
+    fields = {name: getattr(said, name) for name in SAID}
+    shown = without_keys(fields, keys)
+    return said if shown == fields else said.model_copy(update=shown)
+
+
+REFUSED = {"content_filter", "content_filtered", "refusal", "safety", "prohibited_content", "guardrail_intervened"}
+CUT = {"length", "max_tokens", "model_length", "model_context_window_exceeded"}
+"""The providers' reasons for the end of a reply."""
+
+
+def fault_of(message: AIMessage) -> tuple[str, str]:
+    """Why a message cannot be read (``refused``, ``cut``, ``empty``), and the reason in words; empty if it can."""
+    ended = message.response_metadata
+    finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
+    refusal = message.additional_kwargs.get("refusal")
+    if refusal or finish in REFUSED:
+        return "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"
+    if finish in CUT:
+        return "cut", "it was cut off at the limit of its length"
+    return ("", "") if text_of(message).strip() else ("empty", "it was empty")
+
+
+def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
+    """Parses a message as a reply of the expected schema.
+
+    Returns:
+        The reply or None; its outcome (``ok``, ``refused``, ``cut``, ``empty``, ``unparsed``); the problem in words.
+    """
+    outcome, problem = fault_of(message)
+    if outcome:
+        return None, outcome, problem
+    text = text_of(message)
+    values = find_objects(text) or reply.from_text(THOUGHT.sub("", text, count=1))
+    if not values:
+        return None, "unparsed", "it holds no complete JSON object"
+    found: list[R] = []
+    problems: list[str] = []
+    for value in values:
+        try:
+            read = reply.model_validate(cleaned(value))
+            read.model_dump_json()
+            found += [] if read in found else [read]
+        except PydanticSerializationError:
+            problems.append("it holds half a character (a lone surrogate)")
+        except ValidationError as error:
+            problems.append("; ".join(_problem(e) for e in error.errors()[:3]))
+    if len(found) == 1:
+        return found[0], "ok", ""
+    return None, "unparsed", "it holds several replies that differ" if found else problems[-1]
+
+
+def cleaned(value: Any, levels: int = DEEPEST) -> Any:
+    """A reply's texts without invisible and control characters; lone surrogates stay, so that they are refused.
+
+    Args:
+        value: a value of a reply.
+        levels: the depth to which it is cleaned.
+    """
+    if isinstance(value, str):
+        return value if HALF.search(value) else clean(value)
+    if isinstance(value, list) and levels:
+        return [cleaned(item, levels - 1) for item in value]
+    return {k: cleaned(v, levels - 1) for k, v in value.items()} if isinstance(value, dict) and levels else value
+
+
+def _problem(error: Any) -> str:
+    place = ".".join(str(part) for part in error["loc"])
+    return f"`{place}` {str(error['msg']).removeprefix('Value error, ')}"[:300]
+
+
+def find_objects(text: str) -> list[dict[str, Any]]:
+    """The complete JSON objects that are not empty, bare, fenced or in prose, in order; none inside another.
+
+    Nothing is repaired: an incomplete object and the objects inside it are ignored. The thoughts before an answer
+    (between ``<think>`` tags) are not read. One call takes little time, whatever the text.
+    """
+    found: list[dict[str, Any]] = []
+    thought = THOUGHT.match(text)
+    end = thought.end() if thought else 0
+    for begin in islice(OBJECT.finditer(text), MOST_OBJECTS):
+        if begin.start() < end:
+            continue
+        try:
+            value, end = DECODER.raw_decode(text, begin.start())
+        except json.JSONDecodeError as error:
+            end = error.pos  # it was an object up to there, so any later start is inside it
+            if error.msg.startswith("Unterminated"):
+                break
+            continue
+        except (RecursionError, ValueError):
+            break  # nested too deeply, or a number too long: each further start would take as long
+        found.append(value)
+    return found[:MOST_REPLIES]

@@ -1,0 +1,69 @@
+"""Sampling seeds: each call of a debate has its own, derived from the debate's seed and the call's content."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+from moot.core.ledger.records import canonical
+from moot.nodes._models.fake import FakeChatModel
+from moot.nodes._models.kept import key_messages
+
+
+def derived_seed(seed: int, *parts: Any) -> int:
+    """A seed derived from another one: the first 31 bits of the SHA-256 of both, as a JSON list. Endpoints
+    take integers from 0 to 2**31 - 1.
+
+        derived_seed(1, "agent-1", 1, 1) == 111733665
+        derived_seed(2, "agent-1", 1, 1) == 1778158472
+
+    Seeds of different parts are equal only by chance: among n of them with a probability of about n**2 / 2**32.
+
+    Args:
+        seed: of the run.
+        parts: the values that identify its call, as plain JSON values.
+
+    Raises:
+        ValueError, TypeError: a part is not a JSON value.
+    """
+    return int.from_bytes(hashlib.sha256(canonical([seed, *parts])).digest()[:4]) >> 1
+
+
+@dataclass(frozen=True)
+class CallSeeds:
+    """The seeds of one question's messages: the second try, and a shortened prompt, have their own.
+
+    Args:
+        seed: of the run.
+        asks: the identity of the question in the debate: role, round, sample and so on.
+        messages: the messages in the usual case.
+        earlier: the number of earlier places of the debate with the same question.
+    """
+
+    seed: int
+    asks: tuple[Any, ...]
+    messages: Sequence[BaseMessage]
+    earlier: int = 0
+
+    @cached_property
+    def first(self) -> int:
+        """The seed of the usual messages."""
+        return self._of(self.messages)
+
+    def of(self, messages: Sequence[BaseMessage]) -> int:
+        """The seed of these messages."""
+        return self.first if messages is self.messages else self._of(messages)
+
+    def _of(self, messages: Sequence[BaseMessage]) -> int:
+        return derived_seed(self.seed, *self.asks, key_messages(messages), self.earlier)
+
+
+def with_seed(chat: BaseChatModel, seed: int) -> BaseChatModel:
+    """A copy of one of moot's chat models with a seed; unchanged if its client accepts no seed."""
+    name = "call_seed" if isinstance(chat, FakeChatModel) else "seed"
+    return chat.model_copy(update={name: seed}) if name in type(chat).model_fields else chat

@@ -1,0 +1,265 @@
+"""The state that one run of a debate shares among its nodes: the debate's identity and its spending."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from moot.core.errors import MootError
+from moot.core.ledger.records import Status
+from moot.core.redaction import Keys, held_keys
+from moot.nodes._models.ceilings import Ceilings, open_ceilings
+from moot.nodes._models.keeping import Keeping, LedgerUse, begin_keeping
+from moot.nodes._models.spend import NOTHING, Spend
+from moot.nodes._records.entries import PERSON
+from moot.nodes._telemetry.logs import tell_begun, tell_ended
+
+if TYPE_CHECKING:
+    from moot.nodes._telemetry.observed import DebateWatch
+
+log = logging.getLogger(__name__)
+
+SESSION = "__moot_session"
+"""Its key in LangGraph's ``configurable``; keys with this prefix are not in traces or checkpoints."""
+CEILINGS = "__moot_ceilings"
+"""The key of the ceilings of a debate within a debate."""
+
+
+@dataclass
+class Session:
+    """One run of a debate, from its first node or from its resumption; shared with the graphs inside it.
+
+    Args:
+        before: the state of the debate after an earlier run; empty for a new debate.
+        use: how its calls use the ledger; by default it is off.
+    """
+
+    before: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
+    use: LedgerUse = field(default_factory=LedgerUse)
+    keeping: Keeping | None = None
+    """The ledger for this debate's calls; set when it starts."""
+    document: dict[str, Any] | None = None
+    """The result document, once the debate is closed."""
+    finished: Status | None = None
+    """The end of a run without a document."""
+    recorder: Recorder | None = None
+    """The recorder that follows this debate to its end, besides the ledger."""
+    run: RunnableConfig = field(default_factory=RunnableConfig)
+    """The config that the run was started with."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """The debate's state after its last superstep, if there is a `Recorder`."""
+    written: list[Mapping[str, Any]] = field(default_factory=list)
+    """The writes of the run's nodes, including nodes of inner graphs, if there is a `Recorder`."""
+    parts: dict[int, Ceilings] = field(default_factory=dict)
+    """The ceilings of the parts of a text in progress, by the first character of the part."""
+    ceilings: Ceilings = field(default_factory=open_ceilings)
+    """The debate's ceilings; debates within it have their own, see `current_ceilings`."""
+
+    watch: DebateWatch | None = None
+    """The run as telemetry records it; None if telemetry is off."""
+
+    _seeded: dict[int, dict[Any, int]] = field(default_factory=dict)
+    _graph: str = ""
+    _started: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        self.id = self.id or self.before.get("id") or ""
+        if budget := self.before.get("budget"):
+            self.ceilings.take_up(budget, self.before.get("calls") or [])
+
+    async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
+        """Starts a debate before any call; returns its id. A debate within a debate belongs to the outer one.
+
+        Args:
+            graph: the system.
+            given: the debate's input.
+            settings: the debate's settings.
+        """
+        if self.keeping is None:
+            self.keeping = await begin_keeping(self.use, graph, given, settings.recorded(), self.id)
+        self.id = self.keeping.id if self.keeping and self.is_written else self.id or uuid4().hex
+        self._told(graph, again=False)
+        await self._begun()
+        return self.id
+
+    async def go_on(self, *, replied: bool) -> None:
+        """Resumes the debate from its saved state.
+
+        Args:
+            replied: whether it is resumed with a person's reply.
+        """
+        if self.id and self.keeping is None:
+            given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
+            graph, settings = self.before.get("graph") or "", self.before.get("settings")
+            replies = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
+            self.keeping = await begin_keeping(self.use, graph, given, settings, self.id, replies)
+            self.ceilings.lose(self.lost_by(self.ceilings))
+            self._told(graph, again=True)
+            await self._begun()
+
+    def lost_by(self, ceilings: Ceilings) -> Spend:
+        """The cost of lost calls of earlier runs; nothing for the ceilings of a debate within it."""
+        return self.keeping.lost() if self.keeping and ceilings is self.ceilings else NOTHING
+
+    def leave(self, document: dict[str, Any], *, by_another: bool) -> None:
+        """The run has nothing to do, because the debate ended before.
+
+        Args:
+            document: the debate's document.
+            by_another: whether another run, which kept the document, ended it.
+        """
+        if by_another:
+            self.finished = "done" if document.get("status") == "done" else "failed"
+            self.recorder = None
+        else:
+            self.document = document
+
+    def _told(self, graph: str, *, again: bool) -> None:
+        """Passes the debate's id to telemetry and the log."""
+        self._graph = graph
+        tell_begun(self.id, graph, again=again)
+        if self.watch:
+            self.watch.begun(self.id)
+
+    async def _begun(self) -> None:
+        if self.is_written and self.recorder:
+            await self.recorder.begun(self)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The API keys in the environment; replies must not contain them."""
+        return held_keys()
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the ledger has a row for this debate."""
+        return self.keeping is not None and self.keeping.mode != "replay"
+
+    async def end(self, error: BaseException | None = None) -> None:
+        """Ends the run: the debate is finished, waits for a person, or was interrupted.
+
+        Args:
+            error: the error or cancellation that ended the run early.
+        """
+        self.ceilings.end()
+        status = self._status(error)
+        if self.watch:
+            self.watch.ended(status, self.document, error)
+        if self.id:
+            seconds = time.perf_counter() - self._started
+            tell_ended(self.id, self._graph, status, seconds, self.document, error)
+        ending = asyncio.create_task(self._end(error))
+        _ending.add(ending)
+        ending.add_done_callback(_ending.discard)
+        await asyncio.shield(ending)  # a cancellation of the run does not stop this
+
+    async def _end(self, error: BaseException | None) -> None:
+        path = note = None
+        if self.id and self.recorder:
+            path, note = await self.recorder.ended(self, error)
+        if self.keeping is None or not self.is_written:
+            return
+        if self.document is not None and not self.use.ends:
+            return
+        try:
+            await self.keeping.ledger.end(self.id, self._status(error), path, note)
+        except MootError as fault:  # a failure here must not lose the debate; its row says that it was interrupted
+            log.error("%s", fault.detail)
+
+    def _status(self, error: BaseException | None) -> Status:
+        """The status of the run at its end."""
+        if self.document is not None:
+            return "done" if self.document["status"] == "done" else "failed"
+        if self.finished is not None:
+            return self.finished
+        if error is None:
+            return "waiting" if self.id else "done"
+        return "failed" if isinstance(error, Exception) else "interrupted"
+
+    def earlier(self, seed: int, place: Any) -> int:
+        """The number of earlier places of the run that used this seed; calls at one place may share it."""
+        places = self._seeded.setdefault(seed, {})
+        return places.setdefault(place, len(places))
+
+    def wrote(self, update: Mapping[str, Any]) -> None:
+        """Notes a node's writes, which are not in the debate's state before the superstep ends."""
+        if self.recorder and update:
+            self.written.append(update)
+
+
+class Recorder(Protocol):
+    """Follows every debate that runs in this process, besides the ledger: used by the server; see `recorded_in`."""
+
+    def use(self, run: RunnableConfig) -> LedgerUse:
+        """How a run uses the ledger."""
+
+    async def begun(self, session: Session) -> None:
+        """Called when a debate has a row in the ledger, before its first call."""
+
+    async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
+        """Called at the end of a run: the path of its document, and further values for its row."""
+
+
+_recorder: list[Recorder] = []
+_ending: set[asyncio.Task[None]] = set()
+
+
+@contextmanager
+def recorded_in(recorder: Recorder) -> Iterator[None]:
+    """Within it, every debate that runs in this process is also reported to a recorder."""
+    _recorder.append(recorder)
+    try:
+        yield
+    finally:
+        _recorder.remove(recorder)
+
+
+def recording() -> Recorder | None:
+    """The recorder of this process, or None."""
+    return _recorder[-1] if _recorder else None
+
+
+def current_session() -> Session:
+    """The session of the running node's debate; a new one in a graph that is not a debate."""
+    found = session_in(var_child_runnable_config.get())
+    return Session() if found is None else found
+
+
+def current_ceilings() -> Ceilings:
+    """The ceilings of the running node's debate, also of an inner one; new ones in a graph that is not a debate."""
+    return ceilings_in(var_child_runnable_config.get()) or open_ceilings()
+
+
+def ceilings_in(config: RunnableConfig | None) -> Ceilings | None:
+    """The ceilings in a config, if it belongs to a debate."""
+    found = ((config or {}).get("configurable") or {}).get(CEILINGS)
+    session = session_in(config)
+    return found if isinstance(found, Ceilings) else session.ceilings if session else None
+
+
+def within(config: RunnableConfig | None, ceilings: Ceilings) -> RunnableConfig:
+    """The config of a debate within a debate."""
+    config = config or {}
+    return {**config, "configurable": {**(config.get("configurable") or {}), CEILINGS: ceilings}}
+
+
+def session_in(config: RunnableConfig | None) -> Session | None:
+    """The session in a config, if it has one; on a server, clients may put anything under this key."""
+    found = ((config or {}).get("configurable") or {}).get(SESSION)
+    return found if isinstance(found, Session) else None
+
+
+def with_session(config: RunnableConfig | None, session: Session) -> RunnableConfig:
+    """The config with a session."""
+    config = config or {}
+    return {**config, "configurable": {**(config.get("configurable") or {}), SESSION: session}}

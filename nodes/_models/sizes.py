@@ -1,0 +1,107 @@
+"""Sizes of widely used open models: the parameters and the tokens of pre-training, N and M of S3, Eq. 3.
+
+The table is ``model_sizes.jsonl``, one model a line: ``family``, ``names`` (as hubs and servers spell them),
+``parameters`` (with those of all experts), ``tokens`` (null where they were never published), ``source`` (the report or
+model card) and sometimes ``note``. A tuned model has the values of its base model.
+``context``, the most tokens of a prompt and its reply, is there if it is known and the same for all of these names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib import resources
+from typing import NamedTuple, NotRequired
+
+from moot.core.endpoint import PROVIDERS
+from typing_extensions import TypedDict
+
+SUFFIX = re.compile(
+    r"[-_.](?:instruct(?:-turbo|-lite)?|chat|it|hf|base|text|pt|sft|dpo|v\d(?:\.\d+)*"
+    r"|gguf|gptq|awq|mlx|exl2|qat|bnb|quantized|dynamic|fp8|fp16|bf16|f16|int4|int8|w\da\d+|[48]bits?"
+    r"|i?q\d(?:_(?:\d|k|nl|[smlx]{1,3}))*)$"
+)
+"""A suffix that changes neither N nor M: tuning, a release of it, a file format, a quantisation."""
+DEFAULT = "latest"
+"""The tag of an Ollama model named without one; the table has its size."""
+FREE = "free"
+"""A tag without information on the model."""
+
+
+class Size(NamedTuple):
+    """N, the parameters of a model, and M, its tokens of pre-training; None if unpublished."""
+
+    parameters: float
+    tokens: float | None
+
+
+class Entry(TypedDict):
+    """A line of the table."""
+
+    family: str
+    names: list[str]
+    parameters: float
+    tokens: float | None
+    context: NotRequired[int]
+    source: str
+    note: NotRequired[str]
+
+
+_TABLE = resources.files("moot.nodes._models") / "model_sizes.jsonl"
+ENTRIES: tuple[Entry, ...] = tuple(map(json.loads, _TABLE.read_text(encoding="utf-8").splitlines()))
+"""The table, read at import, because the event loop must not wait for a disk."""
+
+
+def size_of(model: str) -> Size | None:
+    """N and M of a model; None if the table does not list it.
+
+    Args:
+        model: a setting such as ``openai:Qwen/Qwen2.5-7B-Instruct`` or ``ollama:llama3.1:8b-instruct-q4_0``.
+    """
+    entry = entry_of(model)
+    return Size(entry["parameters"], entry["tokens"]) if entry else None
+
+
+def entry_of(model: str) -> Entry | None:
+    """The line of the table for a model setting; None if there is none. For the argument: `size_of`."""
+    return next((BY_NAME[name] for name in spellings(model) if name in BY_NAME), None)
+
+
+def folded(name: str) -> str:
+    """A model's name in lower case, without the path or owner before it."""
+    return name.strip().lower().rpartition("/")[2]
+
+
+BY_NAME = {folded(name): entry for entry in ENTRIES for name in entry["names"]}
+"""The table by normalised name."""
+
+
+def spellings(model: str) -> Iterator[str]:
+    """The normalised names that a model setting may have in the table, the most exact first.
+
+    A size in a name or a tag is never dropped, so that no model is confused with another of its family.
+    """
+    provider, _, rest = model.strip().partition(":")
+    if provider not in (*PROVIDERS, "embedded", "fake"):
+        provider, rest = "", model
+    path, _, tag = rest.strip().lower().removeprefix("library/").partition(":")
+    name = folded(path)
+    tags = list(shortened(f"-{tag}")) if tag not in ("", DEFAULT, FREE) else []
+    if tags and tags[-1]:
+        yield from (f"{name}:{given[1:]}" for given in tags)
+    elif "/" in path:
+        yield from shortened(name)
+    elif provider == "ollama" or tag not in ("", FREE):
+        yield f"{name}:{DEFAULT}"
+    else:
+        yield from shortened(name)
+        yield f"{name}:{DEFAULT}"
+
+
+def shortened(name: str) -> Iterator[str]:
+    """A name, then the name without its last `SUFFIX`, and so on."""
+    yield name
+    while match := SUFFIX.search(name):
+        name = name[: match.start()]
+        yield name

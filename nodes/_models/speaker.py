@@ -1,0 +1,439 @@
+"""A role's calls to its model: one call, its parsed reply, and a record of both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from moot.core.endpoint import Endpoint
+from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copied, error_of
+from moot.core.ledger import Key, key_of
+from moot.core.ledger.records import PAID, SENT, hashes_of
+from moot.nodes._models.caller import Caller, Sending, SendingMessages, chain, run_metadata
+from moot.nodes._models.chat_models import ChatModel, StructuredOutput
+from moot.nodes._models.contexts import count_prompt
+from moot.nodes._models.fitting import weight_of_all
+from moot.nodes._models.kept import kept_model, key_messages, message_of, model_hashes, value_of
+from moot.nodes._models.ledger import branch, tokens_of
+from moot.nodes._models.reply_parsing import fault_of, read_reply, text_of
+from moot.nodes._models.spend import Spend, spent_by
+from moot.nodes._records.entries import Call
+from moot.nodes._runtime.trace import speaking
+from moot.nodes._texts.datamarking import datamarked, unmarked, unmarked_message
+from moot.nodes._texts.replies import Reply, reply_schema, tight_schema
+from moot.nodes._vendors.clients import asked_for
+from moot.prompts import as_data, fill, load
+from moot.retrievers._tampering import current_tampering
+
+R = TypeVar("R", bound=Reply)
+
+ECHO = 2000
+"""Most characters of an unusable reply that the second try shows to the model."""
+
+NOTHING = AIMessage("")
+"""The message of a call that failed."""
+
+
+@dataclass
+class Speaker(Caller):
+    """A role with its model.
+
+    Args:
+        role: the name of the role.
+        model: its chat model.
+        ledger: the record of calls and warnings.
+        structured_output: how structured output is requested.
+        limits: the limits for calls to the endpoint.
+        tokens_left: once calls have used this many tokens, there is no second try; None for no bound.
+        told: a person's remarks, at the start of each prompt's data.
+        prompts: by name, texts that replace shipped prompts.
+        context_tokens: the most tokens of a prompt and its reply; None to look it up.
+        not_shown: ids of evidence that the last prompt left out to fit.
+        session: the debate's session.
+        sample: the agent, if any, and the number of its sample; samples never share a call.
+        ceilings: the debate's ceilings; by default those of the session.
+        seed: the run's seed, from which each call's seed is derived (`moot.nodes._models.seeds`); None for no seeds.
+        datamarking: whether evidence is marked in prompts (`moot.nodes._texts.datamarking`).
+    """
+
+    def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
+        """A prompt's instructions and data, with this speaker's text of the prompt.
+
+        Args:
+            prompt: the prompt's name.
+            values: the values of its placeholders.
+
+        Raises:
+            ValueError: as `fill`.
+        """
+        return fill(self.prompts.get(prompt) or load(prompt), values)
+
+    async def ask(
+        self,
+        prompt: str,
+        values: Mapping[str, str],
+        reply: type[R],
+        evidence_ids: Sequence[str] = (),
+        check: Callable[[R], str] | None = None,
+    ) -> R:
+        """Requests a structured reply. If it is unusable, requests it once more and states the reason.
+
+        If a prompt is too long for the model, evidence is left out, then the oldest rounds (`shorten`).
+
+        Args:
+            prompt: the prompt's name.
+            values: the values of its placeholders.
+            reply: the schema of the reply.
+            evidence_ids: ids that the reply may cite; only the schema of a tight endpoint uses them.
+            check: returns the fault of a reply's quotes, empty if there is none; a reply with a fault is ``unquoted``.
+
+        Raises:
+            UserError, WorldError: the call failed for good.
+            ReplyError: neither reply could be used.
+            BudgetExhausted: a ceiling leaves too little for the call.
+        """
+        instructions, data = self.filled(prompt, values)
+        data = "\n\n".join(filter(None, (self.told, data)))
+        request = self._request(reply, evidence_ids)
+        if self.structured_output != "json_schema" or self.model.structure == "words":
+            data = (
+                f"{data}\n\nReply with one JSON object and nothing else. Its schema:\n{json.dumps(reply_schema(reply))}"
+            )
+        messages = self._as_sent([SystemMessage(instructions + self._lie()), HumanMessage(data)])
+
+        def send(chat: BaseChatModel) -> Awaitable[BaseMessage]:
+            return chat.ainvoke(messages, **request)
+
+        ranks = {id: rank for value in values.values() for id, rank in getattr(value, "ranks", {}).items()}
+
+        last: tuple[AIMessage, tuple[R | None, str, str]] | None = None
+
+        def read(message: AIMessage) -> tuple[R | None, str, str]:
+            nonlocal last
+            if last is None or last[0] is not message:
+                found, outcome, problem = read_reply(message, reply)
+                found = unmarked(found) if self.datamarking and found is not None else found
+                if found is not None and check is not None and (fault := check(found)):
+                    found, outcome, problem = None, "unquoted", fault
+                last = message, (found, outcome, problem)
+            return last[1]
+
+        async def asked(speaker: Speaker) -> AIMessage:
+            def citable() -> dict[str, Any]:
+                hidden = speaker.not_shown
+                return self._request(reply, [id for id in evidence_ids if id not in hidden]) if hidden else request
+
+            return await speaker._until_usable(messages, citable, read, ranks, prompt)
+
+        parts = {"schema": request, "structured_output": self.structured_output}
+        message = await self._kept(messages, parts, asked, send, lambda message: read(message)[0] is not None, prompt)
+        found = read(message)[0]
+        if found is None:
+            raise UserError(
+                f"The ledger has a reply of {self.role} that is no longer usable. Use `--ledger record`.",
+                kind="damaged_ledger",
+            )
+        return found
+
+    async def _until_usable(
+        self,
+        messages: Sequence[BaseMessage],
+        request: Callable[[], Mapping[str, Any]],
+        read: Callable[[AIMessage], tuple[Any, str, str]],
+        ranks: Mapping[str, int],
+        prompt: str,
+    ) -> AIMessage:
+        """The first message if it is usable, else the second, which was requested with the reason."""
+        sent = list(messages)
+
+        def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
+            return chat.ainvoke(list(fitting), **request())
+
+        unusable: ReplyError | None = None
+        for last in (False, True):
+            try:
+                message, call = await self._fitting_call(sent, send, ranks, prompt, request())
+            except BudgetExhausted:
+                if unusable:
+                    raise unusable from None
+                raise
+            found, outcome, problem = read(message)
+            self._came_to(outcome)
+            call["outcome"] = outcome
+            if problem:
+                call["detail"] = problem
+            self.ledger.note(call)
+            if found is not None:
+                return message
+            kind: Outcome = outcome  # type: ignore[assignment]
+            self.ledger.warn(kind, f"{self.role} ({self.model.name}): {problem}")
+            unusable = ReplyError(f"{self.model.name} gave no usable reply as {self.role}: {problem}.", kind)
+            if last or self._used_up():
+                raise unusable
+            sent += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
+        raise AssertionError("unreachable")
+
+    def _as_sent(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        return datamarked(messages) if self.datamarking else list(messages)
+
+    def _as_read(self, message: AIMessage) -> AIMessage:
+        return unmarked_message(message) if self.datamarking else message
+
+    def _lie(self) -> str:
+        attack = current_tampering()
+        return f"\n\n{attack.told}" if attack.liar and attack.liar == self.sample[0] else ""
+
+    def _request(self, reply: type[Reply], evidence_ids: Sequence[str]) -> dict[str, Any]:
+        if self.structured_output == "text":
+            return {}
+        if self.structured_output == "json_object":
+            if not self.model.json_mode:
+                raise UserError(
+                    f"{self.model.name} cannot be asked for JSON without a schema: set `structured_output` to "
+                    "json_schema or text.",
+                    kind="invalid_setting",
+                )
+            wanted: dict[str, Any] = {"type": "json_object"}
+        elif self.model.tight:
+            wanted = response_format(reply, tight_schema(reply, evidence_ids, self.model.longest_text))
+        else:
+            wanted = own_response_format(reply)
+        return asked_for(self.model.structure, wanted)
+
+    async def converse(
+        self,
+        send: Sending | SendingMessages,
+        messages: Sequence[BaseMessage] = (),
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> AIMessage | None:
+        """One reply in a conversation that the caller keeps, such as an agent's; it may contain tool calls.
+
+        Args:
+            send: sends the conversation to the given chat model; called again for each retry.
+            messages: the conversation; ``send`` then also receives as much of it as the model accepts. Without it the
+                ledger is not used.
+            tools: the tools on offer, as JSON values.
+
+        Returns:
+            The reply. None, with a warning, if it was refused, cut, or empty without a tool call.
+
+        Raises:
+            UserError, WorldError: the call failed for good.
+            BudgetExhausted: a ceiling leaves too little for the call.
+        """
+
+        messages = self._as_sent(messages)
+
+        async def asked(speaker: Speaker) -> AIMessage:
+            if messages:
+                message, call = await speaker._fitting_call(messages, cast(SendingMessages, send), more=tools)
+            else:
+                message, call = await speaker._bounded(
+                    lambda chat: cast(Sending, send)(speaker._seeded(chat, messages)), speaker._asked("", 0)
+                )
+            outcome, problem = conversation_fault(message)
+            speaker._came_to(outcome or "ok")
+            speaker.ledger.note(call)
+            if outcome:
+                call |= {"outcome": outcome, "detail": problem}
+                speaker.ledger.warn(outcome, f"{speaker.role} ({speaker.model.name}): {problem}")
+            return message
+
+        def usable(message: AIMessage) -> bool:
+            return not conversation_fault(message)[0]
+
+        if messages:
+            message = await self._kept(
+                messages,
+                {"tools": list(tools)},
+                asked,
+                lambda chat: cast(SendingMessages, send)(chat, messages),
+                usable,
+            )
+        else:
+            message = await asked(self._seeding(messages))
+        return self._as_read(message) if usable(message) else None
+
+    async def _kept(
+        self,
+        messages: Sequence[BaseMessage],
+        parts: Mapping[str, Any],
+        asked: Callable[[Speaker], Awaitable[AIMessage]],
+        send: Sending,
+        usable: Callable[[AIMessage], bool],
+        prompt: str = "",
+    ) -> AIMessage:
+        """The message from the ledger, or a new one, which is kept; without a ledger, a new one.
+
+        Args:
+            messages: the messages to send.
+            parts: further parts of the key, beside the seed.
+            asked: makes the call as the given speaker.
+            send: sends the messages to a chat model.
+            usable: decides whether a message is kept.
+            prompt: the prompt's name; empty for a conversation.
+        """
+        if self.seed is not None and self._seeds is None:
+            return await self._seeding(messages)._kept(messages, parts, asked, send, usable, prompt)
+        keeping = self.session.keeping
+        if keeping is None:
+            return await asked(self)
+        if self._seeds is not None:
+            parts = {**parts, "seed": self._seeds.first}
+        at = self.ledger
+        hashes = model_hashes(self.model) | hashes_of(
+            {"messages": key_messages(messages), "sample": self.sample, **parts}
+        )
+        asker = (*hashes.values(), branch.get()[1::2])
+        repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
+        place = (at.node, at.phase, at.round, at.number, run_metadata().get("langgraph_step"), repeated)
+        key = key_of("chat", {"ordinal": keeping.ordinal(tuple(hashes.values()), place)}, hashes)
+        said, shared = await keeping.once(
+            key.hash, lambda: self._said(key, messages, parts, asked, send, usable, prompt)
+        )
+        chain.set(chain.get() + said.depth)
+        at.depth = max(at.depth, chain.get())
+        own = {"node": at.node, "role": self.role, "agent": at.agent, "phase": at.phase, "round": at.round}
+        own |= {"number": at.number} if at.number else {}
+        unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
+        self._leave_out(said.calls[-1].get("left_out") if said.calls else None)
+        for call in said.calls:
+            at.note({**call, **own, **unpaid})  # type: ignore[typeddict-item]
+        for kind, detail in said.warnings:
+            at.warn(kind, detail)
+        if said.error is not None:
+            keeping.forget(key.hash)
+            raise copied(said.error) if shared else said.error
+        return said.message
+
+    async def _said(
+        self,
+        key: Key,
+        messages: Sequence[BaseMessage],
+        parts: Mapping[str, Any],
+        asked: Callable[[Speaker], Awaitable[AIMessage]],
+        send: Sending,
+        usable: Callable[[AIMessage], bool],
+        prompt: str,
+    ) -> Said:
+        """The entry of the ledger for a key, or the result of a new call once it is kept."""
+        keeping = self.session.keeping
+        assert keeping is not None
+        kept = await keeping.find(key, f"a call of {self.role} ({self.ledger.place()})")
+        if kept is not None:
+            value = kept.value
+            message = message_of(value["message"])
+            if not value["error"]:
+                with speaking(self.role, self.model.name, self.ledger):
+                    message = cast(AIMessage, await send(kept_model(message, self._seeded(self.model.chat, messages))))
+            calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
+            warnings = [(kind, detail) for kind, detail in value["warnings"]]
+            error = error_of(value["error"]) if value["error"] else None
+            self._take_up(messages, parts, calls, prompt, left_out=isinstance(error, BudgetExhausted))
+            return Said(message, calls, warnings, value["depth"], error)
+        left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
+        part, before = self.ledger.part(), chain.get()
+        said = Said(NOTHING, part.calls, [], 0)
+        about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
+        lost, prices = keeping.lost(key), self.ceilings.prices
+
+        async def sends(one: Spend) -> None:
+            await keeping.sends(key, lost.plus(spent_by(part.calls, prices)).plus(one), about)
+
+        try:
+            said.message = await asked(replace(self, ledger=part, tokens_left=left, _sends=sends))
+        except MootError as error:
+            said.error = error
+        said.depth = chain.get() - before
+        chain.set(before)
+        said.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
+        good = said.error is None and usable(said.message)
+        value = {
+            "message": value_of(said.message, whole=good),
+            "calls": said.calls,
+            "warnings": said.warnings,
+            "depth": said.depth,
+            "error": said.error and said.error.record(""),
+        }
+        spent = spent_by(part.calls, prices)
+        if good:
+            about |= {PAID: [*spent]}
+        elif self.ceilings.counted:
+            lost = lost.plus(spent)
+        about |= {SENT: [*lost]} if any(lost) else {}
+        await (keeping.keep if good else keeping.keep_failure)(key, value, about)
+        return said
+
+    def _take_up(
+        self,
+        messages: Sequence[BaseMessage],
+        parts: Mapping[str, Any],
+        calls: Sequence[Call],
+        prompt: str,
+        *,
+        left_out: bool,
+    ) -> None:
+        """Applies what a kept call taught (bytes per token, contexts), so that ceilings decide the same again."""
+        size = weight_of_all(messages)
+        if calls and "left_out" not in calls[0]:
+            count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
+        beside = parts.get("schema") or parts.get("tools")
+        asked = self._asked(prompt, size + (len(json.dumps(beside)) if beside and self.ceilings.bounded else 0))
+        self.ceilings.paid(asked, calls, left_out=left_out)
+
+
+@dataclass
+class Said:
+    """The result of a request: a message with its calls and warnings (kind, detail), or an error with those so far."""
+
+    message: AIMessage
+    calls: list[Call]
+    warnings: list[tuple[str, str]]
+    depth: int
+    error: MootError | None = None
+
+
+def conversation_fault(message: AIMessage) -> tuple[str, str]:
+    """The same as `fault_of`, but a message with tool calls may have no text."""
+    outcome, problem = fault_of(message)
+    calls = message.tool_calls or message.invalid_tool_calls
+    return ("", "") if outcome == "empty" and calls else (outcome, problem)
+
+
+def response_format(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any]:
+    """The response format that requests a reply by its JSON schema."""
+    return {"type": "json_schema", "json_schema": {"name": reply.__name__, "strict": True, "schema": schema}}
+
+
+@lru_cache(maxsize=256)
+def own_response_format(reply: type[Reply]) -> dict[str, Any]:
+    """The response format with the reply's own schema; shared by all calls, so it must not be changed."""
+    return response_format(reply, reply_schema(reply))
+
+
+def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
+    """A speaker for a role, from a speaker or any LangChain chat model (such as your own application's)."""
+    if isinstance(model, Speaker):
+        return model
+    from langchain_openai.chat_models.base import BaseChatOpenAI
+    from moot.nodes._models.fake import FakeChatModel
+
+    name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
+    structured: StructuredOutput = "json_schema" if isinstance(model, BaseChatOpenAI | FakeChatModel) else "text"
+    return Speaker(role, ChatModel(name, model, Endpoint(f"The model {name}", "")), structured_output=structured)
+
+
+def is_alone(error: MootError) -> bool:
+    """Whether an error affects only this call, unlike a user's mistake (such as a wrong key) that affects all calls."""
+    return not isinstance(error, UserError) or error.kind in ("bad_request", "too_long")
+
+
+def again(problem: str) -> str:
+    """The message to a model whose reply was unusable; the problem may quote the reply."""
+    shown = as_data("problem", problem)
+    return f"That reply could not be used.\n{shown}\nReply again, briefly, with one JSON object as asked for."

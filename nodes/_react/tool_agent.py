@@ -1,0 +1,250 @@
+"""An agent that searches by itself: LangChain's agent, with sources as tools, and its calls in our records (ReAct).
+
+The loop is `langchain.agents.create_agent`'s: a node that asks the model, a node that runs the tools which the model
+called, and back. Our middleware wraps both: the model is a role's, called with our retries and limits
+and recorded like any other; the tools are the sources of the settings, and their results become evidence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, NotRequired, cast
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    AgentState,
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    ToolCallRequest,
+)
+from langchain.agents.middleware.types import OmitFromOutput
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.graph.message import add_messages
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command, Send
+from moot.core.errors import BudgetExhausted
+from moot.nodes._models.fake import FakeChatModel
+from moot.nodes._models.reply_parsing import find_objects, read_reply, text_of
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._react.tool_calls import ACT, as_tool, calls_tools, counted, malformed_call, number_of, offered, plan
+from moot.nodes._records.entries import StopReason, Task, Turn
+from moot.nodes._runtime.budget import is_spent
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.settings import SourcesSettings
+from moot.nodes._runtime.state import DebateState, StepUpdate
+from moot.nodes._speakers.hand_over import hand_over, new_turn
+from moot.nodes._speakers.single import AGENT
+from moot.nodes._steps.responding import quote_check, with_answer, without_ids
+from moot.nodes._steps.retrieving import retrieve_node
+from moot.nodes._texts.replies import answer_reply, reply_schema
+from moot.nodes._texts.show import show_claim, show_evidence, show_given, shown_ids
+from moot.nodes._texts.task import wording
+from moot.prompts import as_data
+from pydantic import ValidationError
+
+PROMPT = "react/agent"
+NOTHING: Any = {"ids": ()}
+"""The value for a call whose prompt is complete."""
+AGENT_PROMPTS = {PROMPT: ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
+"""The prompts of `tool_agent`, each with its nodes."""
+
+
+class ToolAgentState(AgentState[Any], StepUpdate):
+    """The agent's input and its output to the debate: all but the conversation, which stays inside."""
+
+    messages: Annotated[list[AnyMessage], OmitFromOutput, add_messages]
+    claim: Annotated[str, OmitFromOutput]
+    task: Annotated[Task, OmitFromOutput]
+    budget: Annotated[dict[str, Any] | None, OmitFromOutput]
+    stop_reason: NotRequired[StopReason]
+
+
+def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """A subgraph of an agent with the settings' sources as tools; `to_tool_agent` is the route to it.
+
+    Every tool call is a turn (step ``act``, numbered from 1) with ``thought``, ``tool``, ``query``. After
+    ``max_tool_calls`` of them, including failed ones, the model is not called again; the same holds if
+    the budget is spent, which is then the debate's stop reason. A reply without tool calls ends the loop: if it
+    contains a usable answer, it becomes the turn ``respond``, else its text is that turn's ``thought``. Errors end the
+    loop, too; the evidence found is kept.
+
+    Args:
+        settings: the settings' class, with ``max_tool_calls`` beside the sources.
+        prompt: the prompt's name.
+    """
+    # The model is a stand-in: every call is made to the role's own, which the settings name.
+    return create_agent(
+        FakeChatModel(),
+        middleware=[Searching(settings(), prompt)],
+        state_schema=ToolAgentState,
+        context_schema=settings,
+        name="agent",
+    )
+
+
+def to_tool_agent(state: DebateState) -> Send:
+    """Starts the agent, with nothing found yet."""
+    known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
+    return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
+
+
+def to_answer(state: DebateState) -> Send | str:
+    """An agent that stopped without a usable answer is asked for one, based on its thoughts, searches and results."""
+    said = [turn for turn in state["turns"] if turn["step"] == "respond"]
+    if said and said[0].get("answer") is not None:
+        return "conclude"
+    turn = said[0] if said else new_turn(1, AGENT)
+    steps = [t for t in state["turns"] if t["step"] == ACT]
+    # An unusable answer was the first try, and this one is the second; there is no third.
+    agent = {"name": AGENT} | ({"tokens_left": 0} if turn.get("reason") else {})
+    return hand_over("answer", state, agent, turn, evidence=state["evidence"], steps=steps)
+
+
+def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
+    """What the agent thought, called and found, and what it said last; nothing where it did nothing."""
+    last = state["turns"][0].get("thought")
+    blocks = [as_data("step", _shown(turn), number=str(turn["number"])) for turn in state["steps"]]
+    blocks += [as_data("thought", last)] if last else []
+    problem = state["turns"][0].get("reason")
+    blocks += [f"As an answer that could not be used.\n{as_data('problem', problem)}"] if problem else []
+    return {"steps": "\n".join(["What you thought and searched for:", *blocks]) if blocks else ""}
+
+
+def _shown(turn: Turn) -> str:
+    nothing = "(the source could not be searched)" if turn.get("retrieval") == "failed" else "nothing"
+    found = ", ".join(turn["evidence_ids"]) or nothing
+    done = f"Searched for: {turn['query']}\nFound: {found}" if turn["query"] else "(the call could not be carried out)"
+    return f"Thought: {turn['thought']}\n{done}" if turn["thought"] else done
+
+
+class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
+    """The agent's model is the role `agent-1`, its tools are the settings' sources, and all calls are recorded.
+
+    Args:
+        defaults: the settings if the graph is called without our context.
+        prompt: the prompt's name.
+    """
+
+    state_schema = ToolAgentState  # the default is another schema, which would pass the conversation on to the debate
+
+    def __init__(self, defaults: SourcesSettings, prompt: str) -> None:
+        super().__init__()
+        self.defaults = defaults
+        self.prompt = prompt
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ExtendedModelResponse[Any]:
+        """One reply of the model, as turns and messages; if no reply is wanted or usable, the loop ends."""
+        state = cast(ToolAgentState, request.state)
+
+        async def step(_: Any, run: Run) -> dict[str, Any]:
+            made, most = sum(t["step"] == ACT for t in state["turns"]), run.settings.max_tool_calls
+            tools = offered(run.settings.sources)
+            if made >= most or not tools:
+                return {}
+            if is_spent(state):
+                return {"stop_reason": "budget_exhausted"}
+            speaker = await run.speaker(AGENT)
+            described = [as_tool(*named, run.settings.keyless_web) for named in tools.items()]
+            wanted = _wanted(request, speaker.filled(self.prompt, _values(state, most)), described, most)
+            sent = [cast(BaseMessage, wanted.system_message), *wanted.messages]
+            offers = [convert_to_openai_tool(tool) for tool in described]
+
+            def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
+                instructions, *others = cast(list[Any], fitting)
+                return _send(chat, wanted.override(system_message=instructions, messages=others), handler)
+
+            try:
+                message = await speaker.converse(send, sent, offers)
+            except BudgetExhausted:
+                return {"stop_reason": "budget_exhausted"}
+            if message is not None and calls_tools(message):
+                return plan(message, tools, made, most, run.ledger)
+            if not made:
+                run.ledger.warn("no_search", "The agent called none of its tools, so nothing was searched for.")
+            if message is None:
+                return {}
+            return {"turns": [_last_turn(message, state, speaker, run)]}
+
+        node = Node(step, "model", self.defaults, keeps_errors=True)
+        update = await node({**state, "turns": [new_turn(1, AGENT, ACT)]}, request.runtime)
+        messages = update.pop("messages", None) or [AIMessage("")]  # without a tool call, which ends the loop
+        return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Command[Any]:
+        """One search: its results are shown to the model and become evidence of the debate."""
+        state, call = cast(ToolAgentState, request.state), request.tool_call
+        turn = next(t for t in state["turns"] if t["step"] == ACT and t["number"] == number_of(call["id"]))
+
+        async def step(reader: Any, run: Run) -> dict[str, Any]:
+            source = offered(run.settings.sources)[call["name"]]
+            debater = {"name": AGENT, "retriever": source, "fallback": run.settings.fallback}
+            return await retrieve_node().step({**reader, "debater": debater}, run)
+
+        runtime = Runtime(context=request.runtime.context, stream_writer=request.runtime.stream_writer)
+        update = await Node(step, "tools", self.defaults, keeps_errors=True)({**state, "turns": [turn]}, runtime)
+        update.setdefault("turns", [{**turn, "retrieval": "failed"}])
+        said = ToolMessage(_result(update), name=call["name"], tool_call_id=call["id"])
+        return Command(update={**update, "messages": [said]})
+
+
+def _values(state: ToolAgentState, most: int) -> dict[str, str]:
+    """The values of the prompt's placeholders."""
+    schema = json.dumps(reply_schema(answer_reply(state["task"])))
+    shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
+    return wording(state["task"]) | shown | {"schema": schema, "most": str(most)}
+
+
+def _wanted(request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], most: int) -> ModelRequest[Any]:
+    """The request: the prompt, the conversation so far with numbered searches, and the tools."""
+    instructions, data = prompt
+    return request.override(
+        system_message=SystemMessage(instructions),
+        messages=[HumanMessage(data), *(counted(message, most) for message in request.messages)],
+        tools=tools,
+    )
+
+
+async def _send(
+    chat: BaseChatModel,
+    wanted: ModelRequest[Any],
+    handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+) -> BaseMessage:
+    try:
+        return (await handler(wanted.override(model=chat))).result[0]
+    except ValidationError as error:
+        if (message := malformed_call(error)) is None:
+            raise
+        return message
+
+
+def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: Run) -> Turn:
+    """The answer in a message without tool calls, or its text as a thought."""
+    evidence = state["evidence"]
+    never = speaker.not_shown.intersection(*(call.get("left_out", NOTHING)["ids"] for call in state["calls"]))
+    turn = without_ids(new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never)
+    reply, outcome, problem = read_reply(message, answer_reply(state["task"], may_abstain=bool(evidence)))
+    shown, text = shown_ids(evidence) - never, text_of(message).strip()
+    if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown, speaker)(reply)):
+        reply, outcome, problem = None, "unquoted", fault
+    if reply is not None:
+        return with_answer(turn, reply, evidence, shown, run.ledger)
+    if not find_objects(text):
+        return turn | {"thought": text}
+    run.ledger.calls[-1] |= {"outcome": outcome, "detail": problem}
+    run.ledger.warn(outcome, f"{AGENT}: {problem}")
+    return turn | {"thought": text, "reason": problem}
+
+
+def _result(update: Mapping[str, Any]) -> str:
+    """The text of a search's results for the model."""
+    if update["turns"][0]["retrieval"] == "failed":
+        return "The source could not be searched."
+    return show_evidence(update["evidence"])

@@ -1,0 +1,134 @@
+"""Sources as tools, and the parsing of tool calls in a model's message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call, tool_call
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.reply_parsing import text_of
+from moot.nodes._records.entries import Turn
+from moot.nodes._speakers.hand_over import new_turn
+from moot.nodes._speakers.single import AGENT
+from moot.retrievers._evidence import clean
+from moot.retrievers._search import about_source
+from pydantic import ValidationError
+
+M = TypeVar("M", bound=BaseMessage)
+ACT = "act"
+"""The step of a turn that calls a tool."""
+UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
+LONGEST_NAME = 60
+"""Most characters of a tool's name; endpoints accept 64."""
+
+
+def offered(sources: Iterable[str]) -> dict[str, str]:
+    """The sources by the names of their tools."""
+    tools: dict[str, str] = {}
+    for source in sources:
+        name = base = safe_name(f"search_{source}")
+        while name in tools:
+            name = f"{base}_{sum(other.startswith(base) for other in tools) + 1}"
+        tools[name] = source
+    return tools
+
+
+def safe_name(name: str | None) -> str:
+    """A name that endpoints accept for a function."""
+    return UNSAFE.sub("_", name or "")[:LONGEST_NAME] or "unknown"
+
+
+def as_tool(name: str, source: str, keyless_web: str = "bm25") -> dict[str, Any]:
+    """A source as a tool, in the form that chat models expect."""
+    query = {"type": "string", "description": "What to search for, in a few words."}
+    parameters = {
+        "type": "object",
+        "properties": {"query": query},
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+    about = f"Looks for evidence with {about_source(source, keyless_web)}."
+    return {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}
+
+
+def calls_tools(message: AIMessage) -> bool:
+    """Whether a message has tool calls, valid or not."""
+    return bool(message.tool_calls or message.invalid_tool_calls)
+
+
+def plan(message: AIMessage, tools: Mapping[str, str], made: int, most: int, ledger: Ledger) -> dict[str, Any]:
+    """Parses a message with tool calls: a turn for each call that counts, and the message as it is kept.
+
+    Calls that cannot be carried out or exceed the limit are answered at once, so that only the others are
+    left to run. Calls are renamed if an endpoint would refuse their name, and get numbered ids, because
+    endpoints may return no ids or repeat one.
+
+    Args:
+        message: the model's.
+        tools: sources by the names of their tools.
+        made: calls so far.
+        most: calls that may be made in all.
+        ledger: the record for warnings of unusable and dropped calls.
+
+    Returns:
+        The state's ``messages`` and ``turns``.
+    """
+    thought = text_of(message).strip()
+    turns: list[Turn] = []
+    answers: list[BaseMessage] = []
+    calls = []
+    for number, asked in enumerate([*message.tool_calls, *message.invalid_tool_calls], made + 1):
+        name, query = safe_name(asked["name"]), query_of(asked["args"])
+        calls.append(tool_call(name=name, args={"query": query}, id=call_id(number)))
+        fault = "No calls are left, so this one was not carried out." if number > most else _fault(name, query, tools)
+        if fault:
+            answers.append(ToolMessage(fault, name=name, tool_call_id=call_id(number), status="error"))
+        if number > most:
+            continue
+        turn = new_turn(1, AGENT, ACT, number=number) | {"thought": thought, "tool": name}
+        turns.append(turn | ({"outcome": "unparsed"} if fault else {"query": query}))
+        if fault:
+            ledger.warn("unusable_tool_call", f"{name}: {fault}")
+    if dropped := len(calls) - len(turns):
+        ledger.warn("tool_calls_dropped", f"{dropped} of {len(calls)} tool calls were beyond the {most} allowed.")
+    return {"messages": [AIMessage(thought, tool_calls=calls), *answers], "turns": turns}
+
+
+def _fault(name: str, query: str, tools: Mapping[str, str]) -> str:
+    if name not in tools:
+        return f"There is no tool of this name. There are: {', '.join(tools)}."
+    return "" if query else "The arguments must be a JSON object with a text `query` that is not empty."
+
+
+def query_of(arguments: Any) -> str:
+    """The query in a call's arguments; empty if there is no usable one."""
+    query = arguments.get("query") if isinstance(arguments, dict) else None
+    return clean(query) if isinstance(query, str) else ""
+
+
+def call_id(number: int) -> str:
+    """The id of the call with that number; nine letters and digits, as some endpoints require."""
+    return f"call{number:05d}"
+
+
+def counted(message: M, most: int) -> M:
+    """A tool's result with its number, so that the model knows how many searches are left; other messages unchanged."""
+    if not isinstance(message, ToolMessage):
+        return message
+    said = f"{message.text}\n\n(This was search {number_of(message.tool_call_id)} of {most}.)"
+    return message.model_copy(update={"content": said})
+
+
+def number_of(id: str | None) -> int:
+    """The number of the call with that id."""
+    return int((id or "").removeprefix("call"))
+
+
+def malformed_call(error: ValidationError) -> AIMessage | None:
+    """The outcome of a reply whose tool calls LangChain cannot parse; None if the fault is another one."""
+    if not any(fault["loc"][:1] == ("tool_calls",) for fault in error.errors()):
+        return None
+    return AIMessage("", invalid_tool_calls=[invalid_tool_call(error="its arguments are not a JSON object")])

@@ -1,0 +1,192 @@
+"""The entries of a debate's lists: turns, calls, warnings, votes, readings, and records of rounds."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired
+
+from moot.nodes._runtime.turns import TurnFields, TurnKey
+from moot.nodes._trial.turns import TrialFields
+from typing_extensions import TypedDict
+
+StopReason = Literal[
+    "consensus",
+    "stable_consensus",
+    "max_rounds",
+    "reflection_plateau",
+    "critic_resolved",
+    "novelty_exhausted",
+    "judicial_signal",
+    "judge_preference",
+    "budget_exhausted",
+    "single_pass",
+]
+
+GATE = "gate"
+"""The phase of the answers that decide whether a debate is needed."""
+PHASES = (GATE, "negotiation", "primary", "switched", "panel")
+"""Phases of a trial, in order, after the gate before a debate; other debates have only ``primary``."""
+PERSON = "person"
+"""The agent of turns in which a person reviewed something."""
+
+
+class Turn(TurnKey, TurnFields, TrialFields, total=False):
+    """The contribution of one speaker to one round. ``moot schema`` lists the fields of each step's turns.
+
+    ``answer`` is null if there is no valid answer (``outcome`` says why).
+    """
+
+
+class LeftOut(TypedDict):
+    """The data that a prompt left out to fit into its model's context.
+
+    ``context`` is the model's context in tokens, ``evidence`` the number of pieces left out, of ``of_evidence``,
+    ``ids`` their ids unless the prompt names them elsewhere, ``in_part`` the pieces that were shown in part; ``rounds``
+    are the numbers of the rounds that were left out, of ``of_rounds``; ``said`` is how many reasons and arguments were
+    shown in part.
+    """
+
+    context: int
+    evidence: int
+    in_part: int
+    of_evidence: int
+    ids: list[str]
+    rounds: list[int]
+    of_rounds: int
+    said: int
+
+
+class Call(TypedDict):
+    """One exchange with a model, successful or not.
+
+    Tokens are null if the endpoint does not count them; ``seconds`` includes waiting and retries; ``attempts`` is
+    the number of requests; ``model`` is the setting and ``reported_model`` the name that the endpoint gave.
+    ``from_ledger``: an earlier run made it and paid for it. ``shared``: another call asked the same at the same time,
+    was sent, and has the tokens.
+    """
+
+    node: str
+    role: str
+    agent: str | None
+    phase: str
+    round: int
+    model: str
+    reported_model: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    seconds: float
+    attempts: int
+    outcome: str
+    detail: NotRequired[str]
+    number: NotRequired[int]
+    left_out: NotRequired[LeftOut]
+    from_ledger: NotRequired[bool]
+    shared: NotRequired[bool]
+
+
+class Warned(TypedDict):
+    """A problem that did not end the debate."""
+
+    kind: str
+    where: str
+    detail: str
+
+
+class Vote(TypedDict):
+    """An agent's final answer. Votes with the same answer have the same ``group``, which is null without an answer.
+
+    ``weight`` is the weight of the vote, if votes are weighted.
+    """
+
+    agent: str
+    answer: str | None
+    group: int | None
+    number: NotRequired[int]
+    confidence: NotRequired[float | None]
+    weight: NotRequired[float]
+
+
+class Task(TypedDict):
+    """The form of an answer.
+
+    ``kind`` labels: exactly one of ``labels``, each explained by ``meanings``; ``spellings`` are other ways to write
+    one. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is its kind;
+    ``claim_date`` and ``speaker`` say when and by whom it was said, if that is known.
+    """
+
+    name: str
+    kind: Literal["labels", "short_answer", "number", "expression"]
+    subject: Literal["claim", "question"]
+    labels: list[str]
+    meanings: dict[str, str]
+    spellings: dict[str, str]
+    claim_date: NotRequired[str]
+    speaker: NotRequired[str]
+
+
+class Reading(TypedDict):
+    """A source that a debater read: its name in the settings, and the source that was used.
+
+    ``failed`` is true if the source failed.
+    """
+
+    agent: str
+    requested: str
+    retriever: str
+    passages: int | None
+    encoder: str | None
+    failed: NotRequired[bool]
+
+
+class CourtDebate(TypedDict):
+    """The course of one debate of a trial, round by round.
+
+    ``reflection`` contains each side's score of its own case (0 to 1), ``reflection_total`` their sums, null where one
+    is not known; ``novelty`` the mean novelty of both sides' results, null without results;
+    ``retrieval_ended`` why a side's search ended before the debate did.
+    """
+
+    phase: str
+    stop_reason: StopReason
+    rounds: int
+    reflection: dict[str, list[float | None]]
+    reflection_total: list[float | None]
+    novelty: list[float | None]
+    retrieval_ended: dict[str, str]
+
+
+RoundReason = Literal[
+    "agreed",
+    "disputed",
+    "first_answers",
+    "unverified",
+    "stable",
+    "unstable",
+    "no_agreement",
+    "preferred",
+    "no_preference",
+    "every_round",
+    "single_pass",
+    "min_rounds",
+    "unresolved",
+]
+
+
+class RoundRecord(TypedDict):
+    """The finding after a round, which decides whether another round follows.
+
+    ``reason`` is that finding. All answers are the same or not (``agreed``, ``disputed``; ``first_answers`` that are
+    the same do not end a debate, nor do ``unverified`` ones of a gate); if scores gate an agreement, each reaches
+    its threshold or not (``stable``, ``unstable``). The judge finds ``no_agreement``. The moderator prefers an answer
+    or none (``preferred``, ``no_preference``). There is no check if ``every_round`` is held, or if there are no
+    rounds (``single_pass``). In a trial, nothing stops a debate before ``min_rounds``; later there is no reason to stop
+    (``unresolved``), or the one in ``debates``. The reason for the end is the document's
+    ``stop_reason``.
+
+    ``votes`` are the answers by agent; ``scores``, by debater, were compared with the threshold of an agreement.
+    """
+
+    round: int
+    phase: str
+    reason: RoundReason | StopReason
+    votes: NotRequired[list[Vote]]
+    scores: NotRequired[dict[str, dict[str, float | None]]]

@@ -1,0 +1,101 @@
+"""Reducers: how parallel writes of several nodes are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moot.core.errors import ErrorRecord
+from moot.nodes._records.entries import PHASES, Reading, RoundRecord, Turn, Warned
+
+OPENING = "open"
+"""The place of errors that occur before a debate starts."""
+OVERWRITE = "__overwrite__"
+
+
+def anew(value: Any) -> dict[str, Any]:
+    """Replaces the value of a key instead of merging: LangGraph's `Overwrite`, as plain JSON."""
+    return {OVERWRITE: value}
+
+
+def written_values(update: Mapping[str, Any]) -> dict[str, Any]:
+    """A node's writes, with values wrapped by `anew` unwrapped."""
+    return {
+        key: value[OVERWRITE] if isinstance(value, dict) and set(value) == {OVERWRITE} else value
+        for key, value in update.items()
+    }
+
+
+def place_of(turn: Turn) -> tuple[Any, ...]:
+    """The key that identifies a turn in its debate."""
+    return (turn["round"], turn["phase"], turn["agent"], turn["step"], turn.get("number"))
+
+
+def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
+    """Turns in the order of their rounds; several writes to one turn are merged, its scores joined.
+
+    Args:
+        old: the turns so far.
+        new: turns, or parts of known ones.
+    """
+    merged: dict[tuple[Any, ...], Turn] = {}
+    for turn in [*old, *new]:
+        key = place_of(turn)
+        known = merged.get(key)
+        if known is None:
+            merged[key] = turn
+        elif known is not turn:
+            scores = {**known.get("scores", {}), **turn.get("scores", {})}
+            merged[key] = {**known, **turn, "scores": scores}
+    return sorted(merged.values(), key=_place)  # stable: agents keep the order they were given in
+
+
+def _place(of: Turn | RoundRecord) -> tuple[int, int]:
+    return PHASES.index(of["phase"]) if of["phase"] in PHASES else len(PHASES), of["round"]
+
+
+def recorded_round(round: int, phase: str = "primary", **found: Any) -> dict[str, Any]:
+    """A state update with the record of a round."""
+    return {"round_log": [{"round": round, "phase": phase, **found}]}
+
+
+def merge_rounds(old: list[RoundRecord], new: list[RoundRecord]) -> list[RoundRecord]:
+    """Records in the order of their rounds; several writes to one record are merged."""
+    merged: dict[tuple[str, int], Any] = {}
+    for record in [*old, *new]:
+        key = (record["phase"], record["round"])
+        merged[key] = {**merged.get(key, {}), **record}
+    return sorted(merged.values(), key=_place)
+
+
+def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
+    """Each reading once."""
+    result = list(old)
+    result.extend(r for r in new if r not in result)
+    return result
+
+
+SAID_ONCE = ("stand_in", "evidence_cut")
+"""Kinds of warnings that repeat in every round."""
+
+
+def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
+    """Joins two lists of warnings; a warning of a repeating kind is kept once."""
+    result = list(old)
+    result.extend(w for i, w in enumerate(new) if w["kind"] not in SAID_ONCE or w not in [*old, *new[:i]])
+    return result
+
+
+def joined(old: list[Any], new: list[Any]) -> list[Any]:
+    """Joins two lists."""
+    return [*old, *new]
+
+
+def deepest(old: int, new: int) -> int:
+    """The longer of two chains of dependent calls."""
+    return max(old, new)
+
+
+def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
+    """The first error of a debate; a value written at its opening (None or its own error) replaces earlier ones."""
+    return new if new is None or new["where"] == OPENING else old or new

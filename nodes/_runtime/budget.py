@@ -1,0 +1,202 @@
+"""Budgets: the ceilings of a debate from its settings, and whether another round may start.
+
+The ceilings themselves are in `moot.nodes._models.ceilings`. A debate that has reached one starts no further round:
+the roles that decide after the last round decide now, from the turns so far, and its stop reason is
+``budget_exhausted``. The state's ``budget`` (from `open_budget`) contains the bounds, the prices and the
+reservation for the decision, as they were when the debate was opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, UserError
+from moot.nodes._models.ceilings import SETTINGS, Asked, Ceilings, recorded
+from moot.nodes._models.prices import Price, is_counted, price_of, read_prices
+from moot.nodes._models.session import current_ceilings
+from moot.nodes._models.spend import NOTHING, Spend, said, spent_by
+from moot.nodes._records.entries import Call, StopReason, Task
+from moot.nodes._texts.replies import Reply
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The least call of a role that decides a debate.
+
+    Args:
+        prompt: the prompt's name.
+        reply: the schema of the reply, by the task.
+        values: the values of further placeholders, from a state without turns and the settings.
+        around: bytes of headings, scores and notes that may remain in a prompt without its history.
+    """
+
+    prompt: str
+    reply: Callable[[Task], type[Reply]]
+    values: Callable[[Any, Any], Mapping[str, str]] | None = None
+    around: int = 400
+
+
+async def open_budget(
+    settings: Any, models: Iterable[str], kept: Sequence[Asked], ceilings: Ceilings, lost: Spend = NOTHING
+) -> dict[str, Any] | None:
+    """Opens a debate's ceilings; returns them as plain JSON, or None if nothing is bounded.
+
+    Its keys are ``tokens``, ``usd``, ``calls`` and ``seconds``, null if unbounded, ``prices``, by
+    model, and ``kept``, the reservation for the roles that decide.
+
+    Args:
+        settings: the debate's settings.
+        models: all models that will be called.
+        kept: the calls of the least decision.
+        ceilings: the debate's ceilings.
+        lost: the cost of lost calls of earlier runs.
+
+    Raises:
+        UserError: they cannot pay even for the least decision; a bound in USD, and a model without a price, or a file
+            of prices that cannot be read.
+        BudgetExhausted: ceilings that several debates share cannot pay for it.
+    """
+    bounds = {name: getattr(settings, setting, None) for name, setting in SETTINGS.items()}
+    if not (ceilings.bounded or any(most is not None for most in bounds.values())):
+        return None
+    costs = bounds["usd"] is not None or ceilings.costs_money
+    prices = await asyncio.to_thread(_prices_of, models) if costs else {}
+    budget = {**bounds, "prices": prices, "kept": [recorded(asked) for asked in kept]}
+    need = [asked.spend(prices) for asked in kept]
+    for name in ("tokens", "usd", "calls"):
+        if (most := bounds[name]) is not None and (least := sum(getattr(one, name) for one in need)) > most:
+            who = " and ".join(asked.role for asked in kept)
+            raise UserError(
+                f"`{SETTINGS[name]}` allows {said(name, most)}, but the least decision ({who} with the claim alone) "
+                f"may cost {said(name, least)}. Raise `{SETTINGS[name]}`.",
+                kind="invalid_setting",
+            )
+    await ceilings.begin(budget, lost)
+    return budget
+
+
+def is_bounded(settings: Any) -> bool:
+    """Whether the settings name a ceiling."""
+    return any(getattr(settings, setting, None) is not None for setting in SETTINGS.values())
+
+
+def _prices_of(models: Iterable[str]) -> dict[str, Price]:
+    table = read_prices()
+    found = {model: price_of(model, table) for model in models}
+    if unknown := sorted(model for model, price in found.items() if price is None):
+        raise UserError(
+            f"No price is known of {', '.join(unknown)}, so `max_cost` cannot be enforced. Put prices into a file that "
+            "MOOT_PRICES names, one line each: "
+            '{"model": "provider:name", "input": 0.5, "output": 1.5} (USD for a million tokens). Or unset `max_cost`; '
+            "`budget` bounds tokens.",
+            kind="invalid_setting",
+        )
+    return {model: price for model, price in found.items() if price is not None}
+
+
+def uncounted(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
+    """Why a bound in tokens or USD cannot be enforced after these calls; None if it can, or if none is set."""
+    if not ceilings.metered or all(map(is_counted, calls)):
+        return None
+    return UserError(
+        "The endpoint does not say how many tokens a call took, so a budget cannot be enforced. Unset `budget` and "
+        "`max_cost`; `max_calls` and `max_seconds` need no tokens.",
+        kind="invalid_setting",
+    )
+
+
+async def in_time(doing: Awaitable[T], what: str) -> T:
+    """The result of a search or of a local model, if it comes before `max_seconds` is used up.
+
+    Args:
+        doing: the awaitable; it is cancelled if it takes too long.
+        what: its name in the debate's warning.
+
+    Raises:
+        BudgetExhausted: only the time reserved for the decision is left.
+    """
+    ceilings = current_ceilings()
+    if (until := ceilings.deadline()) == math.inf:
+        return await doing
+    try:
+        async with asyncio.timeout(max(0.0, until - time.monotonic())) as limit:
+            return await doing
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        ceilings.left_out[what] += 1
+        raise BudgetExhausted(f"The {what} took longer than `max_seconds` allows.") from error
+
+
+def is_spent(state: Mapping[str, Any]) -> bool:
+    """Whether the running debate's ceilings leave only the reservation for the decision."""
+    return current_ceilings().is_spent()
+
+
+def calls_left() -> int:
+    """How many calls like the last one the running debate's ceilings pay for."""
+    return current_ceilings().affords()
+
+
+def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
+    """Whether no further round starts because the rounds or the budget are used up. Reads: rounds.
+
+    Args:
+        state: the debate.
+        settings: with ``max_rounds``.
+    """
+    return state["rounds"] >= settings.max_rounds or is_spent(state)
+
+
+def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
+    """The stop reason of a debate without another one: rounds or budget. Reads: rounds, as far as they are there.
+
+    Args:
+        state: the debate.
+        settings: with ``max_rounds``; without them the rounds are used up.
+    """
+    cut_short = state.get("rounds", 0) < getattr(settings, "max_rounds", 0) and is_spent(state)
+    return "budget_exhausted" if cut_short else "max_rounds"
+
+
+def was_cut(turn: Mapping[str, Any]) -> bool:
+    """Whether a turn's speaker was not called because a ceiling left too little."""
+    return bool(turn.get("outcome") == BUDGET_EXHAUSTED)
+
+
+def spent_against(
+    budget: Mapping[str, Any] | None, calls: Sequence[Call], seconds: float, lost: Spend = NOTHING
+) -> dict[str, Any]:
+    """By setting, each ceiling of a debate and the amount spent; empty without ceilings.
+
+    Args:
+        budget: the state's ``budget``.
+        calls: of the debate.
+        seconds: the debate's duration.
+        lost: the cost of lost calls of earlier runs.
+    """
+    if not budget:
+        return {}
+    paid = spent_by(calls, budget.get("prices") or {}).plus(lost)
+    spent = {**paid._asdict(), "seconds": seconds}
+    bounds = {name: budget.get(name) for name in SETTINGS}
+    return {
+        SETTINGS[name]: {"ceiling": most, "spent": spent[name]} for name, most in bounds.items() if most is not None
+    }
+
+
+def exhausted(left_out: Mapping[str, int]) -> str:
+    """The roles whose calls were refused, in words.
+
+    Args:
+        left_out: the number of refused calls by role.
+    """
+    who = (f"{role} ({count})" if count > 1 else role for role, count in sorted(left_out.items()))
+    return f"The budget did not allow for every call. Not asked: {', '.join(who)}."

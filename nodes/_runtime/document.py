@@ -1,0 +1,240 @@
+"""The result document: blank, complete, of an unfinished debate, and upgraded from earlier versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.nodes._models.chat_models import EMBEDDED
+from moot.nodes._records.entries import Call, Turn, Warned
+from moot.nodes._runtime.budget import spent_against
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.state import SCHEMA_VERSION, DebateState, TrialUpdate, VerdictOutput
+from moot.nodes._texts.agreement import confidence_of
+from moot.nodes._texts.answers import abstains
+from moot.nodes._texts.calibrated import calibrated
+from moot.nodes._texts.dissent import dissent_of
+from moot.nodes._texts.quotes import count_citations
+from moot.nodes._texts.verdict import count_verdict_citations, verdict_warnings
+from typing_extensions import get_type_hints
+
+DEMO_MODEL_LINE = (
+    "The demonstration model took part: it shows that everything runs; its verdicts are not to be trusted."
+)
+
+
+MOOT_VERSION = version("moot")
+"""The installed version, read from a file."""
+
+
+def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, Any]:
+    """The result document before the first call."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "id": id,
+        "status": "interrupted",  # until the debate is closed
+        "error": None,
+        "graph": graph,
+        "task": None,
+        "answer": None,
+        "raw_verdict": None,
+        "confidence": None,
+        "confidence_parts": None,
+        "confidence_from": None,
+        "prediction_set": None,
+        "decision": None,
+        "calibration": None,
+        "stop_reason": None,
+        "rounds": 0,
+        "turns": [],
+        "evidence": [],
+        "scores": {},
+        "votes": [],
+        "graphs": [],
+        "debates": [],
+        "round_log": [],
+        "dissent": None,
+        "robustness": None,
+        "metrics": {},
+        "calls": [],
+        "usage": usage([]),
+        "depth": 0,
+        "seconds": 0.0,
+        "settings": settings.recorded(),
+        "models": {},
+        "corpora": [],
+        "warnings": [],
+        "moot_version": MOOT_VERSION,
+        "started_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "beside": None,
+    }
+
+
+def closing(state: DebateState) -> dict[str, Any]:
+    """Completes a result document.
+
+    A debate without an error is done; an abstention gives no answer, and ``abstained`` in the metrics.
+    Adds warnings: on the verdict itself (`verdict_warnings`), on prompts that did not fit into a model's
+    context, and if the demonstration model took part.
+    ``metrics`` count the citations of the whole debate and those of the verdict.
+    """
+    failed, metrics = state["error"] is not None, state["metrics"]
+    if untold := not failed and abstains(state["task"], state["answer"]):
+        metrics = {**metrics, "abstained": True}
+    seconds = round((datetime.now(UTC) - datetime.fromisoformat(state["started_at"])).total_seconds(), 3)
+    ceilings = spent_against(state.get("budget"), state["calls"], seconds)
+    update: dict[str, Any] = {
+        "status": "failed" if failed else "done",
+        "usage": usage(state["calls"]) | ({"ceilings": ceilings} if ceilings else {}),
+        "models": models_used(state["calls"]),
+        "metrics": {**metrics, "citations": count_citations(state["turns"])},
+        "seconds": seconds,
+        "rounds": state["rounds"] or rounds_held(state["turns"]),
+    }
+    if failed:
+        update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
+        update |= {"confidence": None, "confidence_parts": None}
+    if untold:  # the raw verdict has it
+        update["answer"] = None
+    update |= confidence_of({**state, **update})
+    update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
+    completed: Any = {**state, **update}
+    if completed["turns"]:
+        update["dissent"] = dissent_of(completed)
+    update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
+    warned = verdict_warnings(completed) + shortened_prompts(state["calls"])
+    if any(call["model"] == EMBEDDED for call in state["calls"]):
+        warned.append({"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE})
+    return {**update, "warnings": warned} if warned else update
+
+
+def shortened_prompts(calls: Sequence[Call]) -> list[Warned]:
+    """A warning for each role and model with prompts that were shortened to fit."""
+    found: dict[tuple[str, str], list[Call]] = {}
+    for call in calls:
+        if "left_out" in call:
+            found.setdefault((call["role"], call["model"]), []).append(call)
+    return [_shortened(role, model, of) for (role, model), of in found.items()]
+
+
+def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
+    most = max(calls, key=lambda call: (call["left_out"]["evidence"], len(call["left_out"]["rounds"])))["left_out"]
+    rounds = max((call["left_out"] for call in calls), key=lambda left: len(left["rounds"]))
+    in_part, said = (max(call["left_out"][key] for call in calls) for key in ("in_part", "said"))
+    parts = (
+        [f"{most['evidence']} of {most['of_evidence']} pieces of evidence were left out"] if most["evidence"] else []
+    )
+    parts += [f"{in_part} piece{'s were' if in_part > 1 else ' was'} shown in part"] if in_part else []
+    parts += [f"{len(rounds['rounds'])} of {rounds['of_rounds']} rounds were left out"] if rounds["rounds"] else []
+    parts += [f"{said} reasons or arguments were shown in part"] if said else []
+    first, last = (pick(call["round"] for call in calls) for pick in (min, max))
+    when = f" (rounds {first} to {last})" if first < last else f" (round {last})" if last else ""
+    detail = (
+        f"{len(calls)} prompt{'s' if len(calls) > 1 else ''}{when} would not have fit into "
+        f"{min(call['left_out']['context'] for call in calls):,} tokens: the context of {model}, or what a ceiling "
+        f"left to the decision. At most {'; '.join(parts)}. "
+        "`left_out` of each call says what."
+    )
+    return {"kind": "prompt_shortened", "where": role, "detail": detail}
+
+
+def closed(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any]:
+    """The state with the updates of `closing`."""
+    return {**state, **update, "warnings": [*state["warnings"], *update.get("warnings", [])]}
+
+
+def rounds_held(turns: Sequence[Turn]) -> int:
+    """The finished rounds of a trial's primary debate; 0 for debates that count their rounds during the run."""
+    return max((t["round"] for t in turns if t["step"] == "critique" and t["phase"] == "primary"), default=0)
+
+
+def usage(calls: Sequence[Call]) -> dict[str, Any]:
+    """Calls and tokens, in total and by role; ``uncounted`` are calls without token counts of the endpoint.
+
+    Calls paid by an earlier run are in these totals, and separately in ``from_ledger``, if there are any; the
+    difference was paid by this run. A shared call has no tokens, because the call that was sent has them.
+    """
+
+    def total(of: Sequence[Call]) -> dict[str, int]:
+        return {
+            "calls": len(of),
+            "prompt_tokens": sum(c["prompt_tokens"] or 0 for c in of),
+            "completion_tokens": sum(c["completion_tokens"] or 0 for c in of),
+            "uncounted": sum(c["prompt_tokens"] is None for c in of),
+        }
+
+    roles = sorted({c["role"] for c in calls})
+    earlier = [call for call in calls if call.get("from_ledger")]
+    by_role = {role: total([call for call in calls if call["role"] == role]) for role in roles}
+    return total(calls) | {"by_role": by_role} | ({"from_ledger": total(earlier)} if earlier else {})
+
+
+def models_used(calls: Sequence[Call]) -> dict[str, Any]:
+    """By role: the model in the settings, and the names that the endpoint returned."""
+    roles = dict.fromkeys(c["role"] for c in calls)
+    return {
+        role: {
+            "model": next(c["model"] for c in calls if c["role"] == role),
+            "reported": sorted({c["reported_model"] for c in calls if c["role"] == role and c["reported_model"]}),
+        }
+        for role in roles
+    }
+
+
+def folded(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    """A debate's state with the writes of a step inside it, for keys that are appended to."""
+    kinds = get_type_hints(DebateState, include_extras=True)
+    reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
+    return {**state, **{key: reduce(state[key], update[key]) for key, reduce in reducers.items()}}
+
+
+def document_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a debate's state that is its result document."""
+    return {key: state[key] for key in VerdictOutput.__annotations__ if key in state}
+
+
+def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """The result document of a debate that was interrupted or waits for a person: with all its turns and costs.
+
+    Args:
+        state: the debate's state.
+        within: the writes of inner graphs that have not reached the debate's state.
+    """
+    for written in within:
+        state = folded(state, {key: value for key, value in written.items() if value is not None})
+    undecided = {"status": "interrupted", "prediction_set": None, "decision": None}
+    return document_of({**closed(state, closing(state)), **undecided})
+
+
+SINCE: dict[str, dict[str, Any]] = {
+    "1.3": dict.fromkeys(("dissent", "robustness", "prediction_set", "decision", "calibration"))
+}
+SINCE["1.2"] = {"beside": None, "confidence_from": None, **SINCE["1.3"]}
+SINCE["1.1"] = {"id": "", **SINCE["1.2"]}
+SINCE["1.0"] = {"messages": [], "round_log": [], **SINCE["1.1"]}
+"""By schema version, the keys that a document may not have, with their default values."""
+
+
+def upgraded(found: Any) -> Any:
+    """A result document in this version's schema; any other value unchanged.
+
+    Args:
+        found: plain JSON that may be a document.
+
+    Raises:
+        UserError: a later version of moot wrote it.
+    """
+    version = found.get("schema_version") if isinstance(found, dict) else None
+    if isinstance(version, str) and version not in (SCHEMA_VERSION, *SINCE) and "moot_version" in found:
+        known = ", ".join((*sorted(SINCE), SCHEMA_VERSION))
+        raise UserError(
+            f"This document is of schema_version {version[:20]}, but this moot reads {known}. Install the version of "
+            "moot that wrote it, or a later one.",
+            kind="invalid_file",
+        )
+    if not isinstance(version, str) or version not in SINCE:
+        return found
+    return {**SINCE[version], **found, "schema_version": SCHEMA_VERSION}

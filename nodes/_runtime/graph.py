@@ -1,0 +1,324 @@
+"""LangGraph's `StateGraph` for debates: passes settings to nodes and routers, and ends a debate on an error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextvars import copy_context
+from functools import partial
+from inspect import Parameter, iscoroutinefunction, isroutine, signature
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
+
+from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.graph import END, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime, get_runtime
+from moot.nodes._runtime.node import Node, Run, kept, settings_of
+from moot.nodes._runtime.prompt_settings import with_prompts
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.tracing import traced
+
+CLOSE = "close"
+"""The last node of every debate."""
+
+
+LANGGRAPHS = {"config", "store", "writer", "previous"}
+"""Names of parameters that LangGraph fills."""
+
+
+def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
+    """Wraps a router as a function of the state and the settings, whichever of the two it takes.
+
+    Args:
+        path: takes the state, the state and the settings, or the state and LangGraph's ``runtime``. None for others,
+            such as a coroutine function, which LangGraph calls itself.
+    """
+    takes = signature(path).parameters
+    open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    needed = [one for one in takes.values() if one.default is one.empty and one.kind not in open_ended]
+    if iscoroutinefunction(path):
+        return None
+    if "runtime" in takes:
+        return lambda state, settings: path(state, runtime=_runtime().override(context=settings))
+    if len(needed) == 1:
+        return lambda state, settings: path(state)
+    by_place = all(one.kind is not one.KEYWORD_ONLY for one in needed)
+    return path if len(needed) == 2 and by_place and needed[1].name not in LANGGRAPHS else None
+
+
+def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """The same as `as_router`, for edges that moot extends.
+
+    Raises:
+        ValueError: only LangGraph can call it.
+    """
+    if (router := as_router(path)) is None:
+        raise ValueError("a router is a plain function of the state, and of the settings if it wants them")
+    return router
+
+
+def _runtime() -> Runtime[Any]:
+    return get_runtime() or Runtime()  # empty if the state is updated without a run
+
+
+RouterFunction = Callable[[Any, Any], Any]
+"""A router as a function of the state and the settings."""
+
+
+OF_A_RUN = ("run_name", "run_id")
+"""Parts of a config that belong to one run and not to the runs inside it."""
+
+
+class RouterRunnable(Runnable[Any, Any]):
+    """A router that runs in the event loop; LangGraph would run a plain function in a thread, at every edge again.
+
+    Args:
+        name: its name, also that of its run in a trace.
+        route: returns the next node from the state.
+        traced: whether it appears in a trace.
+    """
+
+    def __init__(self, name: str, route: Callable[[Any], Any], *, traced: bool = True) -> None:
+        self.name, self._route, self._traced = name, route, traced
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """The next node."""
+        if self._traced and is_followed(config):
+            return self._call_with_config(self._route, input, config)
+        token = var_child_runnable_config.set(config)
+        try:
+            return self._route(input)
+        finally:
+            var_child_runnable_config.reset(token)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """The next node."""
+        if self._traced and is_followed(config):
+            return await self._acall_with_config(self._asked, input, config)
+        return self.invoke(input, config)
+
+    async def _asked(self, input: Any) -> Any:
+        return self._route(input)
+
+
+def is_followed(config: RunnableConfig | None) -> bool:
+    """Whether runs have callbacks, such as a tracer."""
+    callbacks = (config or {}).get("callbacks")
+    return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
+
+
+class QuietNode(Runnable[Any, Any]):
+    """A node with its outgoing edges, as LangGraph runs them, but without its own runs unless there are callbacks.
+
+    Args:
+        whole: LangGraph's version, which runs if there are callbacks.
+    """
+
+    def __init__(self, whole: Any) -> None:
+        self._whole = whole
+        self._node, *self._edges = whole.steps
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """As LangGraph's."""
+        return self._whole.invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """As LangGraph's."""
+        if config is None or is_followed(config):
+            return await self._whole.ainvoke(input, config, **kwargs)
+        config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in OF_A_RUN})
+        context = copy_context()  # values that the node sets there belong to it
+        context.run(var_child_runnable_config.set, config)
+        written = await asyncio.create_task(self._node.ainvoke(input, config, **kwargs), context=context)
+        for edge in self._edges:
+            written = await edge.ainvoke(written, config)
+        return written
+
+    def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Any]:
+        """As LangGraph's."""
+        return self._whole.stream(input, config, **kwargs)  # type: ignore[no-any-return]
+
+    def astream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:
+        """As LangGraph's."""
+        return self._whole.astream(input, config, **kwargs)  # type: ignore[no-any-return]
+
+
+class Successor(NamedTuple):
+    """The successors of a node: the router, the nodes that it may name, and whether it always names one node."""
+
+    ask: RouterFunction
+    ends: list[str]
+    plain: bool
+
+
+class DebateGraph(StateGraph[Any, Any, Any, Any]):
+    """LangGraph's `StateGraph` whose nodes and routers receive the settings of their graph.
+
+    Without it, nodes would have no settings after ``graph.ainvoke(claim)``, because LangGraph passes none. The settings
+    of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has
+    an error, it ends without calling routers. Nodes that would do nothing (`Node.idle`) are drawn, but not
+    run.
+    """
+
+    def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
+        super().__init__(state, context_schema=settings, **schemas)
+        self._defaults = settings()
+        self._prompts: dict[str, list[str]] = {}
+        self._moments: set[str] = set()
+        self.opened = ""
+        self._idle: dict[str, RouterFunction] = {}
+        self._routers: dict[str, list[tuple[RouterFunction, list[str]]]] = {}
+        self._past: dict[str, dict[str, Successor]] = {}
+        self._run_once: set[str] = set()
+        self._else_to: dict[str, str] = {}
+
+    def add_node(  # type: ignore[override]
+        self, name: str, action: Any, *, prompts: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
+    ) -> DebateGraph:
+        """Adds a node, a subgraph or any other callable.
+
+        ``prompts`` are the prompts of a subgraph that does not declare them, each with the nodes that use it.
+        """
+        inner = getattr(action, "builder", None)
+        if isinstance(inner, DebateGraph):
+            prompts, self._moments = inner._prompts, self._moments | inner._moments
+        for prompt, nodes in (dict.fromkeys(getattr(action, "prompts", ()), ()) | dict(prompts)).items():
+            self._prompts.setdefault(prompt, []).extend([name, *(f"{name}:{node}" for node in nodes)])
+        if isinstance(action, Node):
+            self._moments |= {action.moment} if action.moment else set()
+            self.opened = self.opened or action.opens
+            if action.idle:
+                self._idle[name] = action.idle
+            action = action.having(self._defaults, name, keeps_errors=True)
+        super().add_node(name, action, **options)
+        return self
+
+    def add_conditional_edges(  # type: ignore[override]
+        self, source: str, path: Callable[..., Any], path_map: Sequence[str] | Mapping[Any, str] | None = None
+    ) -> DebateGraph:
+        """Adds an edge that depends on the state and the settings.
+
+        Args:
+            source: its start node.
+            path: a router: takes the state and, optionally, the settings; returns a node's name, or `Send` objects
+                for speakers. It runs in the event loop, so it must not block.
+            path_map: the nodes that it may lead to. If ``close`` or LangGraph's ``END`` is one of them, the edge leads
+                there if the state has an error.
+
+        Raises:
+            ValueError: at run time: it returns a node that ``path_map`` does not name.
+        """
+        leave = next((end for end in (CLOSE, END) if path_map and end in path_map), None)
+        ask = as_router(path)
+        if ask is None:
+            super().add_conditional_edges(source, path, path_map)  # type: ignore[arg-type]
+            return self
+
+        def asked(state: Any, settings: Any) -> Any:
+            if leave and state.get("error"):
+                return leave
+            to = ask(state, settings)
+            if isinstance(to, str) and path_map and to not in path_map:
+                raise ValueError(f"{called} leads from {source} to {to}, which the edge does not name")
+            return to
+
+        def route(state: Any) -> Any:
+            if leave and state.get("error"):
+                return leave
+            settings = self._settings(state)
+            return self._led_past(source, asked(state, settings), state, settings)
+
+        called = getattr(path, "__name__", type(path).__name__)
+        hint = get_type_hints(path).get("return") if isroutine(path) else None
+        ends = path_map or (list(get_args(hint)) if get_origin(hint) is Literal else None)
+        super().add_conditional_edges(source, RouterRunnable(called, route), ends)  # type: ignore[arg-type]
+        to = [] if isinstance(path_map, Mapping) else list(path_map or ())
+        self._routers.setdefault(source, []).append((asked, to))
+        return self
+
+    def _settings(self, state: Any) -> Any:
+        return kept(settings_of(_runtime(), type(self._defaults)), state)
+
+    def _led_past(self, source: str, to: Any, state: Any, settings: Any) -> Any:
+        past, seen = self._past.get(source, {}), set()
+        while isinstance(to, str) and to in past and to not in seen and self._idle[to](state, settings):
+            seen.add(to)
+            to = past[to].ask(state, settings)
+        return to
+
+    def _lead_past_idle_nodes(self) -> None:
+        """Makes edges skip a node that would do nothing, and lead to the next node or the one that its router returns.
+
+        A router is called only if a single edge leads to its node, from a node that runs once: several speakers
+        or parallel nodes would each call it.
+        """
+        plain = sorted(self.edges)
+        routers = [branch for branches in self.branches.values() for branch in branches.values()]
+        anywhere = any(branch.ends is None for branch in routers)
+        routed = {*self.nodes} if anywhere else {to for branch in routers for to in (branch.ends or {}).values()}
+        before = Counter(to for _, to in plain) + Counter(
+            to for branch in routers for to in (self.nodes if branch.ends is None else set(branch.ends.values()))
+        )
+        follows = {
+            node: follow
+            for node in self._idle
+            if (follow := self._follow(node)) and (follow.plain or before[node] == 1)
+        }
+        for source in {source for source, _ in plain} | set(self.branches):
+            once = source in self._run_once or source not in routed
+            known = {node: follow for node, follow in follows.items() if once or follow.plain}
+            self._past[source] = known
+            for to in [to for before, to in plain if before == source and to in known]:
+                self.edges.remove((source, to))
+                route = partial(self._route_past, source, to)
+                super().add_conditional_edges(source, RouterRunnable(f"past_{to}", route, traced=False), [to])
+            for name, branch in self.branches[source].items():
+                ends = dict(branch.ends or {})
+                for node in (reached := [*ends.values()]):
+                    reached += [to for to in known[node].ends if to not in reached] if node in known else []
+                self.branches[source][name] = branch._replace(ends=ends | {to: to for to in reached} if ends else None)
+
+    def _follow(self, node: str) -> Successor | None:
+        after, asked = [to for source, to in self.edges if source == node], self._routers.get(node, [])
+        if node in self._else_to:
+            after, asked = [self._else_to[node]], []
+        if len(after) == 1 and not asked:
+            return Successor(lambda state, settings: after[0], after, plain=True)
+        return Successor(*asked[0], plain=False) if len(asked) == 1 and not after and asked[0][1] else None
+
+    def _route_past(self, source: str, to: str, state: Any) -> Any:
+        return self._led_past(source, to, state, self._settings(state))
+
+    def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """Compiles the graph; the system's name is a tag of all its runs in a trace."""
+        if not self._past:
+            self._lead_past_idle_nodes()
+        self.context_schema = with_prompts(type(self._defaults), self._prompts)
+        graph = super().compile(*arguments, **options)
+        for node in graph.nodes.values():
+            if len(getattr(node.node, "steps", ())) > 1:
+                vars(node)["node"] = QuietNode(node.node)
+        return traced(graph, self.opened)
+
+
+def graph_node(graph: Any) -> Node:
+    """A whole debate, or a part of one, as one node of your graph: it writes the output of the graph.
+
+    Its settings are the graph's: ``graph_node(graph).having(ToolMadSettings(...))``. An error without a
+    verdict is raised. Reads: the keys of the graph's input; for a debate claim and, if present, task, labels,
+    options, given.
+
+    Args:
+        graph: a compiled `DebateGraph`, such as ``moot.graphs.tool_mad.graph``.
+    """
+
+    async def step(state: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        document: dict[str, Any] = await graph.ainvoke(dict(state), context=run.settings)
+        return document
+
+    return Node(step)

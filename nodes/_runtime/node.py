@@ -1,0 +1,338 @@
+"""The context of a running node, and the wrapper that makes a step a node of a graph."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Any, TypeVar
+
+from langgraph.runtime import Runtime
+from moot.core.endpoint import Limits, replaying
+from moot.core.errors import MootError, UserError, error_of
+from moot.core.ledger import embeddings
+from moot.nodes._models.caller import start_chain
+from moot.nodes._models.ceilings import REPLY, Ceilings
+from moot.nodes._models.chat_models import ModelChoice, open_chat_model
+from moot.nodes._models.kept_sources import KeptSource, open_kept_corpus
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.seeds import derived_seed
+from moot.nodes._models.session import Session, current_ceilings, current_session
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._runtime.budget import Decision, uncounted
+from moot.nodes._runtime.node_errors import Keys, no_setting, no_settings
+from moot.nodes._runtime.progress import came_of, progress
+from moot.nodes._runtime.prompt_settings import PROMPT, with_prompts
+from moot.nodes._runtime.settings import Settings, checked_settings
+from moot.nodes._runtime.trace import is_turn, mark
+from moot.retrievers import Retriever, open_encoder, open_retriever
+from moot.retrievers._encoders import Encoder
+from moot.retrievers._search import DEMO, resolve
+
+
+@dataclass
+class Run:
+    """One run of one node: its settings, ledger and session, and access to models, sources and an encoder."""
+
+    settings: Any
+    ledger: Ledger
+    session: Session = field(default_factory=current_session)
+    ceilings: Ceilings = field(default_factory=current_ceilings)
+
+    async def speaker(
+        self,
+        role: str,
+        own: str | ModelChoice | dict[str, Any] | None = None,
+        seed: int | None = None,
+        *,
+        sample: int = 1,
+    ) -> Speaker:
+        """The speaker of a role; its model comes from the setting ``models``, then ``own``, then ``model``.
+
+        Its calls' seeds are derived from the setting ``seed`` and its own (its model's, else ``seed``).
+        """
+        settings: Settings = self.settings
+        choice = choose_model(settings, role, own)
+        most = choice.max_tokens or settings.max_tokens
+        model = await open_chat_model(
+            choice.model,
+            temperature=choice.temperature
+            if "temperature" in choice.model_fields_set
+            else settings.temperature_of(role),
+            max_tokens=most or (REPLY if self.ceilings.metered else None),
+            timeout=settings.timeout,
+        )
+        if self.ceilings.metered and not most:
+            model = replace(model, is_capped=True)
+        return Speaker(
+            role,
+            model,
+            self.ledger,
+            choice.structured_output or settings.structured_output,
+            limits_of(settings),
+            prompts=settings.edited(),
+            context_tokens=choice.context_tokens or settings.context_tokens,
+            session=self.session,
+            ceilings=self.ceilings,
+            sample=("", sample),
+            seed=seed_of(settings.seed, seed if choice.seed is None else choice.seed),
+            datamarking=getattr(settings, "datamarking", False),
+        )
+
+    async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
+        """The speaker of this turn, with the options of its declaration."""
+        model, sample = debater.get("model"), debater.get("sample", 1)
+        speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
+        own = {"tokens_left": debater.get("tokens_left"), "told": debater.get("told", "")}
+        return replace(speaker, **own, sample=(debater["name"], sample))
+
+    async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
+        """A source by name; unless ``recent`` is false, a cached copy of a corpus may be a moment old."""
+        settings: Settings = self.settings
+        before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
+        read: dict[str, Any] = {
+            "corpus": settings.corpus,
+            "encoder": settings.embedder,
+            "reranker": getattr(settings, "reranker", None),
+        }
+        open_source = partial(
+            open_retriever,
+            name,
+            **read,
+            limits=limits_of(settings),
+            published_before=before,
+            keyless_web=settings.keyless_web,
+            recent=recent,
+        )
+        if (keeping := self.session.keeping) is None:
+            return await open_source()
+        if resolve(name, settings.keyless_web)[0] not in DEMO:
+            return KeptSource(await open_source(), keeping, {"published_before": before})
+        return await open_kept_corpus(open_source, keeping, {"source": name, **read})
+
+    async def encoder(self) -> Encoder:
+        """The debate's text encoder."""
+        settings: Settings = self.settings
+        return await open_encoder(settings.embedder, limits_of(settings))
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
+    """The run's settings of a kind, or the defaults if none were passed; for conditional edges.
+
+    Args:
+        runtime: LangGraph's runtime.
+        kind: the settings' class.
+    """
+    return runtime.context if isinstance(runtime.context, kind) else kind()
+
+
+@lru_cache(maxsize=100)
+def default_of(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
+    """The default settings of a kind, and their form in a document."""
+    return kind(), kind().recorded()
+
+
+def kept(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
+    """The settings of a resumed debate: the run's own, else the ones that it was started with.
+
+    Otherwise a resumed debate would silently use the defaults, such as another model. Without fields for
+    prompts in the settings, the edited prompts of that time apply.
+    """
+    begun = state.get("settings")
+    if not begun or not isinstance(settings, Settings):
+        return settings
+    default, recorded = default_of(type(settings))
+    if vars(settings) != vars(default) or begun == recorded:
+        return settings
+    kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
+    known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT)}
+    return _checked(kind, json.dumps(known))
+
+
+@lru_cache(maxsize=64)
+def _with_prompts(kind: type[Settings], prompts: tuple[str, ...]) -> type[Settings]:
+    return with_prompts(kind, dict.fromkeys(prompts, ()))
+
+
+@lru_cache(maxsize=64)
+def _checked(kind: type[Settings], recorded: str) -> Settings:
+    """Settings from a document; cached, because every node of a resumed debate needs them."""
+    return checked_settings(kind, json.loads(recorded))
+
+
+def seed_of(run: int | None, own: int | None) -> int | None:
+    """The base of a role's seeds: the run's seed and its own; None if there is neither."""
+    if run is None or own is None:
+        return own if run is None else run
+    return derived_seed(run, own)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The limits for calls to endpoints in a debate."""
+    s = settings
+    return Limits(s.attempts, s.timeout, s.max_concurrency, s.requests_per_minute, s.max_wait)
+
+
+def choose_model(settings: Settings, role: str, own: str | ModelChoice | dict[str, Any] | None = None) -> ModelChoice:
+    """The model of a role: from the setting ``models``, then the debater's own, then ``model``."""
+    choice = settings.models.get(role, own) or settings.model
+    if isinstance(choice, dict):
+        return ModelChoice.model_validate(choice)
+    return _choice_of(choice) if isinstance(choice, str) else choice
+
+
+@lru_cache(maxsize=256)
+def _choice_of(model: str) -> ModelChoice:
+    return ModelChoice(model=model)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A step as LangGraph takes it: an async callable of state and runtime.
+
+    It adds the calls, warnings and depth of the step to the step's writes. An error of ours is raised;
+    in a `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far;
+    so does a call with unknown tokens if a budget is set. If the state has an error, the node
+    does nothing. Streams with ``stream_mode="custom"`` have an event for its start and its end; see
+    `progress`.
+
+    Args:
+        step: reads the state and the run, returns what it writes.
+        name: the node's name, as calls record it.
+        defaults: the settings if the graph is called without our context.
+        always: whether it also runs in a failed debate.
+        keeps_errors: whether an error becomes the state's ``error``, a key that the state must then have.
+        prompts: the names of its prompts.
+        opens: the system whose debates it opens, if it does.
+        reads: converts a state with other keys to the step's input; by default the state itself.
+        writes: converts the step's writes and records to the state's keys; by default no change.
+        moment: the moment at which it asks a person, if any.
+        idle: from the state and the settings, whether the step would do nothing; edges of a `DebateGraph` then lead
+            past the node. By default it always does something.
+        decides: from the settings, by role, the least call of each role that decides a debate in this node; for nodes
+            that answer, the role is None.
+    """
+
+    step: Callable[[Any, Run], Awaitable[dict[str, Any]]]
+    name: str = ""
+    defaults: Settings | None = None
+    always: bool = False
+    keeps_errors: bool = False
+    prompts: tuple[str, ...] = ()
+    opens: str = ""
+    reads: Callable[[Any], Mapping[str, Any]] | None = None
+    writes: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None
+    moment: str = ""
+    idle: Callable[[Any, Any], bool] | None = None
+    decides: Callable[[Any], Mapping[str | None, Decision]] | None = None
+
+    async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Runs the step.
+
+        Raises:
+            UserError: there are no settings or of the wrong class; without ``keeps_errors`` also the errors of the
+                step, and a missing key of the state or field of the settings.
+            WorldError: without ``keeps_errors``: the errors of the step.
+        """
+        if self.reads:
+            state = self.reads(state)
+        if state.get("error") and not self.always:
+            return {}
+        settings = self._settings(runtime)
+        if self.keeps_errors and not self.opens:
+            settings = kept(settings, state, self.prompts)
+        ledger = Ledger(node=self.name, **place_of(state))
+        place = progress(ledger)
+        runtime.stream_writer(place)
+        started = time.perf_counter()
+        start_chain()
+        mark(ledger)
+        run = Run(settings, ledger)
+        embeddings.set(run.session.keeping)
+        replaying.set(run.session.use.mode == "replay")
+        try:
+            with run.session.watch.node(ledger) if run.session.watch else nullcontext():
+                update = await self._taken(state, run)
+            fault: MootError | None = uncounted(ledger.calls, run.ceilings)
+        except MootError as error:
+            update, fault = {}, error
+        if fault:
+            update = {"error": fault.record(ledger.place())} | update
+        runtime.stream_writer(place | came_of(ledger, update, time.perf_counter() - started))
+        if update.get("error") and not self.keeps_errors:
+            raise fault or error_of(update["error"])
+        update = books(ledger, state) | update
+        current_session().wrote(update)
+        return dict(self.writes(update)) if self.writes else update
+
+    @property
+    def called(self) -> str:
+        """Its name in errors: the node's, else that of the function which made it."""
+        return self.name or getattr(self.step, "__qualname__", type(self.step).__name__).partition(".<locals>")[0]
+
+    def _settings(self, runtime: Runtime[Any]) -> Settings:
+        settings = runtime.context if isinstance(runtime.context, Settings) else self.defaults
+        if self.defaults is not None and not isinstance(settings, type(self.defaults)):
+            raise UserError(
+                f"The node {self.called} takes {type(self.defaults).__name__}, not {type(settings).__name__}.",
+                kind="missing_settings",
+            )
+        if settings is None:
+            raise no_settings(self.called)
+        return settings
+
+    async def _taken(self, state: Any, run: Run) -> dict[str, Any]:
+        """The step's writes; raises an error in words if a key or setting is missing."""
+        try:
+            return await self.step(state if self.keeps_errors else Keys(state, self.called), run)
+        except AttributeError as error:
+            if error.obj is not run.settings:
+                raise
+            raise no_setting(self.called, error.name, run.settings) from error
+
+    def having(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
+        """The same node with its own settings, for graphs with another context.
+
+        Args:
+            defaults: the settings if the graph's context is not ours.
+            name: the node's name, as in calls and errors.
+            keeps_errors: errors of ours are not raised but become the state's key ``error``, which the state must
+                declare: LangGraph drops unknown keys.
+        """
+        return replace(self, defaults=defaults, name=name or self.name, keeps_errors=keeps_errors)
+
+    def mapped(
+        self, reads: Callable[[Any], Mapping[str, Any]], writes: Callable[[dict[str, Any]], Mapping[str, Any]]
+    ) -> Node:
+        """The same node for a state with other keys.
+
+        Args:
+            reads: from your state, the keys that the node reads, by the names in its docstring.
+            writes: from the node's writes, the update of your state; ``calls``, ``warnings`` and ``depth`` are there
+                if the node made a call or warned.
+        """
+        return replace(self, reads=reads, writes=writes)
+
+
+def place_of(state: Any) -> dict[str, Any]:
+    """Phase, round and agent, if a node's state is that of a single turn; else the last round."""
+    turns = state.get("turns") or []
+    if is_turn(state):
+        return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}
+    if "phase" in state:  # a phase of a trial counts its rounds at their end
+        return {"round": state["rounds"] + 1 if "rounds" in state else 0, "phase": state["phase"]}
+    return {"round": state.get("rounds") or 0}
+
+
+def books(ledger: Ledger, state: Any) -> dict[str, Any]:
+    """A ledger's update of the state."""
+    if not ledger.calls and not ledger.warnings:
+        return {}
+    depth = (state.get("depth") or 0) + ledger.depth
+    return {"calls": ledger.calls, "warnings": ledger.warnings, "depth": depth}

@@ -1,0 +1,251 @@
+"""The first and last node of every debate: the first checks its input, the last completes its result document."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from moot.core.errors import MootError, WorldError
+from moot.nodes._models.ceilings import REPLY, SETTINGS, Asked
+from moot.nodes._models.chat_models import ModelChoice
+from moot.nodes._models.contexts import weight_of
+from moot.nodes._models.speaker import own_response_format
+from moot.nodes._records.entries import Task
+from moot.nodes._records.reducers import OPENING, anew
+from moot.nodes._runtime.budget import Decision, exhausted, open_budget
+from moot.nodes._runtime.document import blank_document, closed, closing, document_of
+from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.state import ClaimInput, DebateState
+from moot.nodes._runtime.tracing import conclude, describe
+from moot.nodes._steps.compare import IN_WORDS
+from moot.nodes._steps.person import check_resumable
+from moot.nodes._texts.calibrated import bound_to, changes_since, check_bound, prompt_digests, read_calibration
+from moot.nodes._texts.chat import answered, claim_of, plain, read_messages
+from moot.nodes._texts.given import check_given, handed
+from moot.nodes._texts.show import show_claim
+from moot.nodes._texts.task import check_claim, check_origin, make_task, wording
+from moot.nodes._texts.verdict import in_words
+from moot.prompts import fill, load
+from moot.prompts._files import placeholders
+from moot.retrievers._search import contents, resolve
+from moot.retrievers._summariser import open_summariser
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The resources of a debate: sources, roles with their models, the encoder, and a summarisation model."""
+
+    sources: Sequence[str] = ()
+    roles: Mapping[str, str | ModelChoice | None] = field(default_factory=dict)
+    encoder: bool = False
+    summariser: str | None = None
+
+
+MERGED = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
+"""Keys that nodes append to; they are overwritten, so that nothing remains of an earlier debate on the same thread."""
+INPUT = tuple(ClaimInput.__annotations__)
+"""The keys of a debate's input."""
+OTHER_SOURCE = "bm25:demo-news"
+"""A source that needs neither a key nor the network."""
+ASKED = ("labels", "options", "given", "claim_date", "speaker")
+"""Input that is read once, when a debate is opened; the next debate on the thread must not inherit it."""
+
+
+def open_node(
+    graph: str,
+    needs: Callable[[Any], Needs] = lambda settings: Needs(),
+    check: Callable[[Any, Task], None] = lambda settings, task: None,
+    decides: Callable[[Any, Needs], Mapping[str, Decision]] = lambda settings, needs: {},
+) -> Node:
+    """Checks the input and starts the result document.
+
+    Reads: claim, claim_date, speaker, messages, task, labels, options, given. Given texts become evidence.
+    The debate's resources are opened here, so that a missing one is reported before any call.
+
+    Args:
+        graph: the graph's name.
+        needs: returns the resources that the graph uses with these settings.
+        check: raises `UserError` if the graph cannot handle the task with these settings.
+        decides: returns the least calls of the roles that decide, which ceilings reserve.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        document = blank_document(graph, run.settings, uuid4().hex) | {"messages": anew([])} | dict.fromkeys(ASKED)
+        document |= {key: anew(document[key]) for key in MERGED}
+        named, asked, texts = state.get("task"), state.get("claim"), state.get("given")
+        try:
+            document["id"] = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
+            messages = read_messages(state.get("messages"))
+            document["messages"] = anew(plain(messages))
+            asked = claim_of(state, messages)
+            claim = check_claim(asked)
+            earlier = isinstance(named, dict)  # the checked task of the thread's earlier debate
+            task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
+            origin: Any = check_origin(state.get("claim_date"), state.get("speaker"))
+            task |= origin
+            given = handed() if texts is None else await asyncio.to_thread(check_given, texts)
+        except MootError as error:
+            begun = str(asked or "")[:200]
+            return document | {"error": error.record(OPENING), "claim": begun, "opened": begun}
+        document |= {"claim": claim, "opened": claim, "task": task, "evidence": anew(given)}
+        try:
+            check_resumable(run.settings)
+            check(run.settings, task)
+            needed = needs(run.settings)
+            document["calibration"] = await open_calibration(graph, task, needed, run)
+            document["warnings"] = anew(run.ledger.warnings)
+            models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
+            lost = run.session.lost_by(run.ceilings)
+            kept = [least(role, how, needed, document, run.settings) for role, how in deciders.items()]
+            document["budget"] = await open_budget(run.settings, models, kept, run.ceilings, lost)
+            await open_all(needed, task, run)
+            run.ceilings.opened()  # loading an encoder does not count as the debate's time
+            await check_web(needed, claim, run)
+            await describe(document)
+        except MootError as error:
+            return document | {"error": error.record(OPENING)}
+        return document
+
+    return Node(step, always=True, opens=graph)  # also if the thread's earlier debate failed
+
+
+async def open_calibration(graph: str, task: Task, needs: Needs, run: Run) -> dict[str, Any] | None:
+    """The calibration named in the settings, as plain JSON; None if there is none.
+
+    Warns of changes since it was fitted that are no reason to refuse it.
+
+    Raises:
+        UserError: it cannot be read, or was fitted with other settings.
+    """
+    settings: Settings = run.settings
+    if settings.calibration is None:
+        return None
+    found = await asyncio.to_thread(read_calibration, settings.calibration)
+    corpora, sources = await asyncio.to_thread(contents, needs.sources, settings.corpus, settings.keyless_web)
+    check_bound(found, bound_to(graph, task, settings.recorded(), prompt_digests(settings), sources))
+    for said in changes_since(found, corpora):
+        run.ledger.warn("calibration_aged", said)
+    return found.model_dump(mode="json")
+
+
+def roles_of(needs: Needs, task: Task) -> dict[str, str | ModelChoice | None]:
+    """The roles that a debate may call, each with its own model, if any."""
+    return dict(needs.roles) | ({"equivalence": None} if task["kind"] in IN_WORDS else {})
+
+
+def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
+    """The models that a debate may call."""
+    return {choose_model(settings, role, own).model for role, own in roles_of(needs, task).items()}
+
+
+def least(role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings) -> Asked:
+    """The least call of a role that decides: the claim alone, without evidence and turns."""
+    task, choice = state["task"], choose_model(settings, role, needs.roles.get(role))
+    turn = {"round": 0, "phase": "primary", "agent": role, "step": "respond"}
+    known = {"claim": state["claim"], "task": task, "debater": {"name": role}, "turns": [turn]}
+    known |= {"opponents": [], "evidence": [], "steps": []}
+    text = settings.edited().get(decision.prompt) or load(decision.prompt)
+    values = {**dict.fromkeys(placeholders(text), ""), **wording(task), "claim": show_claim(state["claim"], task)}
+    values |= decision.values(known, settings) if decision.values else {}
+    schema = json.dumps(own_response_format(decision.reply(task)))
+    size = decision.around + sum(map(weight_of, (*fill(text, values), schema)))
+    return Asked(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY)
+
+
+async def open_all(needs: Needs, task: Task, run: Run) -> None:
+    """Opens a debate's resources in parallel.
+
+    Raises:
+        UserError, WorldError: something is missing or misconfigured.
+    """
+    opening: list[Awaitable[Any]] = [run.retriever(name, recent=False) for name in dict.fromkeys(needs.sources)]
+    opening += [run.speaker(role, own) for role, own in roles_of(needs, task).items()]
+    if needs.encoder:
+        opening.append(run.encoder())
+    if needs.summariser:
+        opening.append(open_summariser(needs.summariser))
+    await asyncio.gather(*opening)
+
+
+async def check_web(needs: Needs, claim: str, run: Run) -> None:
+    """Refuses a debate for which Wikipedia must replace the web, if Wikipedia cannot be searched.
+
+    The debate is not refused if all readers of the web have a fallback.
+
+    Raises:
+        WorldError: Wikipedia cannot be searched.
+    """
+    settings: Settings = run.settings
+    stands_in = "web" in needs.sources and resolve("web", settings.keyless_web)[0] == "wikipedia"
+    if not stands_in or all(settings.standing_in(fallback) for fallback in fallbacks_for_web(settings)):
+        return
+    try:
+        await (await run.retriever("web")).search(claim, 1)
+    except MootError as error:
+        raise WorldError(
+            "`web` was asked for. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia would be read in its "
+            f"place, but it could not be searched: {error.detail} Set one of the two keys, name your own corpus "
+            f"(`--corpus NAME`), or name another source in place of `web`, e.g. {in_place_of_web(settings)}.",
+            kind=error.kind,
+            retryable=error.retryable,
+        ) from error
+
+
+def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
+    """The fallbacks of each reader of the web: of debaters, and of the settings' shared sources."""
+    own = [(d.retriever, d.fallback) for d in getattr(settings, "debaters", ()) if hasattr(d, "retriever")]
+    shared = (getattr(settings, "sources", ()), getattr(settings, "fallback", ()))
+    return [
+        fallback
+        for sources, fallback in (*own, shared)
+        if "web" in ((sources,) if isinstance(sources, str) else sources or ())
+    ]
+
+
+def in_place_of_web(settings: Settings) -> str:
+    """Command-line options that name another source wherever the settings name `web`."""
+    debaters = enumerate(getattr(settings, "debaters", ()))
+    named = {f"debaters.{number}.retriever": getattr(debater, "retriever", None) for number, debater in debaters}
+    options = []
+    for place, names in (named | {"sources": getattr(settings, "sources", None)}).items():
+        if names == "web":
+            options.append(f"--set {place}={OTHER_SOURCE}")
+        elif isinstance(names, tuple) and "web" in names:
+            others = dict.fromkeys(OTHER_SOURCE if name == "web" else name for name in names)
+            options.append(f"--set '{place}={json.dumps([*others])}'")
+    return f"`{' '.join(options)}`" if options else OTHER_SOURCE
+
+
+def close_node() -> Node:
+    """Completes the result document: status, totals, citation counts, models, duration. Reads: the whole state.
+
+    In a conversation, the verdict and its reasons become the next message.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        cut = run.ceilings.left_out
+        if cut:
+            state = {**state, "stop_reason": "budget_exhausted"}
+        update = {"stop_reason": state["stop_reason"]} | closing(state)
+        bounded = update["usage"].get("ceilings", {})
+        for name, sent in run.session.lost_by(run.ceilings)._asdict().items():
+            if SETTINGS[name] in bounded:
+                bounded[SETTINGS[name]]["spent"] += sent
+        if timed := bounded.get("max_seconds"):
+            timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waiting for a person
+        warned = [{"kind": "budget_exhausted", "where": "close", "detail": exhausted(cut)}] if cut else []
+        if (keeping := run.session.keeping) and keeping.fault:
+            warned.append({"kind": "not_kept", "where": "close", "detail": keeping.fault})
+        if warned:
+            update["warnings"] = [*update.get("warnings", []), *warned]
+        document = closed(state, update)
+        run.session.document = document_of(document)
+        conclude(document)
+        return update | {"messages": answered(state.get("messages"), in_words(document))}
+
+    return Node(step, always=True)

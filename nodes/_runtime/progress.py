@@ -1,0 +1,24 @@
+"""The events streamed as ``custom`` while a debate runs, so that clients can follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moot.nodes._models.ledger import Ledger, tokens_of
+
+
+def progress(ledger: Ledger) -> dict[str, Any]:
+    """The event at a node's start: ``{"event": "begin", "node", "agent", "round", "phase"}``."""
+    place = {"node": ledger.node, "agent": ledger.agent, "round": ledger.round, "phase": ledger.phase}
+    return {"event": "begin", **place}
+
+
+def came_of(ledger: Ledger, update: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """The fields of the event at a node's end: ``{"event": "step", "seconds", "calls", "tokens", "error"}``.
+
+    Tokens are the endpoint's counts; ``error`` is the kind of the error, or null.
+    """
+    error = (update.get("error") or {}).get("kind")
+    spent = {"calls": len(ledger.calls), "tokens": tokens_of(ledger.calls)}
+    return {"event": "step", "seconds": round(seconds, 3), **spent, "error": error}

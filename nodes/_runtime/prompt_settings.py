@@ -1,0 +1,55 @@
+"""Prompts as settings: every graph has a field for each prompt of its nodes, so that Studio can edit it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any
+
+from moot.nodes._runtime.settings import Settings
+from moot.prompts._files import check_edited, placeholders, shipped
+from pydantic import AfterValidator, Field, create_model
+
+PROMPT = "_prompt"
+"""The suffix of their fields."""
+LONGEST_PROMPT = 20_000
+"""Most characters of an edited prompt."""
+
+
+def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> type[Settings]:
+    """A graph's settings with a field for each prompt, e.g. ``judge_prompt`` for ``tool_mad/judge``.
+
+    An instance of ``kind`` itself is accepted as well, with the shipped prompts.
+
+    Args:
+        kind: the settings.
+        used: the nodes that use each prompt, by its name.
+
+    Raises:
+        ValueError: two prompts would have one field.
+    """
+    names = {field_of(name): name for name in used}
+    if len(names) < len(used):
+        raise ValueError(f"of these prompts, two would have one field: {', '.join(used)}")
+    fields: dict[str, Any] = {field: _field(name, used[name]) for field, name in names.items()}
+    made = create_model(kind.__name__, __base__=kind, __module__=kind.__module__, __doc__=kind.__doc__, **fields)
+    made.prompts = names
+    return made
+
+
+def field_of(prompt: str) -> str:
+    """The settings' field of a prompt."""
+    return prompt.rpartition("/")[2] + PROMPT
+
+
+def _field(name: str, nodes: Sequence[str]) -> Any:
+    text = shipped(name)
+    held = " ".join(f"{{{one}}}" for one in sorted(placeholders(text)))
+    field = Field(
+        text,
+        max_length=LONGEST_PROMPT,
+        description=f"The prompt {name}: instructions, a line ---, then data. Placeholders, those of the data all "
+        f"needed: {held}.",
+        json_schema_extra={"langgraph_type": "prompt", "langgraph_nodes": list(nodes)},
+    )
+    return (Annotated[str, AfterValidator(partial(check_edited, name))], field)

@@ -1,0 +1,116 @@
+"""A running debate: reports the writes of its nodes, and always leaves a document, however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.state import CompiledStateGraph
+from moot.core.endpoint import close_clients
+from moot.nodes._records.reducers import OPENING, place_of, written_values
+from moot.nodes._runtime.document import document_of, unfinished
+from moot.nodes._runtime.graph import CLOSE
+from moot.nodes._runtime.settings import Settings
+
+INTERRUPT = "__interrupt__"
+OF_A_DEBATE = (OPENING, CLOSE)
+"""The first and last node of a debate; in an inner debate, their writes concern only that debate."""
+Update = Callable[[dict[str, Any]], None]
+"""Called with a node's writes."""
+
+
+class Running:
+    """A running debate, until it ends or waits for a person.
+
+    Args:
+        graph: the debate's system.
+        settings: its settings.
+        update: called with each node's writes.
+    """
+
+    def __init__(self, graph: CompiledStateGraph[Any, Any, Any, Any], settings: Settings, update: Update) -> None:
+        saver = InMemorySaver() if getattr(settings, "ask_person", ()) else None
+        self.graph = graph.builder.compile(checkpointer=saver, name=graph.name) if saver else graph
+        self.settings = settings
+        self.update = update
+        self.waits: dict[str, Any] = {}
+        self.state: dict[str, Any] = {}
+        self.inner: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+
+    async def run(self, given: Any) -> dict[str, Any]:
+        """The document, once the debate ends or waits.
+
+        An interrupted debate has one, too, with its results so far, including results of inner graphs.
+        """
+        self.waits = {}
+        try:
+            await self._stream(given)
+        except asyncio.CancelledError:
+            if "started_at" not in self.state:
+                raise
+            self.waits = {}
+            return self._unfinished()
+        finally:
+            with suppress(asyncio.CancelledError):  # too late for an error: the results are already there
+                await close_clients()
+        return self._unfinished() if self.waits else document_of(self.state)
+
+    async def _stream(self, given: Any) -> None:
+        config: Any = {"configurable": {"thread_id": "moot"}}
+        modes: Any = ["updates", "values"]
+        stream: Any = self.graph.astream(given, config, context=self.settings, stream_mode=modes, subgraphs=True)
+        async for place, mode, chunk in stream:
+            if mode == "values" and not place:
+                self._known(chunk)
+            elif mode == "updates" and INTERRUPT not in chunk:
+                for node, update in chunk.items():
+                    if place and node in OF_A_DEBATE:
+                        continue
+                    written = written_values(update or {})
+                    self.inner = [*without_steps(self.inner, (*place, node), written), (place, written)]
+                    self.update(written)
+            elif mode == "updates" and not place:
+                self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
+
+    def _known(self, values: dict[str, Any]) -> None:
+        """Called when a step of the debate ends or waits: its forwarded writes are in the debate's state now."""
+        if INTERRUPT not in values and values != self.state:
+            self.state = values
+            self.inner = [(place, written) for place, written in self.inner if place and self.waits]
+
+    def _unfinished(self) -> dict[str, Any]:
+        return unfinished(self.state, [written for _, written in self.inner])
+
+
+Written = tuple[tuple[str, ...], dict[str, Any]]
+"""A write and its place: the path of inner graphs, as ``name:run``."""
+
+
+def without_steps(written: list[Written], graph: tuple[str, ...], handed: Mapping[str, Any]) -> list[Written]:
+    """Removes the writes of the steps of an inner graph that has ended, because it passes on all of them.
+
+    If the graph runs several times in parallel, the runs with writes that were not passed on are still going.
+
+    Args:
+        written: the writes of the debate's steps.
+        graph: the place of a node that may be a graph; its last part is just the name.
+        handed: the node's writes at its end.
+    """
+    depth = len(graph)
+    turns = {place_of(turn) for turn in handed.get("turns") or ()}
+    calls = handed.get("calls") or ()
+
+    def run_of(place: tuple[str, ...]) -> tuple[str, ...] | None:
+        within = len(place) >= depth and (*place[: depth - 1], place[depth - 1].partition(":")[0]) == graph
+        return place[:depth] if within else None
+
+    under_way = {
+        run_of(place)
+        for place, of in written
+        if any(place_of(turn) not in turns for turn in of.get("turns") or ())
+        or any(call not in calls for call in of.get("calls") or ())
+    }
+    return [(place, of) for place, of in written if run_of(place) is None or run_of(place) in under_way]

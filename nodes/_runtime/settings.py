@@ -1,0 +1,391 @@
+"""Settings that all graphs share. Each graph subclasses them; Studio shows them as a form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import date
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from moot.core.errors import UserError, nearest
+from moot.nodes._models.chat_models import EMBEDDED, ModelChoice, StructuredOutput
+from moot.prompts._files import shipped
+from moot.retrievers._encoders import DEFAULT_ENCODER
+from moot.retrievers._normalise import MOST_TOKENS
+from moot.retrievers._search import demo_corpus
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+ModelName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z_]+:.+$", max_length=200),
+    Field(
+        examples=[EMBEDDED, "openai:gpt-4o-mini", "ollama:qwen3:8b", "vllm:meta-llama/Llama-3.3-70B-Instruct", "fake:1"]
+    ),
+]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+Source = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200),
+    Field(
+        examples=["chroma", "bm25", "hybrid", "web", "tavily", "serper", "wikipedia", "openalex", "pubmed", "arxiv"],
+    ),
+]
+SOURCES = (
+    "chroma, bm25 or hybrid (each also with :CORPUS), web (Tavily or Serper where its key is set; without a key "
+    "Wikipedia, or bm25 if a corpus is set or all models are embedded or fake), tavily, serper, wikipedia, openalex, "
+    "pubmed, arxiv, langchain:MODULE:ATTRIBUTE, or the name of a source of an installed package"
+)
+"""The names of sources, for descriptions of settings."""
+
+DEMONSTRATION = ("embedded", "fake")
+"""Providers of demonstration models, whose verdicts mean nothing."""
+
+REPORTER = "reporter"
+"""The role that writes the summary for readers; every system may have it."""
+
+Moment = Literal["queries", "premises", "evidence", "remark", "verdict"]
+"""Moments at which a debate may wait for a person; each system supports some."""
+
+
+def ask_person() -> Any:
+    """The settings' field for the moments at which a debate waits for a person."""
+    return Field(
+        (),
+        max_length=5,
+        description="When the debate waits for a person: to review queries, premises or evidence before they are "
+        "used, to make a remark before another round, or to question the draft of the verdict; needs a checkpointer.",
+    )
+
+
+def asks(settings: Any, moment: Moment) -> bool:
+    """Whether a debate with these settings waits for a person at a moment."""
+    return moment in getattr(settings, "ask_person", ())
+
+
+class Settings(BaseModel):
+    """Settings of every debate."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    prompts: ClassVar[Mapping[str, str]] = {}
+    """Fields for prompts, each with the prompt's name; a graph adds the fields of its nodes."""
+    without: ClassVar[frozenset[str]] = frozenset()
+    """Fields that a graph does not use: its schema leaves them out, and values for them are refused."""
+    why_without: ClassVar[str] = ""
+    """Why the graph does not use them, for the error message."""
+
+    model: ModelName = Field(
+        EMBEDDED,
+        description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake, anthropic, "
+        "google_genai ...).",
+    )
+    models: dict[str, ModelName | ModelChoice] = Field(
+        {},
+        description="Models of single roles: role to provider:name, or to an object with model, temperature, "
+        "max_tokens, context_tokens, structured_output.",
+    )
+    temperature: float | None = Field(
+        0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+    )
+    max_tokens: int | None = Field(
+        None, ge=1, le=1_000_000, description="Most tokens of a reply; null leaves it to the endpoint."
+    )
+    context_tokens: int | None = Field(
+        None,
+        ge=256,
+        le=100_000_000,
+        description="Most tokens of a prompt and its reply: from longer prompts moot leaves out "
+        "evidence, then the oldest rounds. Null: from moot's tables, or from the endpoint's refusal.",
+    )
+    seed: int | None = Field(
+        None,
+        ge=0,
+        le=2**31 - 1,
+        description="Sampling seed, if the endpoint accepts one; each call's own seed is derived from it.",
+    )
+    structured_output: StructuredOutput = Field(
+        "json_schema",
+        description="How structured output is requested: by JSON schema, by JSON mode, or only in the prompt.",
+    )
+    verified_quotes: bool = Field(
+        False,
+        description="On: an answer needs a quote from the evidence it names; without one the model is asked "
+        "again once, then recorded as unquoted. Answers without any evidence in the prompt need no quote.",
+    )
+    embedder: str = Field(
+        DEFAULT_ENCODER,
+        min_length=1,
+        max_length=300,
+        description="Text encoder: all-MiniLM-L6-v2, another sentence-transformers name or folder, or openai:NAME.",
+        examples=[DEFAULT_ENCODER, "openai:text-embedding-3-small"],
+    )
+    corpus: str | None = Field(
+        None,
+        min_length=1,
+        max_length=63,
+        description="Default corpus of retrievers; null means the demo corpora (encyclopaedia for chroma, "
+        "news for bm25); with your own model, the demo corpora replace neither the web nor failed sources.",
+        examples=["demo-encyclopaedia", "demo-news"],
+    )
+    budget: int | None = Field(
+        None,
+        ge=1,
+        le=10_000_000,
+        description="Most tokens of prompts and replies together. Before each call its prompt and its longest reply "
+        "(`max_tokens`, else 512) are reserved; calls that do not fit are not made. Enough is kept for those that "
+        "decide: budget_exhausted. Null: no bound.",
+    )
+    max_cost: float | None = Field(
+        None,
+        gt=0,
+        le=10_000,
+        description="As `budget`, in USD, by moot's table of list prices and the file in MOOT_PRICES; a model "
+        "without a price is refused. Encoders and searches are not counted.",
+    )
+    max_calls: int | None = Field(
+        None, ge=1, le=1_000_000, description="As `budget`, in calls to models; a call with its retries counts once."
+    )
+    max_seconds: float | None = Field(
+        None,
+        gt=0,
+        le=1_000_000,
+        description="As `budget`, in seconds: running calls are cut off, and time to decide is reserved. "
+        "A running search may exceed it; after a wait for a person the time starts again.",
+    )
+    reader_summary: bool = Field(
+        False,
+        description="On: after the verdict, the role reporter summarises the debate for readers of its report: three "
+        "sentences with citations, the answer that each quote supports, the evidence not found. One more call.",
+    )
+    calibration: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1000,
+        description="A file of `moot calibrate`, fitted on labelled debates with the same settings: the document has "
+        "a prediction set and says whether to act on the verdict or to escalate it. Refused for other debates.",
+    )
+    timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
+    attempts: int = Field(3, ge=1, le=10, description="Most requests per call, the first included.")
+    max_concurrency: int = Field(16, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    requests_per_minute: int | None = Field(
+        None, ge=1, le=1_000_000, description="Most calls to one endpoint in a minute; null means no limit."
+    )
+    max_wait: float = Field(
+        600.0, ge=0, le=86400, description="Seconds that a call may wait while its endpoint refuses it (HTTP 429)."
+    )
+
+    def edited(self) -> dict[str, str]:
+        """By name, the prompts that differ from the shipped ones."""
+        texts = {name: getattr(self, field) for field, name in self.prompts.items()}
+        return {name: text for name, text in texts.items() if text != shipped(name)}
+
+    def recorded(self) -> dict[str, Any]:
+        """All settings as plain values; of the prompts only the edited ones."""
+        changed = self.edited()
+        return self.model_dump(mode="json", exclude={f for f, name in self.prompts.items() if name not in changed})
+
+    @property
+    def own_model(self) -> bool:
+        """Whether a role has the user's own model: neither the embedded one nor a fake one."""
+        speakers = [one for field in vars(self).values() if isinstance(field, tuple) for one in field]
+        chosen = [self.model, *self.models.values(), *(getattr(one, "model", None) for one in speakers)]
+        names = (one.model if isinstance(one, ModelChoice) else one for one in chosen)
+        return any(name and name.partition(":")[0] not in DEMONSTRATION for name in names)
+
+    @property
+    def keyless_web(self) -> str:
+        """The kind of source behind `web` without a key; demo corpora replace it only with moot's own models."""
+        return "wikipedia" if self.own_model and self.corpus is None else "bm25"
+
+    def standing_in(self, fallback: Iterable[str]) -> tuple[str, ...]:
+        """The fallbacks that may be used: with the user's own model, no demo corpus.
+
+        Args:
+            fallback: sources by name.
+        """
+        return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
+
+    def beneath(self) -> Settings | None:
+        """The settings of the debate inside a debate with these settings; None if there is none."""
+        return None
+
+    def temperature_of(self, role: str) -> float | None:
+        """The sampling temperature of a role whose model names none."""
+        return self.temperature
+
+    def roles(self) -> set[str] | None:
+        """The roles that may have their own model in `models`; None if a graph's roles are not known."""
+        return None
+
+    @model_validator(mode="after")
+    def _roles_are_known(self) -> Settings:
+        roles = self.roles()
+        others = set() if "reader_summary" in self.without else {REPORTER}
+        unknown = sorted(set(self.models) - roles - others) if roles is not None else []
+        if unknown:
+            raise ValueError(f"models: there is no role {unknown[0]!r}; known are {', '.join(sorted(roles or ()))}")
+        return self
+
+    @model_validator(mode="after")
+    def _set_only_what_means_something(self) -> Settings:
+        fields = type(self).model_fields  # a default is the value in settings that were saved as a whole
+        if idle := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
+            raise ValueError(f"{self.why_without}: leave out {', '.join(idle)}")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler.resolve_ref_schema(handler(core_schema))
+        for name in cls.without:
+            found["properties"].pop(name, None)
+        return found
+
+
+S = TypeVar("S", bound=Settings)
+
+
+class EvidenceSettings(Settings):
+    """Settings of debates that search for evidence."""
+
+    k: int = Field(3, ge=1, le=50, description="Documents per query, from each source.")
+    max_per_host: int | None = Field(
+        2, ge=1, le=50, description="Most documents from one website in a web search; null means any number."
+    )
+    max_origin_share: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Largest share of the evidence that may come from one origin (a website, near-duplicates), at "
+        "least one piece: in each search and in all together. Documents of a corpus beyond it come after others, but "
+        "fill up a search. Given texts are never left out. 1: no bound.",
+    )
+    datamarking: bool = Field(
+        False,
+        description="On: in prompts the words of evidence are joined by a mark, so that models can tell instructions "
+        "in it from ours. It makes evidence longer and harder to read.",
+    )
+    robustness: bool = Field(
+        False,
+        description="On: after the verdict its deciders are called again without each origin, without two that "
+        "quote the same, with the evidence in reversed order, and without evidence. One call for each.",
+    )
+    robustness_calls: int = Field(20, ge=1, le=1000, description="Most calls of `robustness`.")
+    published_before: date | None = Field(
+        None,
+        description="A date, e.g. 2020-10-25: evidence published on it or later is left out; evidence "
+        "without a date stays, with a warning.",
+    )
+    max_evidence_tokens: int = Field(
+        MOST_TOKENS,
+        ge=16,
+        le=100_000,
+        description="Most tokens of a document's text (about). Of longer ones the beginning and the sentences nearest "
+        "to the query are shown; quotes are checked against all of it.",
+    )
+    reranker: str | None = Field(
+        None,
+        min_length=1,
+        max_length=300,
+        description="CrossEncoder (sentence-transformers, by name or folder) that ranks hybrid search's results; null "
+        "for none.",
+        examples=["cross-encoder/ms-marco-MiniLM-L6-v2"],
+    )
+    source_summaries: str = Field(
+        "model",
+        min_length=1,
+        max_length=300,
+        description="Abstracts from OpenAlex: with `model` the role source_summariser summarises them, `none` "
+        "leaves them as they are, any other value names a summarisation model (transformers, by name or folder).",
+        examples=["model", "none"],
+    )
+
+
+class SourcesSettings(EvidenceSettings):
+    """Settings of systems whose speakers share a list of sources."""
+
+    sources: tuple[Source, ...] = Field(
+        ("chroma", "web"),
+        max_length=10,
+        description=f"Sources of evidence: {SOURCES}.",
+    )
+    fallback: tuple[Source, ...] = Field(
+        (), max_length=10, description="Sources that replace failed ones, in this order."
+    )
+
+    def opened(self) -> tuple[Source, ...]:
+        """The sources to open."""
+        return (*self.sources, *self.standing_in(self.fallback))
+
+
+class PoolSettings(SourcesSettings):
+    """Settings of systems whose sources are searched for the claim itself, before the first answer."""
+
+    retrieval: Literal["once", "none"] = Field(
+        "once",
+        description="once: the sources are searched before the first answer; none: there is no search, and the texts "
+        "given with the claim are all the evidence.",
+    )
+
+    @property
+    def searches(self) -> bool:
+        """Whether there is a search."""
+        return bool(self.sources) and self.retrieval == "once"
+
+    def opened(self) -> tuple[Source, ...]:
+        """The sources to open."""
+        return super().opened() if self.retrieval == "once" else ()
+
+
+def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") -> S:
+    """Checks values and returns a graph's settings.
+
+    Args:
+        kind: the graph's settings.
+        values: the values that differ from the defaults.
+        graph: its name, for errors, if ``moot settings`` lists its settings.
+
+    Raises:
+        UserError: an unknown setting, a value out of its range.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        problems = "; ".join(dict.fromkeys(problem_of(kind, e) for e in error.errors()[:5]))
+        see = f" See: moot settings {graph}" if graph else ""
+        raise UserError(f"{problems}.{see}", kind="invalid_setting") from error
+
+
+def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> str:
+    """One of Pydantic's errors as a sentence.
+
+    Args:
+        kind: the class that was checked.
+        error: one of ``ValidationError.errors()``.
+        called: the word for its fields.
+    """
+    place = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "missing":
+        return f"{place}: this is missing"
+    if error["type"] == "extra_forbidden" and len(error["loc"]) > 1:
+        return f"{'.'.join(map(str, error['loc'][:-1]))}: there is no field {error['loc'][-1]!r}"
+    if error["type"] == "extra_forbidden":
+        names = sorted(set(kind.model_fields) - getattr(kind, "without", frozenset()))
+        known, meant = ", ".join(names), nearest(place, names)
+        return f"There is no {called} {place!r}{f'. {meant}Known' if meant else '; known'} are {known}"
+    if error["type"] == "string_pattern_mismatch" and "model" in place:
+        return (
+            f"{place.split('.constrained')[0]}: name a model as provider:name, for example openai:gpt-5-mini, not "
+            f"{json.dumps(error['input'])[:80]}"
+        )
+    said = error["msg"].removeprefix("Value error, ").replace(" after validation", "")
+    said = said.replace("Tuple", "The list").replace("a valid tuple", "a list")
+    if not place:
+        return str(said)
+    return f"{place}: {said} (given: {json.dumps(error['input'], default=str)[:80]})"

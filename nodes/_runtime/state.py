@@ -1,0 +1,410 @@
+"""The state of a debate: the keys that nodes read and write, and the result document made of them.
+
+All values are plain JSON, so that every checkpointer stores them. Nodes run at the same time: reducers
+(`moot.nodes._records.reducers`) merge parallel writes. Keys that several states have are declared once, with their
+reducers, and inherited; a key is declared twice only if its type differs, such as one that a document always has and a
+step may not have.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from moot.core.errors import ErrorRecord
+from moot.nodes._records.entries import Call, CourtDebate, Reading, RoundRecord, StopReason, Task, Turn, Vote, Warned
+from moot.nodes._records.reducers import (
+    deepest,
+    first_error,
+    joined,
+    merge_readings,
+    merge_rounds,
+    merge_turns,
+    merge_warnings,
+)
+from moot.nodes._runtime.turns import KINDS, Dissent, OfItsStep
+from moot.nodes._texts.chat import ChatMessage, merge_messages
+from moot.nodes._texts.given import MOST_GIVEN, GivenText
+from moot.nodes._texts.robustness import Robustness
+from moot.nodes._trial.turns import KINDS as TRIAL_KINDS
+from moot.retrievers._evidence import Evidence, merge_evidence
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+SCHEMA_VERSION = "1.4"
+LONGEST_SPEAKER = 200
+"""Characters."""
+
+Equal = Literal["tokens", "usd", "calls"]
+"""The budgets that a control can share with its debate."""
+
+Status = Literal["done", "failed", "cancelled", "interrupted"]
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def task_names() -> list[Any]:
+    """The tasks, for descriptions of inputs."""
+    from moot.nodes._texts.task import TASKS  # needs this module
+
+    return list(TASKS)
+
+
+class Claimed(TypedDict):
+    """A claim and the form of its answer, as given by the user."""
+
+    claim: NotRequired[
+        Annotated[
+            str,
+            Field(
+                description="The claim to check, or the question to answer.",
+                examples=["The platypus is a mammal that lays eggs."],
+                min_length=1,
+                max_length=4000,
+            ),
+        ]
+    ]
+    task: NotRequired[
+        Annotated[
+            str | None,
+            Field(
+                description="Form of the answer: labels or choice (your own), short_answer, number, expression, or a "
+                "benchmark's name. By default as labels and options suggest, else fever.",
+                json_schema_extra=lambda schema: schema.update(examples=task_names()),
+            ),
+        ]
+    ]
+
+
+class AskedWith(TypedDict):
+    """Input that is read once, when a debate is opened."""
+
+    claim_date: NotRequired[
+        Annotated[
+            str | None,
+            Field(description="When the claim was said: a year, a month or a day.", examples=["2020-10-25"]),
+        ]
+    ]
+    speaker: NotRequired[
+        Annotated[
+            str | None,
+            Field(description="Who said the claim.", examples=["A spokesperson"], max_length=LONGEST_SPEAKER),
+        ]
+    ]
+    labels: NotRequired[
+        Annotated[
+            list[str] | dict[str, str] | None,
+            Field(description="For `labels`: the answers to choose from, or an object that explains each."),
+        ]
+    ]
+    options: NotRequired[
+        Annotated[list[str] | None, Field(description="For `choice`: the options; answers are letters, from A.")]
+    ]
+    given: NotRequired[
+        Annotated[
+            list[GivenText] | None,
+            Field(
+                description="Texts that all who answer are shown, in addition to the evidence found.",
+                examples=[[{"text": "Bees were kept in Egypt 4,500 years ago.", "title": "Beekeeping"}]],
+                max_length=MOST_GIVEN,
+            ),
+        ]
+    ]
+
+
+class ClaimInput(Claimed, AskedWith):
+    """The input of a debate: a claim, or a person's last message in ``messages``; with both, the claim."""
+
+    messages: NotRequired[
+        Annotated[
+            list[ChatMessage] | None,
+            Field(
+                description="For chats, instead of `claim`: a conversation, whose last message by a person is the "
+                "claim. The verdict is its next message.",
+                examples=[[{"role": "user", "content": "The platypus is a mammal that lays eggs."}]],
+                json_schema_extra={"langgraph_type": "messages"},
+            ),
+        ]
+    ]
+
+
+# --- what several states share ----------------------------------------------------------------------------------------
+
+
+class Findings(TypedDict):
+    """The turns and evidence so far."""
+
+    turns: Annotated[
+        list[Annotated[Turn, OfItsStep((*KINDS, *TRIAL_KINDS))]],
+        Field(description="The turns, in order."),
+        merge_turns,
+    ]
+    evidence: Annotated[list[Evidence], Field(description="Every piece, given or found, once."), merge_evidence]
+    depth: Annotated[int, Field(description="The longest chain of calls that depend on each other."), deepest]
+    error: Annotated[
+        ErrorRecord | None,
+        Field(title="Error", description="The error, its place, and the remedy; null without an error."),
+        first_error,
+    ]
+
+
+class StepUpdate(Findings):
+    """The update of a debate by a step inside it (of a debater, a scorer)."""
+
+    corpora: Annotated[list[Reading], Field(description="The sources that each agent read."), merge_readings]
+    calls: Annotated[list[Call], Field(description="Every exchange with a model."), joined]
+    warnings: Annotated[list[Warned], Field(description="Problems that did not end the debate."), merge_warnings]
+
+
+class TrialUpdate(StepUpdate):
+    """The update of a trial by one of its phases."""
+
+    debates: Annotated[list[CourtDebate], Field(description="The course of each debate of a trial."), joined]
+    round_log: Annotated[
+        list[RoundRecord],
+        Field(description="By round, the finding after it: why another round followed."),
+        merge_rounds,
+    ]
+
+
+class About(TypedDict):
+    """The checked claim."""
+
+    claim: Annotated[str, Field(description="What was debated.")]
+
+
+class Budgeted(TypedDict):
+    """The remaining budget, from `moot.nodes._runtime.budget`."""
+
+    budget: NotRequired[dict[str, Any] | None]
+
+
+class Heard(TypedDict):
+    """Texts for a speaker besides answers, such as reviews."""
+
+    heard: NotRequired[list[Turn]]
+
+
+class Handed(About):
+    """The keys that a debate passes to each of its steps."""
+
+    task: Task
+    settings: NotRequired[dict[str, Any]]
+
+
+# --- a debate ---------------------------------------------------------------------------------------------------------
+
+
+class Head(TypedDict):
+    """The beginning of a document."""
+
+    schema_version: Annotated[str, Field(description="The version of this document's schema.")]
+    id: Annotated[str, Field(description="The debate's id; empty in documents before 1.2.")]
+    status: Annotated[Status, Field(description="How the debate ended; a failed one says why in `error`.")]
+    graph: Annotated[str, Field(description="The debate system.")]
+
+
+class Beside(TypedDict):
+    """A control that was run after a debate, at the same cost."""
+
+    control: Annotated[str, Field(description="Which system.")]
+    equal: Annotated[Equal, Field(description="The budget that it shares with the debate.")]
+    taken: Annotated[
+        dict[str, dict[str, float | None]],
+        Field(description="The costs of `debate` and `control`: tokens, usd, calls, seconds; null if unknown."),
+    ]
+    ratios: Annotated[dict[str, float | None], Field(description="The control's costs as multiples of the debate's.")]
+    document: Annotated[
+        dict[str, Any] | None, Field(description="Its own result document; null if it could not start.")
+    ]
+    error: Annotated[ErrorRecord | None, Field(description="Why it has no verdict.")]
+
+
+class Verdict(Head, About):
+    """The outcome of a debate."""
+
+    answer: Annotated[str | None, Field(description="The verdict; null if there is none.")]
+    raw_verdict: Annotated[str | None, Field(description="The verdict in the words of the roles that decided.")]
+    confidence: Annotated[
+        float | None,
+        Field(
+            description="How sure the verdict is, from 0 to 1; null if there is no basis for it. How often "
+            "such a verdict is right is known only with `calibration`."
+        ),
+    ]
+    confidence_parts: Annotated[dict[str, float | None] | None, Field(description="The parts of the confidence.")]
+    confidence_from: Annotated[
+        str | None,
+        Field(description="The basis of the confidence, such as `2 of 3 votes`; if it is null, the reason."),
+    ]
+    prediction_set: Annotated[
+        list[str] | None,
+        Field(description="Labels that include the right one, as often as `calibration` states; null without one."),
+    ]
+    decision: Annotated[
+        Literal["act", "escalate"] | None,
+        Field(
+            title="Decision",
+            description="Whether to act on the verdict or to have a person decide; null without a calibration.",
+        ),
+    ]
+    calibration: Annotated[
+        dict[str, Any] | None,
+        Field(description="The calibration: its cases `n`, `alpha`, `least_confidence`, and its `guarantee` in words."),
+    ]
+    stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
+    rounds: Annotated[int, Field(description="Rounds that were held.")]
+    scores: Annotated[dict[str, dict[str, float | None]], Field(description="Average scores by debater.")]
+    votes: Annotated[list[Vote], Field(description="The last answers of all agents.")]
+    graphs: Annotated[
+        list[dict[str, Any]],
+        Field(description="By round, who heard whom and with which weight, if that changes."),
+    ]
+    dissent: Annotated[
+        Dissent | None,
+        Field(title="Dissent", description="Answers other than the verdict, and changes; null without answers."),
+    ]
+    robustness: Annotated[
+        Robustness | None,
+        Field(title="Robustness", description="Evidence that the verdict depends on; null unless the setting was on."),
+    ]
+    metrics: Annotated[dict[str, Any], Field(description="The system's own measures.")]
+    usage: Annotated[
+        dict[str, Any],
+        Field(
+            description="Calls and tokens, in total and by role; `from_ledger` counts calls with replies from the "
+            "ledger and cost nothing."
+        ),
+    ]
+    seconds: Annotated[float, Field(description="The debate's duration, with a person's replies included.")]
+    settings: Annotated[
+        dict[str, Any],
+        Field(description="The settings of the run, defaults included; of the prompts only the edited ones."),
+    ]
+    models: Annotated[
+        dict[str, Any],
+        Field(description="By role, the model in the settings, and the names that the endpoint returned."),
+    ]
+    messages: Annotated[
+        list[ChatMessage],
+        Field(description="The conversation, with the verdict as its last message; empty if there is none."),
+        merge_messages,
+    ]
+    moot_version: Annotated[str, Field(description="The version of moot.")]
+    started_at: Annotated[str, Field(description="When the debate began, in UTC.")]
+    beside: Annotated[
+        Beside | None,
+        Field(
+            title="Beside",
+            description="A control that was run after the debate, at its cost; null if none was asked for.",
+        ),
+    ]
+
+
+class CheckedQuote(TypedDict):
+    """A quote found in a piece of evidence, from ``start`` to ``end`` (exclusive) in code points."""
+
+    evidence_id: str
+    start: int
+    end: int
+
+
+class SummarySentence(TypedDict):
+    """A sentence with the checked quotes that support it."""
+
+    text: str
+    citations: list[CheckedQuote]
+
+
+class SummaryStance(CheckedQuote):
+    """A checked quote with the answer that it supports."""
+
+    stance: Literal["for", "against", "neither"]
+
+
+class ReaderSummary(TypedDict):
+    """A summary of a finished debate for readers. ``dropped`` counts sentences without a checked quote."""
+
+    sentences: list[SummarySentence]
+    stances: list[SummaryStance]
+    not_found: list[str]
+    would_change: list[str]
+    dropped: int
+
+
+class VerdictOutput(Verdict, TrialUpdate):
+    """The result document: one JSON object with everything that happened in a debate."""
+
+    task: Annotated[
+        Task | None, Field(title="Task", description="The form of the answer; null if the debate could not be opened.")
+    ]
+
+
+class ResultDocument(VerdictOutput):
+    """The result document with additions made after its debate."""
+
+    __pydantic_config__ = ConfigDict(title="VerdictOutput")  # type: ignore[misc]
+
+    reader_summary: NotRequired[
+        Annotated[
+            ReaderSummary,
+            Field(title="Summary for readers", description="The debate's summary for readers; see `reader_summary`."),
+        ]
+    ]
+
+
+class DebateState(Verdict, TrialUpdate, AskedWith, Budgeted):
+    """The keys that a debate's nodes may read: the input and the growing result document."""
+
+    task: Any  # the given name, then a `Task` once the debate is open
+    opened: NotRequired[str]  # the claim of the last opened debate
+
+
+# --- a step of one ----------------------------------------------------------------------------------------------------
+
+
+class DebaterState(Handed, StepUpdate, Heard):
+    """The keys that the steps of one speaker in one round may read. ``turns`` contains only its own turn.
+
+    ``own`` is its own last answer, ``opponents`` the others' answers that it sees, ``cited`` the evidence that these
+    cite, for checks of quotes only; it is not shown. ``pool`` is the shared evidence that it may select from, ``found``
+    the evidence found before its own search, and ``heard`` other texts such as summaries and reviews. ``groups``
+    has agents with the same answer together, ``retrieval`` is the outcome of the pool's search, ``why`` why another
+    round is held.
+    """
+
+    debater: dict[str, Any]
+    opponents: list[Turn]
+    own: NotRequired[Turn | None]
+    cited: NotRequired[list[Evidence]]
+    pool: NotRequired[list[Evidence]]
+    found: NotRequired[list[Evidence]]
+    retrieval: NotRequired[str | None]
+    groups: NotRequired[dict[str, int | None]]
+    previous_query: str | None
+    why: NotRequired[str]
+
+
+class ScoreState(Handed, StepUpdate):
+    """The input of scoring: one turn, and the evidence that it was written from."""
+
+    metrics: dict[str, Any]
+
+
+class TrialState(Handed, TrialUpdate, Budgeted, Heard):
+    """The keys that the steps of one phase of a trial may read: its negotiation, a debate in court, the panel.
+
+    ``evidence`` is given to the phase or found in it; ``premises`` are the premises of the claim; ``budget`` is
+    the phase's share of the debate's, if it has one. A step of one of several speakers (a side, an arbiter of one
+    piece, a judge) has its speaker in ``debater``, its turn in ``turns`` and earlier statements in ``heard``.
+    """
+
+    phase: str
+    debater: NotRequired[dict[str, Any]]
+    premises: NotRequired[list[str]]
+    rounds: NotRequired[int]
+    stop_reason: NotRequired[StopReason | None]
+
+
+class TrialInput(Handed, Findings):
+    """The input of a phase of a trial."""

@@ -1,0 +1,190 @@
+"""The builder of a debate system: it adds the parts common to all systems, so that a graph's file is only its paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Send
+from moot.nodes._records.entries import Task
+from moot.nodes._runtime.budget import Decision
+from moot.nodes._runtime.graph import CLOSE, DebateGraph, plain_router
+from moot.nodes._runtime.opening import Needs, close_node, open_node
+from moot.nodes._runtime.settings import EvidenceSettings, Settings
+from moot.nodes._runtime.state import ClaimInput, DebateState, VerdictOutput
+from moot.nodes._steps.person import person_node, question_or, remark_first
+from moot.nodes._steps.robustness import robustness_node
+
+Next = Sequence[Send | str] | Send | str
+"""The next step of a debate: a node's name, or `Send` objects of speakers."""
+Router = Callable[..., Next]
+"""Returns the next step of a debate: ``(state, settings)``, or ``(state)``."""
+REMARK, REVIEW, ROBUSTNESS = "hear_remark", "review_verdict", "robustness"
+
+
+class Debate(DebateGraph):
+    """A debate system.
+
+    It opens with checked input and closes with a result document, also after an error. Before each
+    round but the first a person may make a remark, and a person may question the draft of a verdict, if the settings'
+    ``ask_person`` says so. If the system searches for evidence, the setting ``robustness`` calls the deciding roles
+    again after the verdict.
+
+        builder = Debate("ring", RoundsSettings, agents_needs)
+        builder.add_node("answer", agent_node())
+        builder.add_node("compare_answers", compare_node())
+        builder.add_node("vote", vote_node(consensus_or_rounds))
+        builder.begin(another_round, ["answer"])
+        builder.rounds(another_round, ["answer"])
+        builder.add_edge("answer", "compare_answers")
+        builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
+        builder.verdict_from("vote")
+        graph = builder.compile(name="Ring")
+
+    Args:
+        name: the system's name.
+        settings: the class of its settings.
+        needs: from the settings, the resources of a debate; they are opened before the first call.
+        check: raises `UserError` if the system cannot handle the task with these settings.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: type[Settings],
+        needs: Callable[[Any], Needs] = lambda settings: Needs(),
+        check: Callable[[Any, Task], None] = lambda settings, task: None,
+    ) -> None:
+        super().__init__(settings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
+        self.needs = needs
+        self.check = check
+        self._led: set[str] = set()
+        self._deciding: list[str] = []
+        self._first_of_a_round: set[str] = set()
+        self._decisions: dict[str, Callable[[Any], Mapping[str | None, Decision]]] = {}
+        self.add_node("open", open_node(name, needs, check, self.deciders))
+        self.add_edge(START, "open")
+        self.add_node(CLOSE, close_node())
+        self.add_edge(CLOSE, END)
+        self._after = CLOSE
+        if issubclass(settings, EvidenceSettings):
+            self._after = ROBUSTNESS
+            self.add_node(ROBUSTNESS, robustness_node())
+            self.add_edge(ROBUSTNESS, CLOSE)
+
+    def add_node(self, name: str, action: Any, **options: Any) -> Debate:  # type: ignore[override]
+        """As of `DebateGraph`."""
+        if decides := getattr(action, "decides", None):
+            self._decisions[name] = decides
+        super().add_node(name, action, **options)
+        return self
+
+    def deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
+        """The deciding roles: the judges of the verdict's nodes, else the first agent that answers.
+
+        Args:
+            settings: a debate's settings.
+            needs: the debate's resources.
+        """
+        found = [self._decisions[node](settings) for node in self._deciding if node in self._decisions]
+        judges = {role: decision for of in found for role, decision in of.items() if role}
+        if judges or not needs.roles:
+            return judges
+        answers = (of(settings).get(None) for of in self._decisions.values())
+        decision = next(filter(None, answers), None)
+        return {next(iter(needs.roles)): decision} if decision else {}
+
+    def begin(self, route: Router, to: Sequence[str], *, after: str = "open", reviewed: str = "") -> None:
+        """Sets the start of a debate: its first round, before which there is no remark.
+
+        Args:
+            route: the router.
+            to: the nodes that it may lead to.
+            after: the node before it, if not ``open``.
+            reviewed: the node at which a person may review the results of ``after``, which must then run once.
+        """
+        if reviewed:
+            self._run_once.add(after)
+            self.add_edge(after, reviewed)
+        self._lead(reviewed or after, route, to)
+
+    def rounds(self, route: Router, to: Sequence[str]) -> None:
+        """Sets the start of every further round: from here on, edges to its nodes ask a person for a remark first.
+
+        Args:
+            route: the router into a round, after the remark.
+            to: the first nodes of a round.
+
+        Raises:
+            ValueError: an edge to one of them was added before; it would skip the remark.
+        """
+        if passed := self._led & set(to):
+            raise ValueError(f"call rounds() before the edges that lead to {', '.join(sorted(passed))}")
+        self._first_of_a_round = set(to)
+        self.add_node(REMARK, person_node("remark"))
+        self._lead(REMARK, route, to)
+
+    def verdict_from(self, node: str, *, reviewed: bool = False, again: str = "", phase: str | None = None) -> None:
+        """Sets the node that ends a debate with its verdict; several are allowed.
+
+        Args:
+            node: the node.
+            reviewed: a person may question the draft; then it is decided again.
+            again: the node that decides again, if it is another one.
+            phase: the phase of a trial that decides.
+        """
+        self._deciding.append(node)
+        if not reviewed:
+            self.add_edge(node, self._after)
+            return
+        self.add_node(REVIEW, person_node("verdict", phase=phase))
+        self._else_to[REVIEW] = self._after
+        self.add_edge(node, REVIEW)
+        self._lead(REVIEW, question_or(again or node, self._after), [again or node, self._after])
+
+    def add_conditional_edges(  # type: ignore[override]
+        self, source: str, path: Router, path_map: Sequence[str] | Mapping[Any, str] | None = None
+    ) -> Debate:
+        """Adds an edge that depends on the state and the settings; ``close`` may be left out of ``path_map``.
+
+        Args:
+            source: its start node.
+            path: the router.
+            path_map: the nodes that it may lead to.
+
+        Raises:
+            ValueError: they are not a list.
+        """
+        if not path_map or isinstance(path_map, Mapping):
+            raise ValueError(f"name the nodes that {path.__name__} may lead to, in a list")
+        to = list(path_map)
+        self._led |= set(to)
+        if self._first_of_a_round & set(to):
+            path, to = remark_first(path, REMARK, self._first_of_a_round), [REMARK, *to]
+        self._lead(source, path, to)
+        return self
+
+    def _lead(self, source: str, route: Router, to: Sequence[str]) -> None:
+        plain_router(route)
+        super().add_conditional_edges(source, route, list(dict.fromkeys([*to, CLOSE])))
+
+    def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """Compiles the graph.
+
+        Raises:
+            ValueError: the settings' ``ask_person`` has a moment for which there is no node.
+        """
+        field = type(self._defaults).model_fields.get("ask_person")
+        moments = get_args(get_args(field.annotation)[0]) if field else ()
+        if silent := [moment for moment in moments if moment not in self._moments]:
+            raise ValueError(
+                f"{type(self._defaults).__name__} offers ask_person={silent}, but no node asks a person then: add "
+                "rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a person_node for "
+                "others, or declare ask_person without it."
+            )
+        last = [node for node in (REMARK, *self._deciding, REVIEW, ROBUSTNESS, CLOSE) if node in self.nodes]
+        first = [node for node in self.nodes if node not in last]
+        self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # as in a drawing
+        return super().compile(*arguments, **options)

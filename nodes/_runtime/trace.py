@@ -1,0 +1,148 @@
+"""Tags and metadata of runs in LangSmith: the speaker, the round and the phase.
+
+Without a trace this only checks for one; the tags and metadata of calls also serve clients that stream
+tokens (``stream_mode="messages"``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Literal, Protocol
+
+from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.tracers import LangChainTracer
+from langsmith import RunTree, get_current_run_tree, trace
+from moot.core.lazy import imported
+from moot.core.telemetry.switch import telemetry
+from moot.nodes._records.entries import PERSON
+from moot.retrievers import Evidence, Retriever
+
+
+class Place(Protocol):
+    """The position in a debate: a node's ledger."""
+
+    node: str
+    phase: str
+    round: int
+    agent: str | None
+    number: int | None
+
+    def place(self) -> str:
+        """The position in words."""
+        ...
+
+
+def is_turn(state: Mapping[str, Any]) -> bool:
+    """Whether a state belongs to a single turn, which a person may have reviewed."""
+    return "rounds" not in state and sum(turn.get("agent") != PERSON for turn in state.get("turns") or ()) == 1
+
+
+def tags_of(place: Place) -> list[str]:
+    """The round, the agent, and the phase if there are several, as tags: ``round:2``, ``agent:rag``."""
+    said = {"round": place.round, "agent": place.agent, "phase": "" if place.phase == "primary" else place.phase}
+    return [f"{name}:{value}" for name, value in said.items() if value]
+
+
+def facts_of(place: Place) -> dict[str, Any]:
+    """The same as metadata, as in the records of calls."""
+    said = {"agent": place.agent, "round": place.round, "phase": place.phase, "number": place.number}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+@contextmanager
+def speaking(role: str, model: str, place: Place) -> Iterator[None]:
+    """Names chat models in the trace within this block; other tags and metadata are kept."""
+    config = {
+        **(var_child_runnable_config.get() or {}),
+        "run_name": place.place() or role,
+        "tags": [*tags_of(place), f"role:{role}"],
+        "metadata": facts_of(place) | {"node": place.node, "role": role, "model": model},
+    }
+    token = var_child_runnable_config.set(config)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+def mark(place: Place) -> None:
+    """Tags the run of a turn, and of the graphs that take it, with its agent; in a trial also with the phase.
+
+    Other nodes have tags only on their calls, because some of them count their round only at its end.
+    """
+    for depth, run in enumerate(enclosing(get_current_run_tree())):
+        if not is_turn(run.inputs) and (depth or "phase" not in run.inputs):
+            return
+        run.add_tags([tag for tag in tags_of(place) if tag not in (run.tags or ())])
+        note(run, facts_of(place))
+
+
+def note(run: RunTree, facts: Mapping[str, Any]) -> None:
+    """Adds metadata to one run; its dict is shared with other runs, so it is copied."""
+    run.extra = {**(run.extra or {}), "metadata": {**run.metadata, **facts}}
+
+
+def graph_run() -> RunTree | None:
+    """The run of the running node's graph; None without a trace."""
+    return next(islice(enclosing(get_current_run_tree()), 1, None), None)
+
+
+def enclosing(run: RunTree | None) -> Iterator[RunTree]:
+    """A run and all runs that enclose it."""
+    if run is None:
+        return
+    tracers = [handler for handler in inherited("handlers") if isinstance(handler, LangChainTracer)]
+    known = tracers[0].run_map if tracers else {}
+    while run is not None:
+        yield run
+        run = known.get(str(run.parent_run_id))
+
+
+def inherited(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:
+    """The tags and metadata inherited from the enclosing graph; empty outside of one."""
+    return getattr((var_child_runnable_config.get() or {}).get("callbacks"), part, ())
+
+
+# --- searches ---------------------------------------------------------------------------------------------------------
+
+
+def watched(source: Retriever, place: Place | None = None) -> Retriever:
+    """A source whose searches are runs in a trace; the source itself without a trace."""
+    node = get_current_run_tree()
+    if (seen := telemetry()) is not None:
+        source = imported("moot.nodes._telemetry.observed").WatchedRetriever(seen, source)
+    return source if node is None else TracedRetriever(source, node, place)
+
+
+class TracedRetriever:
+    """A source whose searches are runs of a trace."""
+
+    def __init__(self, source: Retriever, node: RunTree, place: Place | None) -> None:
+        self.name = source.name
+        self._source = source
+        self._node = node
+        self._tags = [*inherited("inheritable_tags"), *(tags_of(place) if place else [])]
+        self._facts = facts_of(place) if place else {}
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """As the source's."""
+        run = trace(
+            self.name,
+            "retriever",
+            inputs={"query": query, "k": k},
+            parent=self._node,
+            tags=self._tags,
+            metadata=self._facts,
+        )
+        async with run as search:
+            found = await self._source.search(query, k)
+            search.end(outputs={"documents": [document_of(piece) for piece in found]})
+            return found
+
+
+def document_of(piece: Evidence) -> dict[str, Any]:
+    """A piece of evidence as a document for LangSmith."""
+    rest = {key: value for key, value in piece.items() if key != "text"}
+    return {"page_content": piece["text"], "type": "Document", "metadata": rest}

@@ -1,0 +1,339 @@
+"""Traces of debates in LangSmith: a client that removes keys, metadata of the whole debate, and its scores.
+
+Tracing is switched on by LangSmith's own variables (``LANGSMITH_TRACING``, ``LANGSMITH_API_KEY``,
+``LANGSMITH_ENDPOINT``, ``LANGSMITH_PROJECT``). A client that was set before (`langsmith.configure`) stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import json
+import logging
+import os
+import threading
+import time
+import warnings
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing
+from importlib.metadata import version
+from typing import Any
+from uuid import UUID
+
+import langsmith
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, StateSnapshot
+from langsmith import RunTree, run_trees
+from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
+from moot.core.redaction import anonymised, held_keys
+from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.keeping import current_use
+from moot.nodes._models.kept import FROM_LEDGER
+from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
+from moot.nodes._models.session import Session, ceilings_in, recording, session_in, with_session, within
+from moot.nodes._runtime.document import document_of
+from moot.nodes._runtime.trace import graph_run, note
+from moot.nodes._telemetry.start import watch
+
+log = logging.getLogger(__name__)
+
+ELSEWHERE = ("name", "tags", "events", "extra", "serialized")
+"""Parts of a run that LangSmith's anonymiser misses, at least in part."""
+SCALES = {"consistency": 10}
+"""Parts of a confidence that become scores of the debate, with their maximum."""
+
+IN_TIME = {"LANGSMITH_USE_DAEMON": "true", "LANGSMITH_DISABLE_RUN_COMPRESSION": "true"}
+"""Without these, LangSmith's client sends from threads for which the process waits at its end, however long it takes.
+
+``langgraph.json`` sets them for ``langgraph dev``, whose own clients are made before any graph is loaded.
+"""
+PATIENCE = 1.0
+"""Seconds that a process waits at its end until the rest is sent."""
+
+
+def send_in_time() -> None:
+    """LangSmith clients created from now on do not delay the end of the process, unless the environment says so."""
+    for name, value in IN_TIME.items():
+        os.environ.setdefault(name, value)
+    get_env_var.cache_clear()  # type: ignore[attr-defined]
+
+
+FREE: Price = {"input": 0.0, "output": 0.0}
+"""The cost of a reply from the ledger."""
+
+
+class Client(langsmith.Client):
+    """LangSmith's client, for runs without keys and with the costs from `prices`."""
+
+    def __init__(self) -> None:
+        self.prices: Mapping[str, Price] = {}
+        self._keys = held_keys()
+        send_in_time()
+        super().__init__(anonymizer=self._clean)
+        atexit.unregister(end)
+        atexit.register(end)
+
+    def _clean(self, value: Any) -> Any:
+        return anonymised(value, self._keys)
+
+    def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
+        """As LangSmith's."""
+        if more.get("parent_run_id") is None:
+            self._keys = held_keys()  # not for every run, because it is slower than the rest
+        super().create_run(inputs=inputs, run_type=run_type, **self._fit({"name": name, **more}))
+
+    def update_run(self, run_id: Any, **more: Any) -> None:
+        """As LangSmith's."""
+        super().update_run(run_id, **self._fit(more))
+
+    def _fit(self, run: dict[str, Any]) -> dict[str, Any]:
+        clean: dict[str, Any] = run | self._clean({part: run[part] for part in ELSEWHERE if run.get(part)})
+        metadata = (clean.get("extra") or {}).get("metadata") or {}
+        if usage := metadata.get("usage_metadata"):
+            price = FREE if metadata.get(FROM_LEDGER) else price_of(metadata.get("model", ""), self.prices)
+            metadata["usage_metadata"] = with_costs(usage, price)
+        return clean
+
+
+def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
+    """A call's tokens with their cost, in USD, under the names that LangSmith sums; unchanged without a price."""
+    if price is None:
+        return usage
+    read, written = costs_of(usage["input_tokens"], usage["output_tokens"], price)
+    return {**usage, "input_cost": read, "output_cost": written, "total_cost": read + written}
+
+
+def guard_traces() -> None:
+    """Installs a LangSmith client that removes keys for this process, if tracing is on and no client is set.
+
+    moot's graphs do this themselves. If you use only moot's nodes in your own graph, call this once before.
+    """
+    if run_trees._CLIENT is None and tracing_is_enabled():  # the public function would create LangSmith's own client
+        langsmith.configure(client=Client())
+
+
+NODE = "__pregel_task_id"
+"""The key in LangGraph's ``configurable`` of a graph that runs as a node."""
+RESUMING = "__pregel_resuming"
+"""With this key, a graph with an input starts again; else LangGraph resumes if the thread's state is of the same run.
+
+A server restarts a run after the loss of its worker. Without the key, the nodes that open the debate and keep its
+document would not run.
+"""
+
+
+class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """A compiled graph with guarded traces, whose runs have a session."""
+
+    def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
+        """As LangGraph's."""
+        guard_traces()
+        return super().stream(*given, **options)
+
+    def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
+        """The same as LangGraph's; a graph outside a debate is one run of a debate, with its own `Session`.
+
+        A debate within a debate has its own ceilings, within those of the outer debate.
+        """
+        guard_traces()
+        if NODE in ((config or {}).get("configurable") or {}):
+            # ``astream_events`` would stream an inner graph, with all of its state
+            options.setdefault("output_keys", self.output_channels)
+        parent = var_child_runnable_config.get()
+        if not (session_in(config) or session_in(parent)):
+            return self._in_session(input, config, options)
+        if getattr(self.builder, "opened", ""):
+            ours = config if session_in(config) else {**(config or {}), "configurable": (parent or {})["configurable"]}
+            return self._within(input, ours, options)
+        return super().astream(input, config, **options)
+
+    async def _within(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
+        ceilings = Ceilings(parent=ceilings_in(config))
+        run: Any = super().astream(input, within(config, ceilings), **options)
+        try:
+            async with aclosing(run) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            ceilings.end()
+
+    async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
+        goes_on = input is None or isinstance(input, Command)
+        run_config: RunnableConfig = config or RunnableConfig()
+        found = await self.aget_state(config) if goes_on else None
+        before, again = (found.values, is_of(found, run_config)) if found else ({}, False)
+        recorder = recording()
+        use = recorder.use(run_config) if recorder else current_use()
+        session = Session(before, use=use, recorder=recorder, run=run_config, state=before)
+        if goes_on:
+            await session.go_on(replied=input is not None and not again)
+            left = await self.aget_state(config)
+            if again := is_of(left, run_config):  # the worker was lost after this state was written
+                input = None
+            if not left.next and not (isinstance(input, Command) and (input.goto or input.update)):
+                session.leave(document_of(left.values), by_another=not again)
+        elif NODE not in (place := run_config.get("configurable") or {}):
+            run_config = {**run_config, "configurable": {**place, RESUMING: False}}
+        added = with_values(options) if recorder else False
+        session.watch = await watch(getattr(self.builder, "opened", "") or self.name, session.id)
+        run: Any = super().astream(input, with_session(run_config, session), **options)
+        ended: BaseException | None = None
+        try:
+            async with aclosing(run) as chunks:
+                async for chunk in chunks:
+                    if recorder and (values := values_in(chunk)) is not None:
+                        session.state = values
+                        if added:
+                            continue
+                    yield chunk
+        except BaseException as error:
+            ended = error
+            raise
+        finally:
+            await session.end(ended)
+
+
+def is_of(found: StateSnapshot, run: RunnableConfig) -> bool:
+    """Whether a state was written by an earlier start of this server run: its input or reply is in the state."""
+    id = (run.get("configurable") or {}).get("run_id")
+    return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
+
+
+def with_values(options: dict[str, Any]) -> bool:
+    """Adds ``values`` to the stream modes if there are several; returns whether it was added."""
+    modes = options.get("stream_mode")
+    if not isinstance(modes, list) or "values" in modes:
+        return False
+    options["stream_mode"] = [*modes, "values"]
+    return True
+
+
+def values_in(chunk: Any) -> dict[str, Any] | None:
+    """The debate's state, if a chunk of a multi-mode stream contains it."""
+    *place, mode, values = chunk if isinstance(chunk, tuple) and len(chunk) in (2, 3) else ((), None, None)
+    return values if mode == "values" and not any(place) and isinstance(values, dict) else None
+
+
+def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:
+    """A graph whose runs all have a tag."""
+    parts = {name: part for name, part in vars(graph).items() if name != "__orig_class__"}
+    return TracedGraph(**parts).with_config(tags=[tag] if tag else [])
+
+
+# --- what a trace says of a debate ------------------------------------------------------------------------------------
+
+
+VERSIONS = {f"{name}_version": version(name) for name in ("moot", "langgraph")}
+"""The versions that a result may depend on, each read from a file."""
+
+
+def facts_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A debate's metadata: its system, a hash of its settings, its corpus if one is set, the versions."""
+    settings = document["settings"]
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+    corpus = {"corpus": settings["corpus"]} if settings.get("corpus") else {}
+    return {"graph": document["graph"], "settings_hash": digest, **corpus, **VERSIONS}
+
+
+async def describe(document: Mapping[str, Any]) -> None:
+    """Adds the system and its settings to a debate's first run, and makes prices known for its calls.
+
+    Raises:
+        UserError: the file of prices cannot be read.
+    """
+    if (run := graph_run()) is None:
+        return
+    note(run, facts_of(document))
+    await know_prices(run)
+
+
+async def know_prices(run: RunTree | None) -> None:
+    """Makes prices known for the calls of a run and of its siblings, also in a process that resumes a debate.
+
+    Raises:
+        UserError: the file of prices cannot be read.
+    """
+    if run is not None and isinstance(run.client, Client):
+        run.client.prices = await asyncio.to_thread(read_prices)
+
+
+def conclude(document: Mapping[str, Any]) -> None:
+    """Adds the sources read and the outcome to a debate's last run, and sends the debate's scores as feedback.
+
+    It adds the debate's metadata again, because an interrupted debate ends in another run than its first.
+    """
+    if (run := graph_run()) is None or not tracing_is_enabled():
+        return
+    read = sorted({reading["retriever"] for reading in document["corpora"] if not reading.get("failed")})
+    came_of = {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read}
+    note(run, facts_of(document) | came_of)
+    if scores := list(scores_of(document)):
+        sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING, daemon=True)
+        sending.start()  # it may block on the server
+
+
+SENDING = "moot-scores"
+"""The name of threads that send scores."""
+
+
+def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | None]]:
+    """A debate's scores as feedback: key, score from 0 to 1 (a cosine from -1), and its subject; nulls are left out."""
+    for agent, scores in document["scores"].items():
+        yield from ((key, score, agent) for key, score in scores.items() if score is not None)
+    for key, most in SCALES.items():
+        if (score := (document["confidence_parts"] or {}).get(key)) is not None:
+            yield key, score / most, f"{score:g} of {most}"
+    if document["confidence"] is not None:
+        yield "confidence", document["confidence"], None
+
+
+def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> None:
+    """Sends feedback on a run. Blocking."""
+    try:
+        run.client.flush()  # the project exists once its first run has arrived
+        project = project_of(run)
+        for key, score, comment in scores:
+            run.client.create_feedback(
+                run.id,
+                key,
+                score=score,
+                comment=comment,
+                trace_id=run.trace_id,
+                session_id=project,
+                extend_trace_retention=False,  # sent at once: the client's queue is not flushed at exit
+            )
+    except (LangSmithError, ValueError) as error:
+        log.warning("The scores of %s could not be sent to LangSmith: %s", run.name, anonymised(str(error)))
+
+
+def project_of(run: RunTree) -> UUID | None:
+    """The id of a run's project; None if the server does not return it, as for a write-only key."""
+    try:
+        found: UUID = run.client.read_project(project_name=run.session_name).id
+        return found
+    except (LangSmithError, ValueError) as error:
+        log.debug("No project %s: %s", run.session_name, error)
+        warnings.filterwarnings("ignore", "Creating feedback for a run without", LangSmithWarning)
+        return None
+
+
+def finish(seconds: float) -> bool:
+    """Waits until everything is sent, at most so many seconds; returns whether it is."""
+    deadline = time.monotonic() + seconds
+    for thread in threading.enumerate():
+        if thread.name == SENDING:
+            thread.join(max(0, deadline - time.monotonic()))
+    client = run_trees._CLIENT
+    if client is None or client.tracing_queue is None:
+        return True
+    client.flush(timeout=max(0, deadline - time.monotonic()))
+    return not client.tracing_queue.unfinished_tasks
+
+
+def end() -> None:
+    """Sends the rest of the trace at the end of a process; waits at most `PATIENCE` for LangSmith."""
+    if not finish(PATIENCE):
+        log.error("moot: not all of the trace has reached LangSmith.")

@@ -1,0 +1,254 @@
+"""Debates among n agents: the agents, who hears whom, and how a round starts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from langgraph.types import Send
+from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.budget import no_round_left
+from moot.nodes._runtime.node import Node
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.settings import Settings, ask_person
+from moot.nodes._runtime.state import DebaterState, DebateState
+from moot.nodes._speakers.hand_over import (
+    SHARED_ROLES,
+    Agent,
+    declared,
+    hand_over,
+    named_once,
+    needs_for,
+    new_turn,
+    numbered,
+)
+from moot.nodes._steps.compare import answers_of
+from moot.nodes._steps.responding import respond_node
+from moot.nodes._texts.show import show_heard, show_opponents
+from pydantic import AfterValidator, Field, model_validator
+
+Topology = Callable[[str, Sequence[str]], list[str]]
+"""Returns the agents that an agent hears, from its name and all names."""
+
+
+def _free_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
+    named_once((agent.name for agent in agents), {"summariser", "judge", "moderator"} | SHARED_ROLES)
+    return agents
+
+
+Agents = Annotated[tuple[Agent, ...], numbered("agent"), AfterValidator(_free_names)]
+
+
+def so_many(count: int) -> tuple[Agent, ...]:
+    """Agents that differ only in their names.
+
+    Args:
+        count: the number of agents.
+    """
+    return tuple(Agent(name=f"agent-{i}") for i in range(1, count + 1))
+
+
+class AgentsSettings(Settings):
+    """Settings of debates among n agents."""
+
+    other_roles: ClassVar[frozenset[str]] = frozenset()
+    """Who else speaks."""
+
+    temperature: float | None = Field(
+        0.7,
+        ge=0,
+        le=2,
+        description="Sampling temperature; null leaves it to the endpoint. At 0, agents on one model hardly differ.",
+    )
+    agents: Agents = Field(so_many(3), min_length=2, max_length=50, description="The agents: a list, or their number.")
+    min_agents: int = Field(
+        2,
+        ge=1,
+        le=50,
+        description="Fewest agents to continue with, if models of others cannot be reached.",
+    )
+    max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+
+    def roles(self) -> set[str]:
+        """The roles that may have a model of their own."""
+        return {agent.name for agent in self.agents} | self.other_roles | SHARED_ROLES
+
+    @model_validator(mode="after")
+    def _enough_agents(self) -> AgentsSettings:
+        if self.min_agents > len(self.agents) > 1:
+            raise ValueError(f"min_agents: there are only {len(self.agents)} agents")
+        return self
+
+
+class RoundsSettings(AgentsSettings):
+    """Settings of debates among n agents in rounds."""
+
+    max_rounds: int = Field(5, ge=1, le=20, description="Most rounds (T); the first answers are the first round.")
+    ask_person: tuple[Literal["remark"], ...] = ask_person()
+
+
+S = TypeVar("S", bound=RoundsSettings)
+
+
+def agents_needs(settings: AgentsSettings) -> Needs:
+    """The resources of a debate among agents.
+
+    Args:
+        settings: the debate's settings.
+    """
+    return needs_for(settings, {a.name: a.model for a in settings.agents} | dict.fromkeys(settings.other_roles))
+
+
+# --- who hears whom -------------------------------------------------------------------------------------------------
+
+
+def everyone(name: str, names: Sequence[str]) -> list[str]:
+    """All other agents.
+
+    Args:
+        name: the agent's.
+        names: those of all agents, in their order.
+    """
+    return [other for other in names if other != name]
+
+
+def neighbours(name: str, names: Sequence[str]) -> list[str]:
+    """The two neighbours of an agent in a ring; fewer if there are only one or two agents.
+
+    Args:
+        name: the agent's.
+        names: those of all agents, in their order.
+    """
+    at = names.index(name)
+    return list(dict.fromkeys(n for n in (names[at - 1], names[(at + 1) % len(names)]) if n != name))
+
+
+def nobody(name: str, names: Sequence[str]) -> list[str]:
+    """No agents.
+
+    Args:
+        name: the agent's.
+        names: those of all agents, in their order.
+    """
+    return []
+
+
+def same_group(groups: Sequence[Sequence[str]]) -> Topology:
+    """The other active agents of an agent's group.
+
+    Args:
+        groups: the names of each group's agents.
+    """
+    return lambda name, names: [n for group in groups if name in group for n in group if n != name and n in names]
+
+
+def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
+    """Agents in groups of 2 or 3, in their order.
+
+    With ``size`` 2 there are as many groups as possible, with 3 as few; fewer than 2 agents are one group.
+
+    Args:
+        names: the agents'.
+        size: 2 or 3.
+    """
+    count = max(1, len(names) // 2 if size == 2 else math.ceil(len(names) / 3))
+    bound = math.floor if size == 2 else math.ceil
+    ends = [bound(len(names) * i / count) for i in range(count + 1)]
+    return [list(names[a:b]) for a, b in pairwise(ends) if a < b]
+
+
+# --- rounds ---------------------------------------------------------------------------------------------------------
+
+
+def present(state: DebateState, settings: AgentsSettings) -> list[Agent]:
+    """The agents that have not left the debate."""
+    left = {t["agent"] for t in state["turns"] if t["step"] == "respond" and t.get("outcome") == "failed"}
+    return [agent for agent in settings.agents if agent.name not in left]
+
+
+def last_round(state: DebateState, settings: AgentsSettings) -> dict[str, Turn]:
+    """The last answers of the active agents, by name.
+
+    Args:
+        state: the debate.
+        settings: the debate's settings.
+    """
+    names = {agent.name for agent in present(state, settings)}
+    return {turn["agent"]: turn for turn in answers_of(state["turns"]) if turn["agent"] in names}
+
+
+def to_agents(
+    to: str,
+    state: DebateState,
+    settings: AgentsSettings,
+    hears: Topology,
+    *,
+    first: int = 1,
+    own: bool = True,
+    **more: Callable[[str], Any],
+) -> list[Send]:
+    """Sends every agent into the next round, with its own last answer and the answers that it hears.
+
+    Args:
+        to: the node.
+        state: the debate.
+        settings: the debate's settings.
+        hears: returns the agents that an agent hears.
+        first: the number of the first round.
+        own: whether an agent sees its own last answer.
+        more: further state keys for an agent, by its name.
+    """
+    last, agents = last_round(state, settings), present(state, settings)
+    names = [agent.name for agent in agents]
+    round = max((turn["round"] + 1 for turn in last.values()), default=first)
+    sends = []
+    for agent in agents:
+        heard = [last[name] for name in hears(agent.name, names) if name in last]
+        further = {key: value(agent.name) for key, value in more.items()}
+        turn, before = new_turn(round, agent.name), last.get(agent.name) if own else None
+        sends.append(hand_over(to, state, declared(agent), turn, opponents=heard, own=before, **further))
+    return sends
+
+
+def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
+    """A router: starts round after round until the rounds or the budget are used up; then the node ``vote``.
+
+    Args:
+        kind: the graph's settings, which the router takes.
+        hears: returns the agents that an agent hears.
+    """
+
+    def another_round(state: DebateState, settings: S) -> list[Send] | str:
+        return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, hears)
+
+    return another_round
+
+
+def heard_of(state: DebaterState, settings: Any) -> Mapping[str, str]:
+    """The placeholder ``heard``: summaries, heard by all, then the others' answers; or that the agent is alone."""
+    said = [show_heard(state.get("heard") or []), show_opponents(state["opponents"])]
+    return {"heard": "\n\n".join(part for part in said if part) or "(nobody else is heard)"}
+
+
+def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_of) -> Node:
+    """One agent's answer in one round; see `respond_node`.
+
+    Reads: claim, task, debater, opponents, evidence, turns, and if present own, cited and heard.
+
+    Args:
+        then: the prompt after an agent's first answer; None if no agent answers twice.
+        confidence: whether agents state a confidence.
+        heard: returns the value of the placeholder ``heard`` from the state and the settings.
+    """
+    return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=heard)
+
+
+def gather_node() -> Node:
+    """Joins parallel speakers before the next node. Reads: nothing."""
+
+    async def step(state: DebateState, run: Any) -> dict[str, Any]:
+        return {}
+
+    return Node(step)

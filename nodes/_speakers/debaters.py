@@ -1,0 +1,249 @@
+"""Debaters that find their own evidence, each a subgraph, and how a round of them starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Send
+from moot.nodes._models.chat_models import ModelChoice
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.graph import DebateGraph
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
+from moot.nodes._runtime.state import DebaterState, DebateState, StepUpdate
+from moot.nodes._speakers.hand_over import SHARED_ROLES, declared, hand_over, named_once, needs_for, new_turn
+from moot.nodes._steps.compare import agreed_answer, answers_of
+from moot.nodes._steps.person import person_node
+from moot.nodes._steps.query import query_node
+from moot.nodes._steps.responding import PROMPT, respond_node
+from moot.nodes._steps.retrieving import retrieve_node, sources_of
+from moot.nodes._texts.show import cited_ids, show_why
+from moot.nodes._texts.task import by_reasoning
+from moot.retrievers._evidence import given_in
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+
+class Debater(BaseModel):
+    """One debater."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Name = Field(description="The debater's name, which is also its role in `models`.")
+    retriever: Source | tuple[Source, ...] | None = Field(
+        None,
+        description=f"Its source, or a list of several: {SOURCES}; null for a debater without one.",
+    )
+    fallback: tuple[Source, ...] = Field(
+        (), max_length=10, description="Sources that replace its failed ones, in this order."
+    )
+    model: ModelName | ModelChoice | None = Field(None, description="Its model, if it differs from `model`.")
+
+    @model_validator(mode="after")
+    def _fallback_for_something(self) -> Debater:
+        if self.fallback and not self.retriever:
+            raise ValueError(f"{self.name}: `fallback` is for debaters with a `retriever`; put its first source there")
+        return self
+
+
+RESERVED = {"judge", "scorer"} | SHARED_ROLES
+"""Roles whose names a debater may not have."""
+
+
+def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
+    named_once((d.name for d in debaters), RESERVED)
+    return debaters
+
+
+class DebaterSettings(EvidenceSettings):
+    """Settings of debates whose debaters find their own evidence. The defaults are Tool-MAD's."""
+
+    debaters: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
+        (Debater(name="rag", retriever="chroma"), Debater(name="search", retriever="web")),
+        min_length=2,
+        max_length=8,
+        description="The debaters: two or more, each with its own retriever or none.",
+    )
+    max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
+    query_formulation: bool = Field(True, description="Off: the claim itself is the query in every round.")
+    retrieval: Literal["every_round", "once", "later", "none"] = Field(
+        "every_round",
+        description="When debaters search for evidence. once: in the first round, and they keep it; later: from "
+        "the second round on, the first starts from the given texts; none: never.",
+    )
+
+    keep_evidence: bool = Field(
+        False,
+        description="On: a debater keeps the evidence cited in its last answer beside its new results. Off, as in "
+        "the papers: it reads only the results of this round.",
+    )
+    ask_person: tuple[Literal["queries", "evidence", "remark", "verdict"], ...] = ask_person()
+
+    def roles(self) -> set[str]:
+        """The roles that may have a model of their own."""
+        return {d.name for d in self.debaters} | RESERVED
+
+    def thresholds(self) -> dict[str, float]:
+        """By score, the least that an answer needs for the debate to end; empty if scores decide nothing."""
+        return {}
+
+
+def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
+    """The resources of the debaters and of further roles.
+
+    Args:
+        settings: the debate's settings.
+        roles: further roles that speak.
+        encoder: whether texts are compared by meaning.
+    """
+    sources = [name for d in settings.debaters for name in sources_of(d.model_dump())]
+    sources += settings.standing_in(name for d in settings.debaters for name in d.fallback)
+    speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
+    return needs_for(settings, speakers, sources if settings.retrieval != "none" else [], encoder=encoder)
+
+
+def rests_on_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
+    """Whether an answer must follow from evidence: its debater searches for some, or was given some.
+
+    On tasks of reasoning (`by_reasoning`), whose prompts also ask for the debaters' knowledge, an answer that takes
+    nothing from its evidence need not.
+
+    Args:
+        answer: a turn of the step ``respond``.
+        settings: the debate's settings.
+        task: the form of an answer; None if it is not a task of reasoning.
+    """
+    if task and by_reasoning(task) and answer.get("scores", {}).get("statements") == []:
+        return False
+    searching = {d.name for d in settings.debaters if d.retriever and settings.retrieval != "none"}
+    return answer["agent"] in searching or bool(answer["evidence_ids"])
+
+
+def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
+    """Sends every debater into the next round, with its own and the others' last answers.
+
+    Args:
+        state: the debate.
+        settings: the debate's settings.
+    """
+    last, why = answers_of(state["turns"]), why_another(state, settings)
+    sends: list[Send] = []
+    for debater in settings.debaters:
+        own = next((t for t in last if t["agent"] == debater.name), None)
+        opponents = [t for t in last if t["agent"] != debater.name]
+        turn = new_turn(state["rounds"] + 1, debater.name)
+        query = own.get("query") if own else None
+        more = kept_evidence(state, own, settings) | {"why": why, "previous_query": query, "found": state["evidence"]}
+        speaker = declared(debater) | {"place": len(sends) + 1}
+        sends.append(hand_over("debater", state, speaker, turn, opponents=opponents, own=own, **more))
+    return sends
+
+
+def kept_evidence(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
+    """The evidence that a debater keeps, besides given texts: all evidence of its last answer if it does not search
+    again, the evidence cited in it if the setting keeps this, else none."""
+    known = {piece["id"]: piece for piece in state["evidence"]}
+    if own and settings.retrieval == "once":
+        return {"evidence": [known[i] for i in own["evidence_ids"]], "retrieval": own.get("retrieval")}
+    if own and settings.keep_evidence:
+        cited = cited_ids([own])
+        return {"evidence": given_in(state["evidence"]) + [known[i] for i in known if i in cited]}
+    return {}
+
+
+def why_another(state: DebateState, settings: DebaterSettings) -> str:
+    """Why there is another round, for debaters that search in it; empty before the first."""
+    if not state["votes"]:
+        return ""
+    if agreed_answer(state["votes"]) is None:
+        return show_why(state["votes"], None)
+    answers = answers_of(state["turns"])
+    low = low_scores(answers, settings, state["task"])
+    unfaithful = {agent for agent, name, *_ in low if name == "faithfulness"}
+    return show_why(state["votes"], low, unsupported_statements(t for t in answers if t["agent"] in unfaithful))
+
+
+def unsupported_statements(answers: Iterable[Turn]) -> list[tuple[str, str]]:
+    """Each statement of these answers that does not follow from its evidence, with its debater."""
+    judged = ((turn["agent"], turn.get("scores", {})) for turn in answers)
+    return [
+        (agent, statement)
+        for agent, scores in judged
+        for statement, holds in zip(scores.get("statements", []), scores.get("supported", []), strict=True)
+        if not holds
+    ]
+
+
+def low_scores(
+    answers: Iterable[Turn], settings: DebaterSettings, task: Task | None = None
+) -> list[tuple[str, str, float | None, float]]:
+    """The scores of a round's answers that keep an agreement from ending the debate.
+
+    Args:
+        answers: turns of the step ``respond``.
+        settings: the debate's settings.
+        task: the form of an answer; None if it is not a task of reasoning.
+
+    Returns:
+        Debater, score, its value and its threshold, in the order of the answers.
+    """
+    return [
+        (turn["agent"], name, turn.get("scores", {}).get(name), least)
+        for turn in answers
+        for name, least in settings.thresholds().items()
+        if (name != "faithfulness" or rests_on_evidence(turn, settings, task))
+        and ((value := turn.get("scores", {}).get(name)) is None or value < least)
+    ]
+
+
+def unscored_answers(state: DebateState, *metrics: str) -> list[Send]:
+    """Sends every answer without scores to scoring, with the evidence that it was written from.
+
+    Args:
+        state: the debate.
+        metrics: the nodes that score an answer, in parallel.
+    """
+    known = {piece["id"]: piece for piece in state["evidence"]}
+    shared = {key: state.get(key) for key in ("claim", "task", "settings", "metrics", "depth")}
+    return [
+        Send(metric, shared | {"turns": [turn], "evidence": [known[i] for i in turn["evidence_ids"]]})
+        for turn in state["turns"]
+        if turn["step"] == "respond" and not turn["scores"]
+        for metric in metrics
+    ]
+
+
+def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query", "retrieve", "respond"]:
+    """The first step: a debater without a search answers at once; without query formulation the claim is the query."""
+    round = state["turns"][0]["round"]
+    searching = {"every_round": True, "once": round <= 1, "later": round > 1, "none": False}[settings.retrieval]
+    if not (searching and state["debater"]["retriever"]):
+        return "respond"
+    return "formulate_query" if settings.query_formulation else "retrieve"
+
+
+def debater_graph(
+    settings: type[EvidenceSettings], prompt: str = PROMPT, name: str = "debater"
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """One debater's round: query, retrieval, answer.
+
+    Args:
+        settings: the settings' class of the enclosing graph.
+        prompt: the prompt of its answer.
+        name: the subgraph's name.
+    """
+    debater = DebateGraph(settings, DebaterState, output_schema=StepUpdate)
+    debater.add_node("formulate_query", query_node())
+    debater.add_node("review_query", person_node("queries"))
+    debater.add_node("retrieve", retrieve_node())
+    debater.add_node("review_evidence", person_node("evidence"))
+    debater.add_node("respond", respond_node(prompt))
+    debater.add_conditional_edges(START, first_step)
+    debater.add_edge("formulate_query", "review_query")
+    debater.add_edge("review_query", "retrieve")
+    debater.add_edge("retrieve", "review_evidence")
+    debater.add_edge("review_evidence", "respond")
+    debater.add_edge("respond", END)
+    return debater.compile(name=name)

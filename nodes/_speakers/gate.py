@@ -1,0 +1,130 @@
+"""The agents that answer before a debate, and the debate that follows if they do not settle the claim."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.settings import EvidenceSettings, Settings, ask_person, checked_settings
+from moot.nodes._speakers.debaters import Debater
+from moot.nodes._speakers.hand_over import SHARED_ROLES, named_once, needs_for
+from moot.nodes._steps.retrieving import sources_of
+from pydantic import AfterValidator, Field
+
+Held = Literal[
+    "tool_mad",
+    "tool_mad_consistency",
+    "madke",
+    "proclaim",
+    "standard_mad",
+    "cortex_debate",
+    "society_of_minds",
+    "tit_for_tat",
+    "reconcile",
+    "chat_eval",
+    "peer_review",
+    "group_debate",
+    "neighbor_debate",
+]
+"""Debates that may follow a gate."""
+OWN = {
+    "agents",
+    "models",
+    "query_formulation",
+    "retrieval",
+    "ask_person",
+    "reader_summary",
+    "calibration",
+    "robustness",
+}
+OWN |= {"budget", "max_cost", "max_calls", "max_seconds"}
+"""Settings of the gate that the debate does not have: ceilings cover both together."""
+S = TypeVar("S", bound=Settings)
+
+
+def _named_once(agents: tuple[Debater, ...]) -> tuple[Debater, ...]:
+    named_once((agent.name for agent in agents), SHARED_ROLES)
+    return agents
+
+
+class GateSettings(EvidenceSettings):
+    """Settings of a gate before a debate."""
+
+    agents: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
+        (
+            Debater(name="reader-1", retriever="chroma"),
+            Debater(name="reader-2", retriever="web"),
+            Debater(name="reader-3", retriever=("chroma", "web")),
+        ),
+        min_length=2,
+        max_length=8,
+        description="The agents that answer independently: two or more, each with its own retriever or none.",
+    )
+    query_formulation: bool = Field(True, description="Off: the claim itself is their query.")
+    retrieval: Literal["once", "none"] = Field("once", description="none: they do not search.")
+    min_verified: int = Field(
+        1, ge=0, le=8, description="Fewest origins with a verified quote for an answer on which all agree."
+    )
+    when: Literal["disputed", "never", "always"] = Field(
+        "disputed",
+        description="When the debate is held: if the gate does not settle the claim, never (then most answers decide), "
+        "or always.",
+    )
+    debate: Held = Field("tool_mad", description="The system whose debate is held.")
+    debate_settings: dict[str, Any] = Field(
+        {},
+        description="Settings of that debate. Settings that both have default to the gate's values.",
+    )
+    ask_person: tuple[Literal["queries", "evidence"], ...] = ask_person()
+
+    def of_debate(self, kind: type[S]) -> S:
+        """The settings of the debate: the gate's values for shared settings, overridden by those meant for the debate.
+
+        Its first round starts from the gate's evidence: debaters that search in every round do so from the second
+        on, and a pool that is filled once consists of that evidence.
+
+        Args:
+            kind: the class of the debate's settings.
+
+        Raises:
+            UserError: an unknown setting, or an invalid value.
+        """
+        fields = type(self).model_fields
+        both = fields.keys() & kind.model_fields.keys() - OWN
+        values = {name: getattr(self, name) for name in both if getattr(self, name) != fields[name].default}
+        retrieval = kind.model_fields.get("retrieval")
+        choices = get_args(retrieval.annotation) if retrieval else ()
+        values |= {"retrieval": "later" if "later" in choices else "none"} if retrieval else {}
+        values |= self.debate_settings
+        roles = checked_settings(kind, values).roles() or set()
+        models = {role: model for role, model in self.models.items() if role in roles}
+        return checked_settings(kind, {"models": models, **values})
+
+
+def gate_roles(settings: GateSettings, debate: Settings) -> set[str]:
+    """The roles that may have a model of their own, before the debate and in it.
+
+    Raises:
+        ValueError: a name is used in both.
+    """
+    own, others = {agent.name for agent in settings.agents}, debate.roles() or set()
+    if twice := sorted(own & others):
+        raise ValueError(f"agents: {twice[0]!r} is also a role in {settings.debate}; choose another name")
+    return own | others | SHARED_ROLES
+
+
+def gate_needs(settings: GateSettings, debate: Needs) -> Needs:
+    """The resources of the gate, and of the debate if it may follow.
+
+    Args:
+        settings: the gate's.
+        debate: the debate's resources.
+    """
+    found = [name for agent in settings.agents for name in sources_of(agent.model_dump())]
+    found += settings.standing_in(name for agent in settings.agents for name in agent.fallback)
+    own = {agent.name: agent.model for agent in settings.agents}
+    gate = needs_for(settings, own, found if settings.retrieval == "once" else [])
+    if settings.when == "never":
+        return gate
+    sources = list(dict.fromkeys((*gate.sources, *debate.sources)))
+    return Needs(sources, {**gate.roles, **debate.roles}, debate.encoder, gate.summariser or debate.summariser)

@@ -1,0 +1,207 @@
+"""Speakers and their inputs: builds the `Send`s that conditional edges return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from langgraph.types import Send
+from moot.nodes._models.chat_models import ModelChoice
+from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.settings import EvidenceSettings, ModelName, Name, Settings
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._texts.show import cited_ids, show_person
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import given_in, standing
+from moot.retrievers._search import SCHOLARLY, resolve
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+SHARED_ROLES = {"equivalence", "source_summariser"}
+"""Roles that any system may have, if its task or its sources need them."""
+
+
+class Agent(BaseModel):
+    """One of several agents."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Name = Field("", description="Its name, which is also its role in `models`; by default its number's.")
+    model: ModelName | ModelChoice | None = Field(None, description="Its model, if it differs from `model`.")
+    seed: int | None = Field(
+        None,
+        ge=0,
+        lt=2**31,
+        description="Its sampling seed, if the endpoint accepts one; each call's own seed is derived from it.",
+    )
+    parameters: float | None = Field(
+        None,
+        ge=1e6,
+        description="Its model's parameters (N), e.g. 7e9, for CortexDebate; by default from a table.",
+    )
+    tokens: float | None = Field(
+        None, ge=1e6, description="Tokens that its model was pre-trained on (M), e.g. 1.5e13, as for `parameters`."
+    )
+    persona: str | None = Field(
+        None, min_length=1, max_length=1000, description="The persona that it speaks as, e.g. a sceptical physician."
+    )
+
+
+def numbered(prefix: str) -> Any:
+    """A validator that names the speakers of a list that have no name: ``prefix-1``, ...
+
+    A number stands for that many speakers, and a text for a speaker with the model of that name.
+    """
+
+    def named(given: Any) -> Any:
+        if isinstance(given, int) and not isinstance(given, bool):
+            given = [{}] * min(max(given, 0), 1000)
+        return tuple(
+            {**one, "name": one.get("name") or f"{prefix}-{i}"} if isinstance(one, Mapping) else one
+            for i, one in enumerate(plainly(given), 1)
+        )
+
+    return BeforeValidator(named)
+
+
+def plainly(given: Any) -> list[Any]:
+    """Speakers as mappings.
+
+    Raises:
+        ValueError: they are not a list.
+    """
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise ValueError("expected a list of objects or of models' names, or a number")
+    plain = [one.model_dump(exclude_unset=True) if isinstance(one, BaseModel) else one for one in given]
+    return [{"model": one} if isinstance(one, str) else one for one in plain]
+
+
+def called(*names: str) -> Any:
+    """A validator for speakers with fixed names, in this order; a mapping may leave its name out."""
+
+    def named(given: Any) -> Any:
+        plain = plainly(given)
+        if any(isinstance(o, Mapping) and o.get("name", n) != n for o, n in zip(plain, names, strict=False)):
+            raise ValueError(f"their names are {' and '.join(names)}, in this order")
+        return tuple({**o, "name": n} if isinstance(o, Mapping) else o for o, n in zip(plain, names, strict=False)) + (
+            tuple(plain[len(names) :])
+        )
+
+    return BeforeValidator(named)
+
+
+def named_once(names: Iterable[str], reserved: Iterable[str]) -> None:
+    """Checks that speakers have unique names.
+
+    Raises:
+        ValueError: two have the same name, or one has the name of another role.
+    """
+    names = list(names)
+    if set(reserved) & set(names) or len(set(names)) < len(names):
+        raise ValueError(f"each needs its own name, and not {', '.join(sorted(reserved))}: {names}")
+
+
+def needs_for(
+    settings: Settings,
+    speakers: Mapping[str, str | ModelChoice | None],
+    sources: Iterable[str] = (),
+    *,
+    encoder: bool = False,
+) -> Needs:
+    """The resources of these speakers and of these sources.
+
+    Args:
+        settings: the debate's.
+        speakers: each with its own model, if any.
+        sources: the sources to open, by name.
+        encoder: whether texts are compared by meaning.
+    """
+    sources, roles = list(sources), dict(speakers)
+    scholarly = isinstance(settings, EvidenceSettings) and any(resolve(name)[0] in SCHOLARLY for name in sources)
+    how = getattr(settings, "source_summaries", "none")
+    if scholarly and how == "model":
+        roles["source_summariser"] = None
+    return Needs(sources, roles, encoder, how if scholarly and how not in ("model", "none") else None)
+
+
+def new_turn(
+    round: int,
+    agent: str,
+    step: str = "respond",
+    number: int | None = None,
+    *,
+    phase: str = "primary",
+    side: str | None = None,
+) -> Turn:
+    """A new turn.
+
+    Args:
+        round: its number, from 1; 0 before the first round.
+        agent: the agent that takes it.
+        step: the name of the step.
+        number: counts from 1 if an agent takes a step several times in a round.
+        phase: the phase of a trial; else ``primary``.
+        side: the side that it speaks for, in a trial.
+    """
+    turn: Turn = {"round": round, "phase": phase, "agent": agent, "step": step}
+    turn |= {"role": agent, "side": side, "query": None, "evidence_ids": [], "scores": {}}
+    return turn if number is None else {**turn, "number": number}
+
+
+def hand_over(
+    to: str,
+    state: DebateState,
+    speaker: Mapping[str, Any],
+    turn: Turn,
+    *,
+    opponents: Sequence[Turn] = (),
+    own: Turn | None = None,
+    evidence: Sequence[Evidence] | None = None,
+    pool: Sequence[Evidence] = (),
+    **more: Any,
+) -> Send:
+    """Builds the `Send` that runs one speaker's turn at node ``to``, with its input.
+
+    Args:
+        to: the node.
+        state: the debate.
+        speaker: the speaker's declaration as a mapping; at least its name.
+        turn: its new turn.
+        opponents: the other answers that it sees.
+        own: its own last answer.
+        evidence: the evidence that it is shown; by default the texts given with the claim.
+        pool: the evidence that it may select from, if it is not shown.
+        more: further keys that the node reads.
+    """
+    evidence = given_in(state["evidence"]) if evidence is None else standing(evidence)
+    heard = [*opponents, *([own] if own else [])]
+    cited, shown = cited_ids(heard), {piece["id"] for piece in evidence}
+    handed = {
+        "claim": state["claim"],
+        "task": state["task"],
+        "settings": state.get("settings", {}),
+        "debater": {**speaker, **from_person(state)},
+        "opponents": list(opponents),
+        "own": own,
+        "cited": [piece for piece in standing(state["evidence"]) if piece["id"] in cited - shown],
+        "evidence": list(evidence),
+        "pool": [piece for piece in standing(pool) if piece["id"] not in shown],
+        "retrieval": next((turn.get("retrieval") for turn in state["turns"] if turn["step"] == "retrieve"), None),
+        "turns": [turn | {"evidence_ids": [piece["id"] for piece in evidence]}],
+        "depth": state["depth"],
+    }
+    return Send(to, handed | more)
+
+
+def from_person(state: DebateState) -> dict[str, Any]:
+    """A person's instructions for speakers, and the ids that the person struck."""
+    struck = [piece["id"] for piece in state["evidence"] if piece.get("struck")]
+    told = show_person(state["turns"])
+    return ({"told": told} if told else {}) | ({"struck": struck} if struck else {})
+
+
+def declared(speaker: BaseModel) -> dict[str, Any]:
+    """A speaker's declaration as plain JSON; of its model only the options that were set."""
+    model = getattr(speaker, "model", None)
+    plain = speaker.model_dump(mode="json")
+    return plain | ({"model": model.model_dump(exclude_unset=True)} if isinstance(model, BaseModel) else {})

@@ -1,0 +1,150 @@
+"""Debates over shared evidence: the pool, and debaters that speak in parallel or in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from langgraph.types import Send
+from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.settings import PoolSettings, SourcesSettings, ask_person
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._speakers.hand_over import (
+    SHARED_ROLES,
+    Agent,
+    declared,
+    hand_over,
+    named_once,
+    needs_for,
+    new_turn,
+    numbered,
+)
+from moot.nodes._steps.compare import answers_of
+from moot.retrievers._search import SCHOLARLY, resolve
+from pydantic import AfterValidator, Field
+
+POOL = "pool"
+"""The role that fills the shared evidence; it turns queries into keywords if a source needs them."""
+POOL_ROLES = {POOL, "judge", "summariser"} | SHARED_ROLES
+"""Roles whose names a debater over a shared pool may not have."""
+
+
+def _free_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
+    named_once((d.name for d in debaters), POOL_ROLES)
+    return debaters
+
+
+class PoolDebateSettings(PoolSettings):
+    """Settings of debates over evidence shared by all debaters."""
+
+    other_roles: ClassVar[frozenset[str]] = frozenset({"judge"})
+    """Who else speaks."""
+
+    debaters: Annotated[tuple[Agent, ...], numbered("debater"), AfterValidator(_free_names)] = Field(
+        (Agent(name="debater-1"), Agent(name="debater-2")),
+        min_length=2,
+        max_length=50,
+        description="The debaters: a list, or their number.",
+    )
+    max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
+    ask_person: tuple[Literal["evidence", "remark", "verdict"], ...] = ask_person()
+
+    def roles(self) -> set[str]:
+        """The roles that may have a model of their own."""
+        return {d.name for d in self.debaters} | {POOL} | self.other_roles | SHARED_ROLES
+
+
+def pool_needs(settings: PoolDebateSettings) -> Needs:
+    """The resources of a debate over shared evidence.
+
+    Args:
+        settings: the debate's settings.
+    """
+    speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(settings.other_roles)
+    sources = settings.opened()
+    asked_by_keywords = any(resolve(name)[0] in SCHOLARLY for name in sources)
+    return needs_for(settings, speakers | ({POOL: None} if asked_by_keywords else {}), sources)
+
+
+def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send:
+    """Searches the shared sources for the claim itself, in a turn of ``name``.
+
+    Args:
+        state: the debate.
+        settings: with the sources.
+        name: the searching agent.
+    """
+    reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
+    return hand_over("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[], found=state["evidence"])
+
+
+def latest(state: DebateState, names: Iterable[str]) -> list[Turn]:
+    """Each speaker's latest answer, in the order of the names, without those that have not spoken yet."""
+    said = {turn["agent"]: turn for turn in state["turns"] if turn["step"] == "respond"}  # turns are in order
+    return [said[name] for name in names if name in said]
+
+
+def spoken(state: DebateState, names: Sequence[str], round: int, also_before: bool) -> list[Turn]:
+    """Each speaker's latest answer; or all answers of a round and of the previous one, in order."""
+    if not also_before:
+        return latest(state, names)
+    given = [t for t in state["turns"] if t["step"] == "respond" and t["agent"] in names]
+    return [t for t in given if t["round"] >= round - 1]
+
+
+def next_up(turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int], bool]) -> tuple[int, list[str]]:
+    """The round and its next speakers, who speak in parallel.
+
+    Args:
+        turns: the debate so far.
+        names: all speakers, in their order.
+        in_turn: whether the speakers of a round speak one after the other.
+    """
+    last = answers_of(turns)
+    spoken = {turn["agent"] for turn in last}
+    round = last[0]["round"] if last else 0
+    left = [name for name in names if name not in spoken]
+    if round == 0 or not left:
+        round, left = round + 1, list(names)
+    return round, left[:1] if in_turn(round) else left
+
+
+def talk(
+    to: str,
+    state: DebateState,
+    debaters: Sequence[Agent],
+    in_turn: Callable[[int], bool],
+    also_before: bool = False,
+    **shown: Any,
+) -> list[Send]:
+    """Sends the next debaters to the node, each with its own and the others' latest answers.
+
+    Args:
+        to: the node.
+        state: the debate.
+        debaters: the debaters.
+        in_turn: whether the speakers of a round speak one after the other, and so hear its earlier answers.
+        also_before: whether they hear these in addition to the answers of the previous round, not instead of them.
+        shown: ``evidence`` or ``pool``.
+    """
+    names = [d.name for d in debaters]
+    round, speakers = next_up(state["turns"], names, in_turn)
+    sends = []
+    for debater in debaters:
+        if debater.name in speakers:
+            others = spoken(state, [name for name in names if name != debater.name], round, also_before)
+            own = next(iter(latest(state, [debater.name])), None)
+            turn = new_turn(round, debater.name)
+            sends.append(hand_over(to, state, declared(debater), turn, opponents=others, own=own, **shown))
+    return sends
+
+
+def round_is_over(state: DebateState, settings: PoolDebateSettings) -> bool:
+    """Whether all debaters have spoken in the last round.
+
+    Args:
+        state: the debate.
+        settings: the debate's settings.
+    """
+    return len(answers_of(state["turns"])) == len(settings.debaters)

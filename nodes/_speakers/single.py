@@ -1,0 +1,52 @@
+"""Systems of a single agent."""
+
+from __future__ import annotations
+
+from langgraph.types import Send
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.settings import Settings, SourcesSettings
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._speakers.hand_over import SHARED_ROLES, hand_over, needs_for, new_turn
+from pydantic import Field
+
+AGENT = "agent-1"
+"""The name of the agent in a system with a single agent."""
+
+
+class SingleAgentSettings(Settings):
+    """Settings of systems with one agent that does not search."""
+
+    demonstrations: int = Field(
+        0, ge=0, le=3, description="Worked examples before the question (2 or 3 for each kind of task)."
+    )
+
+    def roles(self) -> set[str]:
+        """The roles that may have a model of their own."""
+        return {AGENT} | SHARED_ROLES
+
+
+class SingleReaderSettings(SourcesSettings):
+    """Settings of systems with one agent that reads evidence."""
+
+    def roles(self) -> set[str]:
+        """The roles that may have a model of their own."""
+        return {AGENT} | SHARED_ROLES
+
+
+def single_needs(settings: Settings) -> Needs:
+    """The resources of a system with one agent.
+
+    Args:
+        settings: the system's.
+    """
+    shared = settings.opened() if isinstance(settings, SourcesSettings) else ()
+    return needs_for(settings, {AGENT: None}, shared)
+
+
+def to_agent(state: DebateState) -> Send:
+    """Sends the single agent to answer, with all evidence.
+
+    Args:
+        state: the debate.
+    """
+    return hand_over("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])

@@ -1,0 +1,271 @@
+"""Consensus: groups of equal answers, the stop conditions of debates, and the record of a round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import Outcome, ReplyError, WorldError
+from moot.nodes._models.caller import all_at_once
+from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import RoundReason, StopReason, Task, Turn, Vote
+from moot.nodes._records.reducers import recorded_round
+from moot.nodes._runtime.budget import was_cut
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._steps.score import average
+from moot.nodes._texts.answers import same_answer, surely_differ
+from moot.nodes._texts.replies import SameReply
+from moot.nodes._texts.show import show_claim
+from moot.prompts import as_data
+
+METRICS = ("faithfulness", "answer_relevance", "consistency")
+"""Scores of answers that are averaged over a debate, if present."""
+EQUIVALENCE = "tasks/equivalence"
+"""The prompt that compares answers."""
+IN_WORDS = ("short_answer", "expression")
+"""Kinds of tasks whose answers may be the same in different words."""
+
+
+def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
+    """The debaters' answers of a round, by default of the last one, in the order of the debaters.
+
+    Args:
+        turns: the debate's turns; the step ``respond`` has the answers.
+        round: its number.
+    """
+    given = [t for t in turns if t["step"] == "respond"]
+    last = max((t["round"] for t in given), default=0) if round is None else round
+    return [t for t in given if t["round"] == last]
+
+
+def last_answers(turns: Sequence[Turn]) -> list[Turn]:
+    """The same as `answers_of`, but agents that a ceiling excluded from the last round keep their previous answers.
+
+    A sample of an agent never replaces another sample.
+
+    Args:
+        turns: the debate's turns.
+    """
+
+    def who(turn: Turn) -> tuple[Any, ...]:
+        return turn["agent"], turn.get("number")
+
+    given = {who(turn): turn for turn in turns if turn["step"] == "respond" and not was_cut(turn)}
+    return [given.get(who(turn), turn) if was_cut(turn) else turn for turn in answers_of(turns)]
+
+
+def silence_of(turns: Sequence[Turn]) -> Outcome:
+    """The outcome of unusable replies: their common one, or that they could not be parsed."""
+    outcomes = {turn.get("outcome") for turn in turns} & set(get_args(Outcome)) - {"ok"}
+    return outcomes.pop() if len(outcomes) == 1 else "unparsed"  # type: ignore[return-value]
+
+
+def agreed_answer(votes: Sequence[Vote]) -> str | None:
+    """The answer of all voters, as the first one worded it; None if votes differ or one is missing.
+
+    Args:
+        votes: one for each agent.
+    """
+    groups = {vote["group"] for vote in votes}
+    return votes[0]["answer"] if len(groups) == 1 and None not in groups else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of an equivalence check of two answers; ``same`` is None without a usable reply."""
+
+    first: str
+    second: str
+    same: bool | None
+    reason: str
+
+
+async def same_meaning(claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel) -> Comparison:
+    """Whether two answers mean the same (S0 C.2): one call.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        first: an answer.
+        second: another one.
+        model: the model that compares them.
+
+    Raises:
+        UserError, WorldError: the call failed.
+    """
+    speaker = as_speaker(model, "equivalence")
+    shown = {"first": as_data("answer", first, number="1"), "second": as_data("answer", second, number="2")}
+    values = {"subject": task["subject"], "claim": show_claim(claim, task), **shown}
+    try:
+        reply = await speaker.ask(EQUIVALENCE, values, SameReply)
+    except ReplyError as error:
+        return Comparison(first, second, None, error.detail)
+    return Comparison(first, second, reply.same, reply.reason)
+
+
+async def group_answers(
+    claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
+) -> tuple[list[int | None], list[list[Comparison]]]:
+    """Groups equal answers: by their text, and for open tasks by the model's check after that.
+
+    Answers are processed in order, each compared with the first of every group in parallel. No answer joins a
+    group with a member that certainly differs from it: "212 km" and "212 miles" are two groups, wherever "212" belongs.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        answers: one for each agent, None if it gave none.
+        model: the model that checks answers in words; without one only texts are compared.
+
+    Returns:
+        Each answer's group, numbered from 0, None without an answer; and the checks made for each answer.
+
+    Raises:
+        UserError, WorldError: a call failed.
+    """
+    groups: list[list[str]] = []
+    found: list[int | None] = []
+    checks: list[list[Comparison]] = []
+    for answer in answers:
+        made: list[Comparison] = []
+        group = None
+        if answer is not None:
+            fit = [i for i, members in enumerate(groups) if not any(surely_differ(one, answer) for one in members)]
+            group = next((i for i in fit if same_answer(task, groups[i][0], answer)), None)
+            if group is None and model is not None and task["kind"] in IN_WORDS:
+                made = await all_at_once(same_meaning(claim, task, groups[i][0], answer, model) for i in fit)
+                group = next((i for i, check in zip(fit, made, strict=True) if check.same), None)
+            if group is None:
+                group = len(groups)
+                groups.append([])
+            groups[group].append(answer)
+        found.append(group)
+        checks.append(made)
+    return found, checks
+
+
+def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
+    """Each debater's mean of each score over its rounds so far; null if none is known.
+
+    Args:
+        turns: the debate's turns; those of the step ``respond`` have scores.
+    """
+    given = [t for t in turns if t["step"] == "respond"]
+    agents = list(dict.fromkeys(t["agent"] for t in given))
+    measured = [m for m in METRICS if any(m in t.get("scores", {}) for t in given)]
+    return {
+        agent: {m: average([t.get("scores", {}).get(m) for t in given if t["agent"] == agent]) for m in measured}
+        for agent in agents
+    }
+
+
+def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
+    """The finding after a round of a debate that continues until all agree; round 0 has first answers."""
+    if agreed_answer(votes) is None:
+        return "disputed"
+    return "agreed" if round > 0 else "first_answers"
+
+
+def compare_node(
+    *,
+    by_text: bool = False,
+    finds: RoundReason | Callable[[Any], RoundReason | None] | None = None,
+    until_agreed: bool | None = None,
+) -> Node:
+    """Closes a round: its number, its votes, the groups of equal answers, and its record in ``round_log``.
+
+    Reads: claim, task, turns. Different answers in words are compared by the role ``equivalence``; its
+    reply is a turn of the agent whose answer was compared.
+
+    Args:
+        by_text: whether only texts are compared, without a model.
+        finds: returns the round's finding, unless a later step finds more; may depend on the settings. By default, or
+            if it returns None, whether all agree or, unless ``until_agreed``, that every round is held.
+        until_agreed: whether an agreement ends the debate; by default unless ``by_text``.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        closed = await closed_round(state, run, by_text=by_text)
+        votes, round = closed["votes"], closed["rounds"]
+        found = finds(run.settings) if callable(finds) else finds
+        ends = not by_text if until_agreed is None else until_agreed
+        found = found or (agreed_or_disputed(votes, round) if ends else "every_round")
+        return closed | recorded_round(round, reason=found, votes=votes)
+
+    return Node(step, prompts=(EQUIVALENCE,))
+
+
+async def closed_round(state: DebateState, run: Run, *, by_text: bool = False) -> dict[str, Any]:
+    """The writes of `compare_node` without the round's record."""
+    spoken = last_answers(state["turns"])
+    last = [t for t in spoken if t.get("outcome") != "failed"]
+    least = min(getattr(run.settings, "min_agents", 0), len(spoken))  # of the agents that were called; one may be alone
+    if len(last) < least:
+        raise WorldError(
+            f"Only {len(last)} of {len(spoken)} agents could be reached in round {spoken[0]['round']}; `min_agents` is "
+            f"{least}. See the warnings for the reasons.",
+            kind="too_few_agents",
+            retryable=True,
+        )
+    answers = [t.get("answer") for t in last]
+    in_words = state["task"]["kind"] in IN_WORDS and not by_text
+    speaker = await run.speaker("equivalence") if in_words else None
+    groups, checks = await group_answers(state["claim"], state["task"], answers, speaker)
+    turns = [_compared(turn, made) for turn, made in zip(last, checks, strict=True) if made]
+    return {"rounds": max((turn["round"] for turn in last), default=0), "votes": votes_of(last, groups), "turns": turns}
+
+
+def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
+    """A round's answers as votes."""
+    votes: list[Vote] = []
+    for turn, group in zip(turns, groups, strict=True):
+        vote: Vote = {"agent": turn["agent"], "answer": turn.get("answer"), "group": group}
+        if "number" in turn:
+            vote["number"] = turn["number"]
+        if "confidence" in turn:
+            vote["confidence"] = turn["confidence"]
+        votes.append(vote)
+    return votes
+
+
+def _compared(turn: Turn, made: Sequence[Comparison]) -> Turn:
+    said = [{"with": c.first, "same": c.same, "reason": c.reason} for c in made]
+    key = {k: turn[k] for k in ("round", "phase", "agent", "number") if k in turn}
+    return {**key, "step": "compare", "role": "equivalence", "comparisons": said}  # type: ignore[typeddict-item]
+
+
+def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None) -> Node:
+    """Averages each debater's scores over its rounds. Reads: turns, and with ``stable`` votes and rounds.
+
+    Args:
+        stable: whether the scores of the last round's answers reach their thresholds (state, settings), if they gate
+            an agreement; the result goes into the round's record in ``round_log``.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        update: dict[str, Any] = {"scores": average_scores(state["turns"])}
+        if stable is None or agreed_answer(state["votes"]) is None:
+            return update
+        last = [(turn["agent"], turn.get("scores", {})) for turn in answers_of(state["turns"])]
+        scores = {agent: {metric: given[metric] for metric in METRICS if metric in given} for agent, given in last}
+        found = "stable" if stable(state, run.settings) else "unstable"
+        return update | recorded_round(state["rounds"], reason=found, scores=scores)
+
+    return Node(step)
+
+
+def agree_node(reason: Callable[[Any], StopReason]) -> Node:
+    """Ends the debate with the agreed answer of the last round. Reads: votes.
+
+    Args:
+        reason: the stop reason, from the settings.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        answer = agreed_answer(state["votes"])
+        return {"answer": answer, "raw_verdict": answer, "stop_reason": reason(run.settings)}
+
+    return Node(step)

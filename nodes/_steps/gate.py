@@ -1,0 +1,173 @@
+"""A gate before a debate: independent answers, which may settle the claim; the debate follows if they do not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from langgraph.types import Send
+from moot.nodes._models.ledger import tokens_of
+from moot.nodes._records.entries import GATE, Call, RoundReason, StopReason, Task, Turn
+from moot.nodes._records.reducers import recorded_round
+from moot.nodes._runtime.budget import Decision, is_spent
+from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._speakers.gate import GateSettings
+from moot.nodes._speakers.hand_over import declared, hand_over, new_turn
+from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, closed_round
+from moot.nodes._texts.given import handed_on, taken_back
+from moot.nodes._texts.task import TASKS
+from moot.retrievers._evidence import Evidence
+from moot.retrievers._origins import origins
+
+Inner = Callable[[Any], tuple[Any, Any]]
+"""Returns, from the settings, the graph and the settings of the debate that follows the gate."""
+ALIKE = (
+    "one model at temperature 0 read the same evidence, so that their agreement says little. Give them other sources, "
+    "other models, or a temperature."
+)
+"""The warning for readers that are hardly independent."""
+HANDED = ("turns", "corpora", "calls", "warnings", "round_log", "debates", "graphs", "scores", "votes", "rounds")
+VERDICT = ("answer", "raw_verdict", "stop_reason", "error")
+CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
+"""The keys that the inner debate passes to the outer one."""
+
+
+def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
+    """All agents answer independently, before any debate, each from its own retrieval.
+
+    Args:
+        state: the debate.
+        settings: with the answering agents.
+    """
+    first = [
+        (declared(one) | {"place": place}, new_turn(0, one.name, phase=GATE))
+        for place, one in enumerate(settings.agents, 1)
+    ]
+    return [hand_over("reader", state, who, turn, previous_query=None) for who, turn in first]
+
+
+def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> list[str]:
+    """The origins of the evidence from which answers have a verified quote, each once. Blocking.
+
+    Args:
+        answers: turns with citations.
+        evidence: the evidence that they cite.
+    """
+    cited = {c["evidence_id"] for turn in answers for c in turn.get("citations") or [] if c["verified"]}
+    named = origins(evidence)
+    return list(dict.fromkeys(name for id, name in named.items() if id in cited))
+
+
+def alike(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
+    """Readers whose answers are hardly independent: one model at temperature 0 with the same evidence.
+
+    Args:
+        answers: their turns.
+        settings: with their models.
+    """
+    own = {agent.name: agent.model for agent in settings.agents}
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for turn in answers:
+        name = turn["agent"]
+        choice = choose_model(settings, name, own[name])
+        named = "temperature" in choice.model_fields_set
+        if (choice.temperature if named else settings.temperature_of(name)) == 0:
+            groups.setdefault((choice.model, *sorted(turn["evidence_ids"])), []).append(name)
+    return [names for names in groups.values() if len(names) > 1]
+
+
+def taken(calls: Sequence[Call]) -> dict[str, int]:
+    """The number of calls and their tokens."""
+    return {"calls": len(calls), "tokens": tokens_of(calls)}
+
+
+def gate_node() -> Node:
+    """Closes the gate's answers: the votes, whether all are the same, and the number of origins that they quote.
+
+    Reads: claim, task, turns, evidence, calls, metrics. ``gate`` of the debate's ``metrics`` is its record: the
+    ``answers``, the one that all ``agreed`` on, the ``origins`` of verified quotes for it, whether it ``passed``, and
+    its cost (``spent``).
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        closed = await closed_round(state, run)
+        agreed, answers = agreed_answer(closed["votes"]), [t for t in state["turns"] if t["step"] == "respond"]
+        found = await asyncio.to_thread(verified_origins, answers, state["evidence"])
+        passed = agreed is not None and len(found) >= run.settings.min_verified
+        for names in alike(answers, run.settings) if passed else ():
+            run.ledger.warn("readers_alike", f"{', '.join(names)}: {ALIKE}")
+        reason: RoundReason = "agreed" if passed else "disputed" if agreed is None else "unverified"
+        saw = {
+            "answers": {vote["agent"]: vote["answer"] for vote in closed["votes"]},
+            "agreed": agreed,
+            "origins": found if agreed is not None else [],
+            "passed": passed,
+            "spent": taken([*state["calls"], *run.ledger.calls]),
+            "debate": None,
+        }
+        closed |= recorded_round(closed["rounds"], GATE, reason=reason, votes=closed["votes"])
+        return closed | {"metrics": {**state["metrics"], "gate": saw}}
+
+    return Node(step, prompts=(EQUIVALENCE,))
+
+
+def gate_alone(state: DebateState, settings: Any) -> StopReason:
+    """Why the gate's answers decide although they did not pass."""
+    return "budget_exhausted" if is_spent(state) else "single_pass"
+
+
+def asked_again(state: DebateState) -> dict[str, Any]:
+    """The input of an open debate, as the input of another one."""
+    task: Task = state["task"]
+    asked: dict[str, Any] = {"claim": state["claim"], "task": task["name"]}
+    if task["name"] == "labels":
+        asked["labels"] = {label: task["meanings"].get(label, "") for label in task["labels"]}
+    elif TASKS[task["name"]].kind == "choice":
+        asked["options"] = list(task["meanings"].values())
+    return asked | {key: task[key] for key in ("claim_date", "speaker") if key in task}
+
+
+def with_settings(decision: Decision, own: Any) -> Decision:
+    """The decision, with a prompt filled by the settings of its own debate."""
+    fill = decision.values
+    return replace(decision, values=lambda state, settings: fill(state, own)) if fill else decision
+
+
+def debate_node(inner: Inner, held: Callable[[Any], bool]) -> Node:
+    """Runs another system's debate on all evidence so far, and takes over its verdict.
+
+    Reads: claim, task, evidence, depth, metrics. Its cost is ``debate`` in the gate's metrics.
+
+    Args:
+        inner: the debate.
+        held: from the settings, whether it may be run at all.
+    """
+
+    def decides(settings: Any) -> Mapping[str | None, Decision]:
+        if not held(settings):
+            return {}
+        graph, own = inner(settings)
+        needs: Needs = graph.builder.needs(own)
+        return {role: with_settings(one, own) for role, one in graph.builder.deciders(own, needs).items()}
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        graph, settings = inner(run.settings)
+        run.ceilings.hand_on()
+        with handed_on(state["evidence"]):
+            document: dict[str, Any] = await graph.ainvoke(asked_again(state), context=settings)
+        run.session.document = None  # the outer debate continues
+        saw = {**state["metrics"]["gate"], "debate": {"graph": document["graph"], **taken(document["calls"])}}
+        update = {key: document[key] for key in (*HANDED, *VERDICT)}
+        if set(document["confidence_parts"] or {}) - {"answer_share"}:  # else it is computed from the answers of both
+            update |= {key: document[key] for key in CONFIDENCE}
+        return update | {
+            "evidence": taken_back(document["evidence"]),
+            "depth": state["depth"] + document["depth"],
+            "metrics": {**document["metrics"], **state["metrics"], "gate": saw},
+        }
+
+    return Node(step, decides=decides)

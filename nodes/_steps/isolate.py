@@ -1,0 +1,144 @@
+"""Answers from each origin of evidence alone, and a vote of the origins (after ReliabilityRAG, arXiv:2509.23519)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from langgraph.types import Send
+from moot.nodes._records.entries import Task, Vote
+from moot.nodes._records.reducers import recorded_round
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import DebaterState, DebateState
+from moot.nodes._speakers.hand_over import hand_over, new_turn
+from moot.nodes._speakers.single import AGENT, to_agent
+from moot.nodes._steps.compare import EQUIVALENCE, closed_round
+from moot.nodes._steps.vote import majority, vote_node
+from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.show import best_rank
+from moot.nodes._texts.task import BORNE_OUT, unsettled_label
+from moot.retrievers._evidence import Evidence, standing
+from moot.retrievers._origins import origins
+from typing_extensions import TypedDict
+
+FEWEST = 2
+"""Fewest origins for an answer that another origin contradicts."""
+
+
+class OriginRead(TypedDict):
+    """An origin of evidence: its name, the best rank of its pieces (from 1), and the pieces."""
+
+    origin: str
+    rank: int
+    evidence_ids: list[str]
+
+
+def by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
+    """Groups evidence by its origin, best rank first. Blocking.
+
+    Args:
+        evidence: in order; pieces that no search found have their position as rank.
+    """
+    pieces = standing(evidence)
+    named = origins(pieces)
+    found: dict[str, OriginRead] = {}
+    for place, piece in enumerate(pieces, 1):
+        name, rank = named[piece["id"]], best_rank(piece, place)
+        of = found.setdefault(name, {"origin": name, "rank": rank, "evidence_ids": []})
+        of["rank"] = min(of["rank"], rank)
+        of["evidence_ids"].append(piece["id"])
+    return sorted(found.values(), key=lambda of: of["rank"])
+
+
+def group_origins_node() -> Node:
+    """Groups the evidence by origin; keeps the ``max_origins`` best, and warns of the others.
+
+    Reads: evidence, metrics. The groups are ``origins`` of the debate's ``metrics``.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        found = await asyncio.to_thread(by_origin, state["evidence"])
+        read, left = found[: run.settings.max_origins], found[run.settings.max_origins :]
+        if left:
+            names = ", ".join(of["origin"] for of in left)
+            run.ledger.warn("origins_left_out", f"`max_origins` is {run.settings.max_origins}; not read: {names}.")
+        return {"metrics": {**state["metrics"], "origins": read}}
+
+    return Node(step)
+
+
+def to_origins(state: DebateState) -> list[Send] | Send:
+    """Sends each origin to its own reader, in parallel; without evidence, the agent answers without."""
+    known = {piece["id"]: piece for piece in state["evidence"]}
+    return [
+        hand_over(
+            "answer",
+            state,
+            {"name": AGENT, "sample": number},
+            new_turn(1, AGENT, number=number),
+            evidence=[known[id] for id in of["evidence_ids"]],
+        )
+        for number, of in enumerate(state["metrics"]["origins"], 1)
+    ] or to_agent(state)
+
+
+def from_one_origin(state: DebaterState, settings: Any) -> Mapping[str, str]:
+    """The lines of the prompt for readers of one origin: they leave open whatever their evidence leaves open."""
+    if not state["evidence"]:
+        return {"untold": ""}
+    task = state["task"]
+    words = {"grounds": "the evidence in front of you", "reasons": BORNE_OUT.format(subject=task["subject"])}
+    if task["kind"] == "short_answer":  # such an answer's own rules say how
+        return words | {"untold": "- Leave open what this evidence leaves open. Do not guess."}
+    label = unsettled_label(task)
+    said = f"`answer` is {label}" if label else f"`answer` is, in these very words: {UNTOLD}"
+    return words | {"untold": f"- If this evidence does not tell the answer, {said}. Do not guess."}
+
+
+def tells(task: Task, vote: Vote) -> bool:
+    """Whether an origin's answer settles anything."""
+    return vote["answer"] not in (None, UNTOLD, unsettled_label(task))
+
+
+def weighed(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]) -> list[Vote]:
+    """Answers of origins as votes; the weight is the reciprocal of the origin's best rank.
+
+    Origins without an answer contradict nothing, and do not count beside the others; if no origin has one, this is
+    their agreed result.
+
+    Args:
+        task: the form of an answer.
+        votes: numbered by the origins.
+        read: the origins.
+    """
+    ranks = {number: of["rank"] for number, of in enumerate(read, 1)}
+    told = any(tells(task, vote) for vote in votes)
+    return [
+        {**vote, "weight": 1 / ranks.get(vote.get("number", 0), 1)}
+        if vote["group"] is not None and (tells(task, vote) or not told)
+        else {**vote, "group": None}
+        for vote in votes
+    ]
+
+
+def decide_by_origins_node() -> Node:
+    """Ends the debate with the answer of the largest consistent set of origins, by weight.
+
+    Reads: claim, task, turns, metrics. Origins that give one answer are consistent. A tie, or an answer of one origin
+    that another one contradicts, is no verdict (``abstained``); ``undecided`` says which of the two it is.
+    """
+    vote = vote_node("single_pass", weigh=lambda vote, settings: vote.get("weight"), tie="none", contested=FEWEST)
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        closed = await closed_round(state, run)
+        votes = weighed(state["task"], closed["votes"], state["metrics"]["origins"])
+        closed |= {"votes": votes} | recorded_round(closed["rounds"], reason="single_pass", votes=votes)
+        closed |= await vote.step({**state, **closed, "turns": state["turns"]}, run)
+        if closed["answer"] is None:
+            counted = [one.get("weight", 0.0) for one in votes]
+            why = "contradicted" if majority(votes, counted, "none") else "tie"
+            closed["metrics"] = {**closed["metrics"], "undecided": why}
+        return closed
+
+    return Node(step, prompts=(EQUIVALENCE,))

@@ -1,0 +1,125 @@
+"""Judging: a final answer from the whole debate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import ReplyError
+from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.budget import Decision, rounds_or_budget, was_cut
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._steps.compare import silence_of
+from moot.nodes._steps.responding import quote_check, with_answer, without_ids
+from moot.nodes._steps.retrieving import held_to_share
+from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.replies import AnswerReply, answer_reply
+from moot.nodes._texts.show import (
+    NOT_LOOKED_FOR,
+    NOTHING,
+    show_claim,
+    show_evidence,
+    show_given,
+    show_history,
+    show_person,
+    show_scores,
+    shown_ids,
+)
+from moot.nodes._texts.task import wording
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import given_in, standing
+
+PROMPT = "tool_mad/judge"
+
+
+async def judge(
+    claim: str,
+    task: Task,
+    history: Sequence[Turn],
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    scores: Mapping[str, Mapping[str, float | None]] | None = None,
+    verified_quotes: bool = False,
+    known: bool = False,
+    prompt: str = PROMPT,
+) -> AnswerReply:
+    """The judge's answer (S1 III-D).
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        history: the debaters' answers of all rounds.
+        evidence: all evidence that they found or were given.
+        model: the judge's model.
+        scores: each debater's averages; None if the judge must not see them.
+        verified_quotes: as for `respond`.
+        known: as for `respond`.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "judge")
+    values = wording(task, given=bool(given_in(evidence)), known=known) | {
+        "claim": show_claim(claim, task),
+        "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else NOTHING),
+        "given": show_given(evidence),
+        "history": show_history(history),
+        "scores": show_scores(scores or {}, history),
+    }
+    shown = shown_ids(evidence)
+    check = quote_check(evidence, shown, speaker) if verified_quotes and evidence else None
+    kind = answer_reply(task, may_abstain=UNTOLD in speaker.filled(prompt, values)[0])
+    return await speaker.ask(prompt, values, kind, sorted(shown), check)
+
+
+def judge_node(prompt: str = PROMPT) -> Node:
+    """Adds the judge's turn, its answer and the stop reason.
+
+    Reads: claim, task, turns, evidence, and if present scores, rounds, budget, calls. If no debater ever
+    gave an answer, the debate fails, unless a ceiling left too little to call all of them: then the judge answers from
+    the claim alone. The debate also fails without an answer of the judge.
+
+    Args:
+        prompt: the prompt's name.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        history = [t for t in state["turns"] if t["step"] == "respond"]
+        if all(t.get("answer") is None for t in history) and not any(map(was_cut, history)):
+            raise ReplyError(
+                "No debater gave a usable answer in any round, so there is nothing to judge. "
+                "Try another model, or another value of `structured_output`.",
+                silence_of(history),
+            )
+        speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
+        evidence = await held_to_share(standing(state["evidence"]), run)
+        reply = await judge(
+            state["claim"],
+            state["task"],
+            history,
+            evidence,
+            speaker,
+            scores=state.get("scores"),
+            verified_quotes=run.settings.verified_quotes,
+            known=not evidence and not any(t.get("query") or t.get("retrieval") for t in state["turns"]),
+            prompt=prompt,
+        )
+        turn: Turn = {"round": state.get("rounds", 0), "phase": "primary", "agent": "judge", "step": "judge"}
+        turn |= {"role": "judge", "side": None, "query": None, "scores": {}}
+        turn = without_ids({**turn, "evidence_ids": [piece["id"] for piece in evidence]}, speaker.not_shown)
+        turn = with_answer(turn, reply, evidence, shown_ids(evidence) - speaker.not_shown, run.ledger)
+        return {
+            "turns": [turn],
+            "answer": reply.answer,
+            "raw_verdict": reply.answer,
+            "stop_reason": rounds_or_budget(state, run.settings),
+        }
+
+    return Node(
+        step, prompts=(prompt,), decides=lambda settings: {"judge": Decision(prompt, answer_reply, around=1200)}
+    )

@@ -1,0 +1,88 @@
+"""Moderation: whether an answer can be preferred after a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import WorldError
+from moot.nodes._models.ledger import missed
+from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._records.reducers import recorded_round
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._speakers.hand_over import new_turn
+from moot.nodes._steps.compare import answers_of
+from moot.nodes._texts.answers import same_answer
+from moot.nodes._texts.replies import ModeratorReply, moderator_reply
+from moot.nodes._texts.show import show_answers, show_claim, show_given
+from moot.nodes._texts.task import wording
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import given_in
+
+PROMPT = "tit_for_tat/moderate"
+
+
+async def moderate(
+    claim: str,
+    task: Task,
+    answers: Sequence[Turn],
+    model: Speaker | BaseChatModel,
+    *,
+    evidence: Sequence[Evidence] = (),
+    prompt: str = PROMPT,
+) -> ModeratorReply:
+    """The answer that a moderator prefers after a round, if any (Liang et al., arXiv:2305.19118): one call.
+
+    It is shown the given texts among ``evidence``.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        answers: the round's answers, in their order.
+        model: the moderator's model.
+        evidence: all evidence; the moderator is shown the texts given with the claim.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "moderator")
+    shown = {"claim": show_claim(claim, task), "given": show_given(evidence), "answers": show_answers(answers)}
+    values = wording(task, given=bool(given_in(evidence))) | shown
+    return await speaker.ask(prompt, values, moderator_reply(task))
+
+
+def moderate_node(prompt: str = PROMPT) -> Node:
+    """Adds the moderator's turn, and the answer if it prefers one.
+
+    Reads: claim, task, turns, rounds, evidence. Without a usable reply no answer is preferred, and the debate
+    goes on.
+
+    Args:
+        prompt: the prompt's name.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        evidence = state["evidence"]
+        turn: Turn = {**new_turn(state["rounds"], "moderator", "moderate"), "evidence_ids": [p["id"] for p in evidence]}
+        speaker, answers = await run.speaker("moderator"), answers_of(state["turns"])
+        try:
+            said = await moderate(state["claim"], state["task"], answers, speaker, evidence=evidence, prompt=prompt)
+        except WorldError as error:
+            return {"turns": [{**turn, "preferred": None, "reason": None, "outcome": missed(error, run.ledger)}]}
+        preferred = said.preferred
+        given = [t["answer"] for t in answers if t.get("answer") is not None]
+        if preferred is not None and not any(same_answer(state["task"], preferred, str(answer)) for answer in given):
+            run.ledger.warn("new_answer", f"The moderator prefers {preferred!r}, which neither debater answered.")
+        update: dict[str, Any] = {
+            "turns": [{**turn, "preferred": preferred, "reason": said.reason, "outcome": "ok"}],
+            **recorded_round(state["rounds"], reason="no_preference" if preferred is None else "preferred"),
+        }
+        if preferred is not None:
+            update |= {"answer": preferred, "raw_verdict": preferred, "stop_reason": "judge_preference"}
+        return update
+
+    return Node(step, prompts=(prompt,))

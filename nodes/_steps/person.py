@@ -1,0 +1,281 @@
+"""A person in the loop: the moments at which a debate waits, shows its next step, and takes a person's reply.
+
+The setting ``ask_person`` names the moments; the debate skips the others. Each has its own node that calls no
+model, because LangGraph runs a node again from its start when it is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from langgraph.config import get_config
+from langgraph.types import Send, interrupt
+from moot.core.errors import UserError
+from moot.nodes._records.entries import PERSON, Turn
+from moot.nodes._runtime.graph import plain_router
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.settings import Moment, asks
+from moot.nodes._runtime.state import DebaterState, DebateState, TrialState
+from moot.nodes._runtime.trace import graph_run
+from moot.nodes._runtime.tracing import know_prices
+from moot.nodes._steps.person_replies import REPLIES, Added, PersonReply, check_person_reply
+from moot.nodes._texts.verdict import verdict_turns
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import standing
+
+State = DebateState | DebaterState | TrialState
+Written = tuple[dict[str, Any], dict[str, Any]]
+"""The fields that a reply adds to the person's turn, and its other state updates."""
+
+
+def check_resumable(settings: Any) -> None:
+    """Checks that a debate that may wait for a person can be resumed.
+
+    Raises:
+        UserError: it runs without a checkpointer.
+    """
+    if not getattr(settings, "ask_person", ()) or get_config()["configurable"].get("__pregel_checkpointer"):
+        return
+    raise UserError(
+        "`ask_person` needs a checkpointer, which stores the debate while it waits: compile the graph with one "
+        "(`graph.builder.compile(checkpointer=InMemorySaver())`) and name a thread, or use `moot verify --ask`, or a "
+        "thread of the server.",
+        kind="no_checkpointer",
+    )
+
+
+def person_node(moment: Moment, *, phase: str | None = None) -> Node:
+    """Lets a person review the next step, if the setting ``ask_person`` names the moment.
+
+    The interrupt's value is ``{"kind", "about", "proposed"}``, with ``problem`` if the last reply was unusable:
+    then the debate asks again. The reply: true, null or ``{"accept": true}`` to go on as proposed, else by moment
+    ``{"queries": {name: query}}``, ``{"premises": [...]}``, ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}``
+    or ``{"question": text}``. The review is a turn of the agent ``person``.
+
+    Reads: turns, evidence, and the subject of the review: debater, answer, raw_verdict.
+
+    Args:
+        moment: the moment of the review.
+        phase: the phase of a trial, if its state does not have it.
+    """
+    proposal, take = MOMENTS[moment]
+
+    async def step(state: State, run: Run) -> dict[str, Any]:
+        before = struck_before(state) if moment == "evidence" else {}
+        if not asks(run.settings, moment):
+            return before
+        check_resumable(run.settings)
+        proposed = proposal(state, {piece["id"] for piece in before.get("evidence", [])})
+        turn = review_turn(state, moment, phase)
+        about = about_it(state, moment, turn)
+        reply = await replied(moment, about, proposed)
+        await know_prices(graph_run())
+        said, written = take(state, reply, proposed)
+        turns, evidence = written.get("turns", []), [*before.get("evidence", []), *written.get("evidence", [])]
+        return {"turns": [*turns, turn | said | {"about": about}]} | ({"evidence": evidence} if evidence else {})
+
+    def idle(state: State, settings: Any) -> bool:
+        return not asks(settings, moment) and not (moment == "evidence" and struck_before(state))
+
+    return Node(step, moment=moment, idle=idle)
+
+
+async def replied(moment: Moment, about: str, proposed: Mapping[str, Any]) -> PersonReply:
+    """A person's valid reply; after an invalid one the debate waits again."""
+    value: dict[str, Any] = {"kind": moment, "about": about, "proposed": dict(proposed)}
+    problem: dict[str, str] = {}
+    while True:
+        given = interrupt(value | problem)
+        try:
+            return await asyncio.to_thread(check_person_reply, moment, given, proposed)
+        except UserError as error:
+            problem = {"problem": error.detail}
+
+
+def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
+    """The turn of a person in the last round; numbered by the debater under review, or counted."""
+    turns, step = state["turns"], f"review_{moment}"
+    phase = phase or state.get("phase") or (turns[0]["phase"] if turns else "primary")  # type: ignore[assignment]
+    round = max((turn["round"] for turn in turns if turn["phase"] == phase), default=0)
+    same = [turn for turn in turns if (turn["step"], turn["round"], turn["phase"]) == (step, round, phase)]
+    number = state.get("debater", {}).get("place") or len(same) + 1  # type: ignore[attr-defined]
+    turn: Turn = {"round": round, "phase": str(phase), "agent": PERSON, "step": step, "number": number}
+    return turn | {"role": PERSON, "side": None, "query": None, "evidence_ids": [], "scores": {}}
+
+
+def about_it(state: State, moment: Moment, turn: Turn) -> str:
+    """The question to a person, in a sentence."""
+    who = state.get("debater", {}).get("name")  # type: ignore[attr-defined]
+    phase = turn["phase"] if turn["phase"] in ("primary", "switched") and "phase" in state else None
+    parts = (f"round {turn['round']}" if turn["round"] else None, f"{phase} debate" if phase else None, who)
+    where = ", ".join(filter(None, parts))
+    return f"{ABOUT[moment]} ({where})" if where else ABOUT[moment]
+
+
+ABOUT: dict[Moment, str] = {
+    "queries": "The next queries. Accept them, or replace them.",
+    "premises": "The premises of the claim; each guides a search for evidence. Accept them, or list other premises.",
+    "evidence": "The evidence found. Accept it, strike pieces, or add texts.",
+    "remark": "Another round starts. Accept, or make a remark that all debaters must answer.",
+    "verdict": "The draft of the verdict. Accept it, or ask a question: the verdict is then decided again.",
+}
+"""The question to a person at each moment."""
+
+
+# --- what is shown, and what a reply changes --------------------------------------------------------------------------
+
+
+def _evidence(state: State, struck: set[str]) -> dict[str, Any]:
+    shown = ("id", "title", "source", "url", "published", "text")
+    pieces = [piece for piece in standing(state["evidence"]) if piece["id"] not in struck]
+    return {"evidence": [{key: piece[key] for key in shown if key in piece} for piece in pieces]}  # type: ignore[literal-required]
+
+
+def _take_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+    """Struck pieces are marked, not deleted; added ones become evidence in the person's name."""
+    asked = Added.model_validate(reply.model_dump())
+    struck: list[Evidence] = [{**p, "struck": True} for p in state["evidence"] if p["id"] in asked.strike]
+    added = asked.pieces(max((turn["round"] for turn in state["turns"]), default=0))
+    said: dict[str, Any] = {"evidence_ids": [piece["id"] for piece in proposed["evidence"]]}
+    said |= {"struck": [piece["id"] for piece in struck], "added": [piece["id"] for piece in added]}
+    return said, {"evidence": [*struck, *added]}
+
+
+def struck_before(state: State) -> dict[str, Any]:
+    """Pieces that a person struck earlier and that a search found again; they stay struck."""
+    earlier = set(state.get("debater", {}).get("struck", ()))  # type: ignore[attr-defined]
+    again: list[Evidence] = [{**piece, "struck": True} for piece in state["evidence"] if piece["id"] in earlier]
+    return {"evidence": again} if again else {}
+
+
+def _queries(state: State, struck: set[str]) -> dict[str, Any]:
+    """A debater's query, or the two of a trial's negotiation."""
+    turn = _asking(state)
+    names = {"query": turn["agent"]} if turn["step"] != "stance_queries" else STANCES
+    return {"queries": {name: turn[field] for field, name in names.items() if turn.get(field) is not None}}  # type: ignore[literal-required]
+
+
+def _take_queries(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+    turn, queries = _asking(state), reply.model_dump()["queries"]
+    fields = {name: field for field, name in STANCES.items()} if turn["step"] == "stance_queries" else {}
+    changed = {fields.get(name, "query"): query for name, query in queries.items()}
+    return {"proposed": dict(proposed), "queries": queries}, {"turns": [{**turn, **changed}] if changed else []}
+
+
+STANCES = {"supporting_query": "plaintiff", "challenging_query": "defense"}
+"""The query fields of a negotiator's turn, and the sides they belong to."""
+
+
+def _asking(state: State) -> Turn:
+    """The turn that contains the next queries."""
+    turns = state["turns"]
+    return next((turn for turn in turns if turn["step"] == "stance_queries"), turns[0])
+
+
+def _premises(state: State, struck: set[str]) -> dict[str, Any]:
+    return {"premises": _mined(state).get("premises") or []}
+
+
+def _take_premises(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+    premises = reply.model_dump()["premises"]
+    if premises is None:
+        return {"proposed": dict(proposed)}, {}
+    return {"proposed": dict(proposed), "premises": premises}, {"turns": [{**_mined(state), "premises": premises}]}
+
+
+def _mined(state: State) -> Turn:
+    return next(turn for turn in state["turns"] if turn["step"] == "premises")
+
+
+def _answers(state: State, struck: set[str]) -> dict[str, Any]:
+    """The answers of the last round."""
+    last = max((turn["round"] for turn in state["turns"]), default=0)
+    said = [
+        (t["agent"], t.get("answer"), t.get("rationale") or t.get("argument")) for t in state["turns"] if _said(t, last)
+    ]
+    return {"answers": [{"agent": agent, "answer": answer, "reasons": reasons} for agent, answer, reasons in said]}
+
+
+def _said(turn: Turn, round: int) -> bool:
+    return turn["round"] == round and turn["step"] in ("respond", "argue")
+
+
+def _take_remark(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+    return {"remark": reply.model_dump()["remark"]}, {}
+
+
+def _verdict(state: Any, struck: set[str]) -> dict[str, Any]:
+    reasons = [{"agent": t["agent"], "reasons": t.get("rationale") or t.get("reason")} for t in verdict_turns(state)]
+    return {"answer": state["answer"], "verdict": state["raw_verdict"], "reasons": reasons}
+
+
+def _take_verdict(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
+    return {"proposed": dict(proposed), "question": reply.model_dump()["question"]}, {}
+
+
+Propose = Callable[[Any, set[str]], dict[str, Any]]
+Take = Callable[[Any, PersonReply, Mapping[str, Any]], Written]
+MOMENTS: dict[Moment, tuple[Propose, Take]] = {
+    "queries": (_queries, _take_queries),
+    "premises": (_premises, _take_premises),
+    "evidence": (_evidence, _take_evidence),
+    "remark": (_answers, _take_remark),
+    "verdict": (_verdict, _take_verdict),
+}
+"""The proposal shown at each moment, and the handler of the reply."""
+
+
+# --- edges ------------------------------------------------------------------------------------------------------------
+
+
+def remark_first(
+    edge: Callable[..., Any], to: str = "hear_remark", rounds: Collection[str] = ()
+) -> Callable[[Any, Any], Any]:
+    """Wraps a router: if it leads into another round and a person may remark, it goes to ``to`` first.
+
+    Args:
+        edge: a router: returns `Send`s of the next speakers, or a node's name, from the state and the settings.
+        to: the node, a `person_node` of the moment ``remark``.
+        rounds: the first nodes of a round, if the router may name one instead of sending speakers to it.
+
+    Raises:
+        ValueError: the router takes other arguments.
+    """
+    ask = plain_router(edge)
+
+    def by_way(state: Any, settings: Any) -> Any:
+        onward = ask(state, settings)
+        return to if asks(settings, "remark") and begins_round(onward, state["turns"], rounds) else onward
+
+    by_way.__name__ = getattr(edge, "__name__", "remark_first")
+    return by_way
+
+
+def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -> bool:
+    """Whether a route starts a new round: it sends speakers into one without turns, or names a node that starts one."""
+    last = max((turn["round"] for turn in turns), default=0)
+    return any(
+        to.arg["turns"][0]["round"] > last if isinstance(to, Send) else to in rounds
+        for to in ([onward] if isinstance(onward, Send | str) else onward)
+    )
+
+
+def question_or(to: str, end: str = "close") -> Callable[[DebateState], str]:
+    """A conditional edge after a verdict's review: with a question, back to the node that decides.
+
+    Args:
+        to: the node that decides.
+        end: the node after an accepted verdict.
+    """
+
+    def answered(state: DebateState) -> str:
+        reviews = [turn for turn in state["turns"] if turn["step"] == "review_verdict"]
+        asked = bool(reviews) and reviews[-1].get("question") is not None
+        return to if asked and not state["error"] else end
+
+    return answered
+
+
+__all__ = ["REPLIES", "check_resumable", "person_node", "question_or", "remark_first"]

@@ -1,0 +1,137 @@
+"""Schemas of a person's replies at each moment: plain JSON from an outside client, and so validated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from moot.core.errors import UserError
+from moot.nodes._records.entries import PERSON
+from moot.nodes._runtime.settings import Moment
+from moot.nodes._texts.given import MOST_GIVEN, GivenText, check_given
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import clean
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+
+def _something(text: str) -> str:
+    if not (said := clean(text)):
+        raise ValueError("it holds nothing that can be shown")
+    return said
+
+
+Line = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_something)]
+Said = Annotated[str, StringConstraints(max_length=4000), AfterValidator(_something)]
+
+
+class PersonReply(BaseModel):
+    """A reply: accept the proposal, or change it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    accept: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> PersonReply:
+        changes = {name for name in self.model_fields_set - {"accept"} if getattr(self, name)}
+        if bool(changes) == bool(self.accept):
+            raise ValueError("either accept, or name changes")
+        return self
+
+
+class Queries(PersonReply):
+    """Replacement queries, by the name of their owner."""
+
+    queries: dict[str, Line] = {}
+
+
+class Premises(PersonReply):
+    """Premises that replace the proposed ones."""
+
+    premises: Annotated[list[Line], Field(min_length=1, max_length=50)] | None = None
+
+
+class Added(PersonReply):
+    """Ids of struck pieces, and added texts."""
+
+    strike: list[str] = Field([], max_length=1000)
+    add: list[GivenText] = Field([], max_length=MOST_GIVEN)
+
+    def pieces(self, round: int) -> list[Evidence]:
+        """The added texts as evidence from a person in a round. Blocking."""
+        given = check_given(list(self.add))
+        return [
+            {**piece, "retrievals": [{**piece["retrievals"][0], "round": round, "agent": PERSON}]} for piece in given
+        ]
+
+
+class Remark(PersonReply):
+    """A remark that the debaters must answer."""
+
+    remark: Said | None = None
+
+
+class Question(PersonReply):
+    """A question to the role that decides."""
+
+    question: Said | None = None
+
+
+REPLIES: dict[Moment, type[PersonReply]] = {
+    "queries": Queries,
+    "premises": Premises,
+    "evidence": Added,
+    "remark": Remark,
+    "verdict": Question,
+}
+"""The schema of a reply at each moment."""
+
+
+def check_person_reply(moment: Moment, given: Any, proposed: Mapping[str, Any]) -> PersonReply:
+    """Validates a reply against the proposal. Blocking.
+
+    Args:
+        moment: the moment of the review.
+        given: the value that the debate was resumed with; true and null accept.
+        proposed: the proposal.
+
+    Raises:
+        UserError: the reply is invalid.
+    """
+    try:
+        reply = REPLIES[moment].model_validate({"accept": True} if given is True or given is None else given)
+    except ValidationError as error:
+        raise _refused(moment, _problem(error.errors(include_url=False)[0])) from error
+    if isinstance(reply, Queries) and (unknown := sorted(set(reply.queries) - set(proposed["queries"]))):
+        raise _refused(moment, f"there is no query of {unknown[0]!r} here")
+    if isinstance(reply, Added):
+        known = {piece["id"] for piece in proposed["evidence"]}
+        if strange := [id for id in reply.strike if id not in known]:
+            raise _refused(moment, f"none of the pieces shown has the id {strange[0][:80]!r}")
+        if any(text.get("id") for text in reply.add):
+            raise _refused(moment, "an added text has no `id`: it gets one")
+        reply.pieces(0)
+    return reply
+
+
+def _problem(error: Any) -> str:
+    place = ".".join(map(str, error["loc"]))
+    return f"{place}: {error['msg']}" if place else str(error["msg"])
+
+
+SHAPES: dict[Moment, str] = {
+    "queries": '{"queries": {name: query}}',
+    "premises": '{"premises": [premise, ...]}',
+    "evidence": '{"strike": [id, ...], "add": [{"text": ..., "title": ..., "source": ..., "url": ...}]}',
+    "remark": '{"remark": text}',
+    "verdict": '{"question": text}',
+}
+"""The form of a reply with changes, at each moment."""
+
+
+def _refused(moment: Moment, problem: str) -> UserError:
+    said = problem.replace("Value error, ", "")
+    return UserError(
+        f'The reply cannot be used: {said}. It must be {{"accept": true}} to accept the proposal, or {SHAPES[moment]}.',
+        kind="invalid_reply",
+    )

@@ -1,0 +1,227 @@
+"""A summary of a finished debate for readers: three sentences based on checked quotes, and a stance for each quote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import ErrorRecord
+from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import Call, Turn, Warned
+from moot.nodes._runtime.budget import open_budget
+from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.settings import REPORTER
+from moot.nodes._runtime.state import CheckedQuote, ReaderSummary
+from moot.nodes._steps.compare import answers_of
+from moot.nodes._texts.replies import Reply, Text
+from moot.nodes._texts.show import show_claim, show_evidence
+from moot.nodes._texts.task import full_answer
+from moot.nodes._texts.verdict import reasons_by_who, verdict_citations
+from moot.prompts._files import as_data, listed
+from moot.retrievers._evidence import clean
+from typing_extensions import TypedDict
+
+SUMMARY = "reader/summary"
+"""The prompt."""
+MOST_QUOTES = 40
+"""Most quotes that are shown; those of the verdict come first."""
+MOST_SAID = 6
+"""Most sentences, and phrases of a list, taken from a reply."""
+FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
+GROUPED = re.compile(r"(?<=\d)[,\s](?=\d{3}(?!\d))")
+"""Separators of thousands."""
+
+
+class Sentence(Reply):
+    """A sentence, and the numbers of the quotes that it rests on."""
+
+    text: Text
+    quotes: list[int]
+
+
+class QuoteStance(Reply):
+    """What a quote, by its number, speaks for."""
+
+    quote: int
+    stance: Literal["for", "against", "neither"]
+
+
+class ReaderReply(Reply):
+    """A debate for readers."""
+
+    sentences: list[Sentence]
+    stances: list[QuoteStance]
+    not_found: list[Text]
+    would_change: list[Text]
+
+
+class ReaderInput(TypedDict):
+    """A result document with checked quotes."""
+
+    document: dict[str, Any]
+
+
+class ReaderState(ReaderInput):
+    """The state of the steps: ``reply`` is the model's reply, ``quotes`` the quotes that it was shown, in order."""
+
+    quotes: NotRequired[list[CheckedQuote]]
+    reply: NotRequired[dict[str, Any] | None]
+    reader_summary: NotRequired[ReaderSummary]
+    calls: NotRequired[list[Call]]
+    warnings: NotRequired[list[Warned]]
+    depth: NotRequired[int]
+    error: NotRequired[ErrorRecord | None]
+
+
+def checked_quotes(document: Mapping[str, Any]) -> list[CheckedQuote]:
+    """The verified quotes of a debate, the verdict's first; a quote contained in a longer one is part of the longer
+    one.
+
+    Args:
+        document: a result document.
+    """
+    known = {piece["id"] for piece in document["evidence"]}
+    every = (c for turn in document["turns"] for c in turn.get("citations") or [])
+    found = {
+        (c["evidence_id"], c["start"], c["end"]): None
+        for c in (*verdict_citations(dict(document)), *every)
+        if c["verified"] and c["evidence_id"] in known
+    }
+    return [
+        {"evidence_id": id, "start": start, "end": end}
+        for id, start, end in found
+        if not any(i == id and s <= start and end <= e and (s, e) != (start, end) for i, s, e in found)
+    ]
+
+
+async def summarise_debate(
+    document: Mapping[str, Any], quotes: Sequence[CheckedQuote], model: Speaker | BaseChatModel, prompt: str = SUMMARY
+) -> ReaderReply:
+    """A summary of a finished debate for readers, by a model: one call.
+
+    Args:
+        document: a debate with a verdict.
+        quotes: the quotes that the model is shown, from `checked_quotes`.
+        model: the model that writes it.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    return await as_speaker(model, REPORTER).ask(prompt, shown(document, quotes), ReaderReply)
+
+
+def shown(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[str, str]:
+    """The values of the prompt's placeholders.
+
+    Args:
+        document: a debate with a verdict.
+        quotes: the checked quotes that the model is shown.
+    """
+    task, pieces = document["task"], {piece["id"]: piece for piece in document["evidence"]}
+    numbered = (
+        as_data("quote", pieces[q["evidence_id"]]["text"][q["start"] : q["end"]], number=str(n), of=q["evidence_id"])
+        for n, q in enumerate(quotes, 1)
+    )
+    queries = dict.fromkeys(clean(turn["query"] or "") for turn in document["turns"] if turn.get("query"))
+    reasons = reasons_by_who(dict(document))
+    verdict = document["answer"] or document["raw_verdict"]
+    others = dict.fromkeys(clean(turn["rationale"] or "") for turn in differing(document) if turn.get("rationale"))
+    quoted = {q["evidence_id"] for q in quotes}
+    return {
+        "subject": task["subject"],
+        "work_of": f"a {task['subject']}",
+        "in_favour": "the claim is true" if task["subject"] == "claim" else "the verdict's answer is right",
+        "claim": show_claim(document["claim"], task),
+        "verdict": as_data("verdict", full_answer(task, verdict) if document["answer"] else str(verdict)),
+        "quotes": listed(numbered, empty="(none)"),
+        "evidence": show_evidence([piece for piece in document["evidence"] if piece["id"] in quoted]),
+        "queries": listed((as_data("query", query) for query in queries), empty="(nothing)"),
+        "reasons": listed((as_data("reasons", reason) for reason in reasons), empty="(not said)"),
+        "others": listed((as_data("reasons", reason) for reason in others), empty="(nobody)"),
+    }
+
+
+def differing(document: Mapping[str, Any]) -> list[Turn]:
+    """The answers other than the verdict: labels from any round, answers in words only from each agent's last turn.
+
+    Args:
+        document: a debate with a verdict.
+    """
+    given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer") is not None]
+    if document["task"]["kind"] == "labels":
+        return [turn for turn in given if turn["answer"] != document["answer"]]
+    same = {vote["group"] for vote in document["votes"] if vote["answer"] == document["answer"]}
+    others = {vote["agent"] for vote in document["votes"] if same and vote["group"] not in same}
+    return [turn for turn in answers_of(given) if turn["agent"] in others]
+
+
+def resting(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: ReaderReply) -> ReaderSummary:
+    """The parts of a reply that checked quotes support.
+
+    A sentence is supported if it names at least one of the quotes shown, no others, and if each of its
+    figures is in the passages of those, the claim or its date. If a quote has several stances, the first counts.
+
+    Args:
+        document: the debate.
+        quotes: the quotes that were shown, by number from 1.
+        reply: the model's reply.
+    """
+    texts = {piece["id"]: piece for piece in document["evidence"]}
+    summary: ReaderSummary = {"sentences": [], "stances": [], "not_found": [], "would_change": [], "dropped": 0}
+    for one in reply.sentences[:MOST_SAID]:
+        named = list(dict.fromkeys(one.quotes))
+        cited = [quotes[number - 1] for number in named if 0 < number <= len(quotes)]
+        held = [document["claim"], document["task"].get("claim_date") or ""]
+        for quote in cited:
+            piece = texts[quote["evidence_id"]]
+            held += [piece["title"], piece["text"], piece.get("published") or ""]
+        if cited and len(cited) == len(named) and figures(one.text) <= figures(*held):
+            summary["sentences"].append({"text": clean(one.text), "citations": cited})
+        else:
+            summary["dropped"] += 1
+    summary["dropped"] += len(reply.sentences[MOST_SAID:])
+    stances: dict[int, Any] = {}
+    for given in reply.stances:
+        if 0 < given.quote <= len(quotes):
+            stances.setdefault(given.quote, given.stance)
+    summary["stances"] = [{**quotes[number - 1], "stance": stance} for number, stance in sorted(stances.items())]
+    summary["not_found"] = [clean(one) for one in reply.not_found[:MOST_SAID]]
+    summary["would_change"] = [clean(one) for one in reply.would_change[:MOST_SAID]]
+    return summary
+
+
+def figures(*texts: str) -> set[str]:
+    """The figures in texts, normalised for comparison: ``1,200`` and ``1 200`` are ``1200``."""
+    return {found for text in texts for found in FIGURE.findall(GROUPED.sub("", text))}
+
+
+def read_debate_node() -> Node:
+    """Requests a summary of the debate from the role ``reporter``; none without a verdict or a checked quote.
+
+    Reads: document.
+    """
+
+    async def step(state: ReaderState, run: Run) -> dict[str, Any]:
+        document = state["document"]
+        quotes = checked_quotes(document)[:MOST_QUOTES]
+        if not quotes or document["status"] != "done" or not (document["answer"] or document["raw_verdict"]):
+            return {"quotes": [], "reply": None}
+        await open_budget(run.settings, {choose_model(run.settings, REPORTER).model}, [], run.ceilings)
+        reply = await summarise_debate(document, quotes, await run.speaker(REPORTER))
+        return {"quotes": quotes, "reply": reply.model_dump(mode="json")}
+
+    return Node(step, prompts=(SUMMARY,))
+
+
+def keep_what_rests_node() -> Node:
+    """Drops the sentences without support by checked quotes, and counts them. Reads: document, quotes, reply."""
+
+    async def step(state: ReaderState, run: Run) -> dict[str, Any]:
+        reply = state["reply"] or {"sentences": [], "stances": [], "not_found": [], "would_change": []}
+        found = resting(state["document"], state["quotes"], ReaderReply.model_validate(reply))
+        return {"reader_summary": found}
+
+    return Node(step)

@@ -1,0 +1,220 @@
+"""Answering (S1, algorithm 1, Respond): a debater's answer from its evidence and the others' last answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import ReplyError, WorldError
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.budget import Decision
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import DebaterState
+from moot.nodes._texts.answers import UNTOLD
+from moot.nodes._texts.quotes import check_citations, faults_of, without_quote
+from moot.nodes._texts.replies import AnswerReply, answer_reply
+from moot.nodes._texts.show import (
+    NOT_LOOKED_FOR,
+    NOTHING,
+    show_claim,
+    show_evidence,
+    show_given,
+    show_opponents,
+    show_own,
+    show_persona,
+    shown_ids,
+)
+from moot.nodes._texts.task import wording
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import given_in, standing
+
+PROMPT = "tool_mad/respond"
+FROM_EVIDENCE = "rag/answer"
+"""The prompt of an agent that answers alone, once."""
+
+
+async def respond(
+    claim: str,
+    task: Task,
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    opponents: Sequence[Turn] = (),
+    own: Turn | None = None,
+    cited: Sequence[Evidence] = (),
+    verified_quotes: bool = False,
+    known: bool = False,
+    direct: bool = False,
+    persona: str | None = None,
+    confidence: bool = False,
+    nothing: str = NOTHING,
+    more: Mapping[str, str] | None = None,
+    prompt: str = PROMPT,
+) -> AnswerReply:
+    """An answer to a claim, with reasons and citations.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        evidence: found by or given to the debater; may be empty. Prompts of debaters that do not search show
+            only the texts given with the claim.
+        model: the debater's model.
+        opponents: the other debaters' last answers.
+        own: the debater's own last answer.
+        cited: the evidence that these answers cite; not shown, but it may be quoted.
+        verified_quotes: refuse an answer without a quote from the evidence; without evidence
+            every answer is accepted.
+        known: the answer comes from the debater's knowledge, because nothing was searched or given.
+        direct: the answer is written before its reasons.
+        persona: the debater's persona.
+        confidence: whether the reply has a confidence, from 0 to 1.
+        nothing: the prompt's text in place of missing evidence.
+        more: values of further placeholders of the prompt.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "debater")
+    values = wording(task, given=bool(given_in(evidence)), known=known) | {
+        "name": speaker.role,
+        "claim": show_claim(claim, task),
+        "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else nothing),
+        "given": show_given(evidence),
+        "opponents": show_opponents(opponents),
+        "own": show_own(own),
+        "persona": show_persona(persona),
+        "confidence": HOW_SURE if confidence else "",
+        **(more or {}),
+    }
+    shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
+    check = quote_check([*evidence, *cited], shown, speaker) if verified_quotes and evidence else None
+    offered = UNTOLD in speaker.filled(prompt, values)[0]
+    kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=offered)
+    return await speaker.ask(prompt, values, kind, sorted(shown), check)
+
+
+HOW_SURE = "- In `confidence`, say how likely your answer is to be right, from 0 to 1."
+"""The line of a prompt that asks for a confidence."""
+
+
+def quote_check(evidence: Sequence[Evidence], shown: set[str], speaker: Speaker) -> Callable[[AnswerReply], str]:
+    """Checks whether any quote of an answer is in the evidence; returns the fault, or an empty text.
+
+    Evidence that the speaker's prompt left out cannot be quoted; a speaker without evidence needs no quote.
+    """
+
+    def check(reply: AnswerReply) -> str:
+        seen = shown - speaker.not_shown
+        return without_quote(check_citations(reply.citations, evidence, seen)) if seen else ""
+
+    return check
+
+
+def respond_node(
+    prompt: str = PROMPT,
+    *,
+    then: str | None = None,
+    direct: bool = False,
+    confidence: bool = False,
+    may_leave: bool = False,
+    more: Callable[[DebaterState, Any], Mapping[str, str]] | None = None,
+) -> Node:
+    """Writes the debater's answer into its turn.
+
+    Reads: claim, task, debater, opponents, evidence, turns, and if present own and cited. An answer that
+    is unusable is recorded with its ``outcome`` and a null answer.
+
+    Args:
+        prompt: the prompt's name.
+        then: the prompt of agents that see an answer, their own or others'; by default the same.
+        direct: the answer is written before its reasons.
+        confidence: whether the reply has a confidence, from 0 to 1.
+        may_leave: if the debater's model cannot be reached, the debate continues without it (``outcome`` is then
+            ``failed``, and a warning says why).
+        more: values of further placeholders of the prompts, from the state and the settings.
+    """
+
+    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+        opponents, own = state["opponents"], state.get("own")
+        evidence, cited = standing(state.get("evidence") or []), state.get("cited") or []
+        turn: Turn = {**state["turns"][0], "evidence_ids": [piece["id"] for piece in evidence]}
+        speaker = await run.speaker_of(state["debater"])
+        try:
+            reply = await respond(
+                state["claim"],
+                state["task"],
+                evidence,
+                speaker,
+                opponents=opponents,
+                own=own,
+                cited=cited,
+                verified_quotes=run.settings.verified_quotes,
+                known=not evidence and not looked_for(state),
+                direct=direct,
+                persona=state["debater"].get("persona"),
+                confidence=confidence,
+                nothing=why_nothing(state),
+                more=more(state, run.settings) if more else None,
+                prompt=then if then and (opponents or own) else prompt,
+            )
+        except ReplyError as error:
+            return {"turns": [without_answer(turn, error.kind)]}
+        except WorldError as error:
+            if not may_leave:
+                raise
+            run.ledger.warn("agent_left", f"{error.detail} The debate goes on without {turn['agent']}.")
+            return {"turns": [without_answer(turn, "failed")]}
+        shown = shown_ids(evidence, [*opponents, *([own] if own else [])]) - speaker.not_shown
+        turn = without_ids(turn, speaker.not_shown)
+        return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
+
+    kind = partial(answer_reply, direct=direct, confidence=confidence)
+    decision: dict[str | None, Decision] = {None: Decision(prompt, kind, more)}
+    return Node(step, prompts=(prompt, then) if then else (prompt,), decides=lambda settings: decision)
+
+
+def looked_for(state: DebaterState) -> bool:
+    """Whether evidence was searched for, by the speaker or for all."""
+    turn = state["turns"][0]
+    return turn.get("query") is not None or bool(turn.get("retrieval") or state.get("retrieval") or state.get("steps"))
+
+
+def why_nothing(state: DebaterState) -> str:
+    """The text that tells a speaker why there is no evidence."""
+    turn = state["turns"][0]
+    if "selected" in turn and state.get("pool"):
+        return "(none of what was found was selected)"
+    if (turn.get("retrieval") or state.get("retrieval")) == "failed":
+        return "(none, as the sources could not be searched)"
+    return NOTHING
+
+
+def without_ids(turn: Turn, not_shown: Set[str]) -> Turn:
+    """The turn without the evidence that its prompt left out."""
+    return {**turn, "evidence_ids": [id for id in turn["evidence_ids"] if id not in not_shown]} if not_shown else turn
+
+
+def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
+    """The turn with an answer; a warning names each citation of evidence that was not shown, or of a missing quote."""
+    citations = check_citations(reply.citations, evidence, shown)
+    for kind, fault in faults_of(citations):
+        ledger.warn(kind, fault)
+    said: Turn = {
+        **turn,
+        "answer": reply.answer,
+        "rationale": reply.rationale,
+        "citations": citations,
+        "outcome": "ok",
+    }
+    confidence = getattr(reply, "confidence", None)
+    return said if confidence is None else {**said, "confidence": confidence}
+
+
+def without_answer(turn: Turn, outcome: str) -> Turn:
+    """The turn of an agent without a usable answer."""
+    return {**turn, "answer": None, "rationale": None, "citations": [], "outcome": outcome}

@@ -1,0 +1,391 @@
+"""Retrieval (S1, algorithm 1, Retrieve): a debater's evidence for a round."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, MootError, ReplyError, WorldError
+from moot.nodes._models.caller import all_at_once
+from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import Reading, Task
+from moot.nodes._runtime.budget import in_time
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.settings import EvidenceSettings, Settings
+from moot.nodes._runtime.state import DebaterState
+from moot.nodes._runtime.trace import watched
+from moot.nodes._texts.replies import KeywordsReply, SummaryReply
+from moot.nodes._texts.show import show_claim, show_evidence
+from moot.nodes._texts.task import wording
+from moot.prompts import as_data
+from moot.retrievers import Evidence, Retriever
+from moot.retrievers._evidence import clean, evidence_id, given_in, left_out, merge_evidence, standing
+from moot.retrievers._excerpts import beginning, count_tokens, excerpt, is_short
+from moot.retrievers._gather import ask_all, search_all
+from moot.retrievers._normalise import WEB_SEARCHES, Rules, last_day
+from moot.retrievers._origins import origins, pooled, within_share
+from moot.retrievers._search import SCHOLARLY, demo_corpus, resolve
+from moot.retrievers._summariser import open_summariser
+
+KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
+"""Prompts."""
+SUMMARISED = 16_000
+"""Most tokens of a text that a model summarises whole; of a longer one it reads the part shown to debaters."""
+FEW = 10_000
+"""Most characters of results that are merged without a thread, because starting one would take longer."""
+
+
+async def retrieve(
+    query: str, retriever: Retriever | Sequence[Retriever], k: int = 3, *, agent: str = "", round: int = 0
+) -> list[Evidence]:
+    """The best ``k`` pieces from a source, or from each of several, for a query; marked with agent and round.
+
+    Args:
+        query: the search query.
+        retriever: the source, or several, which are searched in parallel.
+        k: how many pieces from each.
+        agent: the searching agent.
+        round: the current round.
+
+    Raises:
+        UserError, WorldError: a source is misconfigured, or all failed.
+    """
+    sources = [retriever] if not isinstance(retriever, Sequence) else retriever
+    finding = await search_all([(watched(source), query) for source in sources], Rules(k))
+    if finding.failures and not finding.evidence:
+        raise next(iter(finding.failures.values()))
+    return marked(finding.evidence, agent, round)
+
+
+def marked(evidence: Iterable[Evidence], agent: str, round: int, phase: str = "primary") -> list[Evidence]:
+    """Pieces marked with the agent, the round and, if there are several, the phase of the search."""
+    marks = {"round": round, "agent": agent} | ({} if phase == "primary" else {"phase": phase})
+    return [{**piece, "retrievals": [{**r, **marks} for r in piece["retrievals"]]} for piece in evidence]  # type: ignore[typeddict-item]
+
+
+async def find_keywords(claim: str, task: Task, query: str, model: Speaker | BaseChatModel) -> list[str]:
+    """A query as keywords for a scholarly source (S0 C.2): one call.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        query: the search query.
+        model: the model that finds them.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "debater")
+    values = wording(task) | {"name": speaker.role, "claim": show_claim(claim, task), "query": as_data("query", query)}
+    reply = await speaker.ask(KEYWORDS, values, KeywordsReply)
+    return reply.keywords
+
+
+async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
+    """A piece of evidence with a summary instead of its text (S0 C.2), and so with its own id: one call.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        piece: the piece to summarise.
+        model: the model that summarises.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "source_summariser")
+    values = wording(task) | {"claim": show_claim(claim, task), "evidence": show_evidence([piece])}
+    reply = await speaker.ask(SOURCE_SUMMARY, values, SummaryReply)
+    return with_text(piece, reply.summary)
+
+
+def retrieve_node(*, required: bool = False) -> Node:
+    """Adds evidence for the query in the speaker's turn; without a query, for the claim itself.
+
+    Reads: claim, task, debater, turns, and if present found and evidence: together with these no origin may have more
+    than its share (``max_origin_share``), and pieces beyond it are marked as left out, with a warning. All of the
+    speaker's sources are searched in parallel; for each that fails one of its fallbacks is used, in order. A scholarly
+    source is searched by keywords, and its abstracts are summarised as the setting ``source_summaries`` says; if a
+    model returns none, the query and the abstract stay, with a warning. There is a warning for every failure and every
+    source that replaced another; the turn's ``retrieval`` says whether evidence was found. Of a text that is too
+    long the beginning and the sentences nearest to the query are shown, with a warning; a model summarises an abstract
+    whole nevertheless, up to `SUMMARISED` tokens.
+
+    Args:
+        required: whether the debate fails if no source can be searched.
+    """
+
+    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+        debater, turn = state["debater"], state["turns"][0]
+        query = turn.get("query") or state["claim"]
+        retrieved = datetime.now(UTC)
+        answers, readings = await ask_with_fallbacks(state, query, run)
+        lists = [answer for answer in answers if not isinstance(answer, MootError)]
+        rules, size = rules_of(run.settings, debater), sum(len(piece["text"]) for found in lists for piece in found)
+        pool = standing(merge_evidence(state.get("found") or (), state.get("evidence") or ()))
+        one_list = partial(pooled, lists, rules, retrieved, run.settings.max_origin_share, pool)
+        pieces, beyond = one_list() if size <= FEW else await asyncio.to_thread(one_list)
+        if beyond:
+            run.ledger.warn("origin_share", said_of_share(beyond, pool, run.settings))
+        outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
+        if required and outcome == "failed":
+            if any(isinstance(answer, BudgetExhausted) for answer in answers):
+                raise WorldError("A ceiling was reached before a source answered. Raise it.", kind=BUDGET_EXHAUSTED)
+            failed = dict.fromkeys(f"`{reading['retriever']}`" for reading in readings if reading.get("failed"))
+            raise WorldError(
+                f"No evidence: {' and '.join(failed)} could not be searched. The warnings give reasons. Name another "
+                "source in `sources`, or a replacement in `fallback`.",
+                kind="retrieval_failed",
+                retryable=True,
+            )
+        if outcome == "empty":
+            asked = " and ".join(f"`{reading['retriever']}`" for reading in readings)
+            run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")
+        parted = await all_at_once(shown_in_part(piece, query, run) for piece in pieces)
+        found = await all_at_once(summarised(state, piece, run) for piece in parted)
+        for read, piece in zip(parted, found, strict=True):
+            if "shown" in piece or ("shown" in read and not is_short(read["text"], SUMMARISED)):
+                said = _is_long({**read, "id": piece["id"]}, run.settings.max_evidence_tokens)
+                run.ledger.warn("evidence_cut", said, "evidence")
+        undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
+        if undated and run.settings.published_before:
+            run.ledger.warn("undated_evidence", f"Nothing says when these were published: {', '.join(undated)}.")
+        return {
+            "turns": [{**turn, "query": query, "evidence_ids": [p["id"] for p in found], "retrieval": outcome}],
+            "evidence": marked([*found, *map(left_out, beyond)], debater["name"], turn["round"], turn["phase"]),
+            "corpora": readings,
+        }
+
+    return Node(step, prompts=(KEYWORDS, SOURCE_SUMMARY))
+
+
+def said_of_share(beyond: Sequence[Evidence], beside: Sequence[Evidence], settings: EvidenceSettings) -> str:
+    """The warning about pieces that were left out.
+
+    Args:
+        beyond: the pieces.
+        beside: the pool they were kept out of.
+        settings: the debate's settings.
+    """
+    names = origins([*beside, *beyond], in_parts=True)
+    count = Counter(names[piece["id"]] for piece in beyond)
+    each = ", ".join(f"{number} of {name}" for name, number in count.items())
+    return (
+        f"Left out: {each}. One origin has at most a share of {settings.max_origin_share:g} of the evidence "
+        "(max_origin_share)."
+    )
+
+
+async def shown_in_part(piece: Evidence, query: str, run: Run) -> Evidence:
+    """A piece of which only the beginning and the sentences nearest to the query are shown; short ones unchanged.
+
+    If texts cannot be compared, only the beginning is shown, with a warning.
+    """
+    if "shown" not in piece:
+        return piece
+    try:
+        compared = excerpt(piece["text"], query, run.settings.max_evidence_tokens, await run.encoder())
+        parts = await in_time(compared, "text encoder")
+    except MootError as error:
+        run.ledger.warn("evidence_not_compared", f"{piece['id']}: {error.detail} Only its beginning is shown.")
+        return piece
+    return {**piece, "shown": parts}
+
+
+async def held_to_share(pieces: Sequence[Evidence], run: Run, pool: Sequence[Evidence] = ()) -> list[Evidence]:
+    """The pieces of a shared pool in which no origin has more than its share; parallel searches could not know of
+    each other. Given texts stay. A warning names the rest.
+
+    Args:
+        pieces: the candidates, in order.
+        run: the node's run, with the settings.
+        pool: the pieces in it already.
+    """
+    share = getattr(run.settings, "max_origin_share", 1.0)
+    if share >= 1 or len(pieces) + len(pool) < 2:
+        return list(pieces)
+    given = given_in(pieces)
+    ids = {piece["id"] for piece in given}
+    others, beside = [piece for piece in pieces if piece["id"] not in ids], [*pool, *given]
+    kept = await asyncio.to_thread(within_share, others, share, beside)
+    ids |= {piece["id"] for piece in kept}
+    if beyond := [piece for piece in pieces if piece["id"] not in ids]:
+        run.ledger.warn("origin_share", said_of_share(beyond, [*beside, *kept], run.settings))
+    return [piece for piece in pieces if piece["id"] in ids]
+
+
+def _is_long(piece: Evidence, most: int) -> str:
+    return (
+        f"{piece['id']} ({piece['title'][:80]}) has about {count_tokens(piece['text']):,} tokens: it is shown in part, "
+        f"as max_evidence_tokens is {most:,}."
+    )
+
+
+Answer = list[Evidence] | MootError
+NO_DEMO = " With your own model no demo corpus replaces it, unless `fallback` names one, e.g. bm25:demo-news."
+
+
+async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple[list[Answer], list[Reading]]:
+    """Results of each of a speaker's sources, or of its fallback; and the log of sources read.
+
+    Raises:
+        UserError, WorldError: a source is misconfigured, or a model that finds keywords failed.
+    """
+    debater, keywords = state["debater"], Keywords(state, query, run)
+    rules = rules_of(run.settings, debater)
+    names, fallback = sources_of(debater), debater.get("fallback", ())
+    asked, spare = list(names), list(run.settings.standing_in(fallback))
+    answers: list[Answer] = []
+    readings: list[Reading] = []
+    places = list(range(len(names)))
+    while names:
+        queries = [(await run.retriever(name), await keywords.fit(name)) for name in names]
+        once = {source.name: (watched(source, run.ledger), words) for source, words in queries}
+        given = dict(zip(once, await searched(list(once.values()), rules), strict=True))
+        answers = answers or [[] for _ in names]
+        for place, name, (source, _) in zip(places, names, queries, strict=True):
+            answers[place] = answer = given[source.name]
+            reading = reading_of(debater["name"], name, source)
+            if isinstance(answer, MootError):
+                left_out = NO_DEMO if fallback and not spare and asked[place] == name else ""
+                run.ledger.warn("retrieval_failed", f"{source.name}: {answer.detail}{left_out}")
+                reading["failed"] = True
+            else:
+                given[source.name] = []  # two names may mean one source, whose results count once
+                for said in stood_in(asked[place], name, source.name, run.settings):
+                    run.ledger.warn("stand_in", said, "sources")
+            readings.append(reading)
+        failed = [i for i in places if isinstance(answers[i], MootError)]
+        places, names, spare = failed[: len(spare)], spare[: len(failed)], spare[len(failed) :]
+    return answers, readings
+
+
+async def searched(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[Answer]:
+    """The same as `ask_all`; after `max_seconds` are used up, the missing sources count as failed for this reason."""
+    try:
+        return await in_time(ask_all(queries, rules), "search")
+    except BudgetExhausted as error:
+        return [error for _ in queries]
+
+
+def stood_in(asked: str, name: str, read: str, settings: Settings) -> list[str]:
+    """The warning about a source that was read instead of another one.
+
+    Args:
+        asked: the source that was requested.
+        name: the fallback that was used because it failed, or the source itself.
+        read: the source that was really read.
+        settings: the debate's settings.
+    """
+    said = []
+    if name != asked:
+        said.append(f"`{asked}` could not be searched; its fallback `{name}` was read in its place ({read}).")
+    if name == "web" and read not in WEB_SEARCHES:
+        keys = "neither TAVILY_API_KEY nor SERPER_API_KEY is set"
+        said.append(f"`web` was asked for; {read} was read in its place, as {keys}.")
+    elif settings.own_model and (demo := demo_corpus(name, settings.corpus)):
+        said.append(
+            f"`{name}` was asked for without a corpus; moot's small demo corpus {demo} was read. Name your own corpus "
+            "(`corpus`), or another source."
+        )
+    return said
+
+
+def sources_of(debater: Mapping[str, Any]) -> list[str]:
+    """The names of a debater's sources."""
+    given = debater["retriever"]
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def rules_of(settings: EvidenceSettings, debater: Mapping[str, Any]) -> Rules:
+    """Rules for the results that a debate keeps; a debater's own ``k`` overrides the setting."""
+    return Rules(
+        debater.get("k", settings.k), settings.max_per_host, settings.published_before, settings.max_evidence_tokens
+    )
+
+
+def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
+    """The log entry of a source that a debater read."""
+    return {
+        "agent": agent,
+        "requested": name,
+        "retriever": retriever.name,
+        "passages": getattr(retriever, "passages", None),
+        "encoder": getattr(retriever, "encoder", None),
+    }
+
+
+@dataclass
+class Keywords:
+    """A query in the form that each source takes; keywords are found once, when a source first needs them."""
+
+    state: DebaterState
+    query: str
+    run: Run
+    made: str | None = None
+
+    async def fit(self, name: str) -> str:
+        """The query for a source, or its keywords."""
+        if resolve(name)[0] not in SCHOLARLY:
+            return self.query
+        if self.made is None:
+            self.made = await keywords_of(self.state, self.query, self.run)
+        return self.made
+
+
+async def keywords_of(state: DebaterState, query: str, run: Run) -> str:
+    """The keywords of a query, or the query with a warning."""
+    speaker = await run.speaker_of(state["debater"])
+    try:
+        return " ".join(await find_keywords(state["claim"], state["task"], query, speaker))
+    except ReplyError as error:
+        run.ledger.warn("query_not_formulated", f"{error.detail} The query itself was searched.")
+        return query
+
+
+async def summarised(state: DebaterState, piece: Evidence, run: Run) -> Evidence:
+    """A scholarly source's piece with its summary, or unchanged with a warning; other pieces unchanged."""
+    how = run.settings.source_summaries
+    if how == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
+        return piece
+    try:
+        if how == "model":
+            speaker = await run.speaker("source_summariser")
+            read = shown_whole(piece) if is_short(piece["text"], SUMMARISED) else piece
+            short = await summarise_evidence(state["claim"], state["task"], read, speaker)
+            return with_summary(piece, short["text"], run.settings)
+        summary = (await open_summariser(how)).summarise(piece["text"])
+        return with_summary(piece, await in_time(summary, "summariser"), run.settings)
+    except WorldError as error:
+        run.ledger.warn("source_not_summarised", f"{piece['id']}: {error.detail} The abstract itself is shown.")
+        return piece
+
+
+def with_summary(piece: Evidence, text: str, settings: EvidenceSettings) -> Evidence:
+    """The piece with a summary of at most the tokens allowed for evidence."""
+    return with_text(piece, beginning(clean(text), settings.max_evidence_tokens))
+
+
+def with_text(piece: Evidence, text: str) -> Evidence:
+    """The piece with a summary instead of its text, and so with its own id.
+
+    Raises:
+        WorldError: the summary contains no visible text.
+    """
+    text = clean(text)
+    if not text:
+        raise WorldError("The summary holds no text.", kind="empty")
+    return {**shown_whole(piece), "text": text, "id": evidence_id(piece["source"], text), "summary_of": piece["text"]}
+
+
+def shown_whole(piece: Evidence) -> Evidence:
+    """The piece, marked as shown in full."""
+    whole: Evidence = {**piece}
+    whole.pop("shown", None)
+    return whole

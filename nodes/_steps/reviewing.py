@@ -1,0 +1,141 @@
+"""Reviews and scores of one agent for another's answer; one call each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.types import Send
+from moot.core.errors import WorldError
+from moot.nodes._models.ledger import missed
+from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import DebaterState, DebateState
+from moot.nodes._speakers.agents import AgentsSettings, last_round, present
+from moot.nodes._speakers.hand_over import declared, hand_over, new_turn
+from moot.nodes._texts.replies import ReviewReply, ScoreReply
+from moot.nodes._texts.show import show_answers, show_claim, show_given, show_persona
+from moot.nodes._texts.task import wording
+from moot.retrievers import Evidence
+
+REVIEW, SCORE = "peer_review/review", "cortex_debate/score"
+"""Prompts."""
+
+
+async def review(
+    claim: str,
+    task: Task,
+    answer: Turn,
+    model: Speaker | BaseChatModel,
+    *,
+    evidence: Sequence[Evidence] = (),
+    persona: str | None = None,
+) -> ReviewReply:
+    """A review of another agent's answer, with the given texts among ``evidence``: one call.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        answer: the other agent's turn, with ``answer`` and ``rationale``.
+        model: the reviewer's model.
+        evidence: all evidence; the reviewer is shown the texts given with the claim.
+        persona: the reviewer's persona.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "agent")
+    shown = _shown(claim, task, answer, evidence, persona) | {"name": speaker.role}
+    return await speaker.ask(REVIEW, shown, ReviewReply)
+
+
+async def score_answer(
+    claim: str,
+    task: Task,
+    answer: Turn,
+    model: Speaker | BaseChatModel,
+    *,
+    evidence: Sequence[Evidence] = (),
+    persona: str | None = None,
+) -> ScoreReply:
+    """A score of another agent's answer, from 0 to 1 (S3, appendix E), as for `review`: one call.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        answer: the other agent's turn, with ``answer`` and ``rationale``.
+        model: the scorer's model.
+        evidence: as for `review`.
+        persona: the scorer's persona.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "agent")
+    shown = _shown(claim, task, answer, evidence, persona) | {"name": speaker.role}
+    return await speaker.ask(SCORE, shown, ScoreReply)
+
+
+def _shown(claim: str, task: Task, answer: Turn, evidence: Sequence[Evidence], persona: str | None) -> dict[str, str]:
+    values = {"claim": show_claim(claim, task), "given": show_given(evidence), "answer": show_answers([answer])}
+    return wording(task) | values | {"persona": show_persona(persona)}
+
+
+def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confidence"), prompt: str = REVIEW) -> Node:
+    """Writes an agent's review of the one answer among ``opponents`` into its turn.
+
+    Reads: claim, task, debater, opponents, evidence, turns. Without a usable reply, the fields are
+    null.
+
+    Args:
+        ask: `review` or `score_answer`.
+        fields: the fields of its reply.
+        prompt: the name of its prompt.
+    """
+
+    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+        turn, speaker = state["turns"][0], await run.speaker_of(state["debater"])
+        about = (state["claim"], state["task"], state["opponents"][0])
+        shown = {"evidence": state["evidence"], "persona": state["debater"].get("persona")}
+        try:
+            said = await ask(*about, speaker, **shown)
+        except WorldError as error:
+            return {"turns": [{**turn, **dict.fromkeys(fields), "outcome": missed(error, run.ledger)}]}
+        return {"turns": [{**turn, **{field: getattr(said, field) for field in fields}, "outcome": "ok"}]}
+
+    return Node(step, prompts=(prompt,))
+
+
+def reviews_of(state: DebateState, name: str) -> list[Turn]:
+    """The reviews of an agent's last answer.
+
+    Args:
+        state: the debate.
+        name: the agent's.
+    """
+    return [
+        turn
+        for turn in state["turns"]
+        if turn["step"] == "review" and turn.get("reviewed") == name and turn["round"] == state["rounds"]
+    ]
+
+
+def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: str = "review") -> list[Send]:
+    """Sends every agent to every other agent's last answer, if that agent gave one.
+
+    Args:
+        to: the node.
+        state: the debate.
+        settings: the debate's settings.
+        step: the step of the turns.
+    """
+    last = last_round(state, settings)
+    sends = []
+    for agent in present(state, settings):
+        for number, (name, answer) in enumerate(last.items(), 1):
+            if name != agent.name and answer.get("answer") is not None:
+                turn: Turn = {**new_turn(answer["round"], agent.name, step, number), "reviewed": name}
+                sends.append(hand_over(to, state, declared(agent), turn, opponents=[answer]))
+    return sends

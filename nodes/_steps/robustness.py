@@ -1,0 +1,127 @@
+"""After the verdict: repeats the deciding step with less evidence, to find the evidence that the verdict depends on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from moot.core.errors import MootError
+from moot.nodes._models.caller import all_at_once
+from moot.nodes._models.speaker import Speaker, is_alone
+from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._steps.judging import judge
+from moot.nodes._steps.responding import FROM_EVIDENCE, respond
+from moot.nodes._texts.answers import same_answer
+from moot.nodes._texts.robustness import Check, came_to, checks_of
+from moot.nodes._texts.show import show_person
+from moot.nodes._texts.verdict import verdict_citations
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import standing
+from moot.retrievers._origins import origins
+
+RULED_OUT = ("seed", "disputed", "discarded")
+"""Outcomes of evidence that the debates of a trial did not use."""
+
+
+def robustness_node() -> Node:
+    """Adds the evidence that the verdict depends on, as ``robustness``, if the setting is on and there is a verdict.
+
+    Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence, and if present scores and rounds. The
+    judge is called again if it decided, else the answer step of ``rag``, which is first run with all the evidence
+    if another step decided. At most ``robustness_calls`` calls, in parallel. A call that fails, or for which a
+    ceiling leaves too little, is a check without an answer: the verdict stays, and so does its stop reason.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # not of a panel
+        decided = judged[-1] if judged else None
+        evidence = had(state, decided)
+        names = origins(evidence)
+        checks = checks_of(evidence, names, quoted(state, names), cited(state, names))
+        if checks and decided is None and state["graph"] != "rag":
+            checks.insert(0, {**checks[0], "kind": "all", "without": [], "evidence_ids": [p["id"] for p in evidence]})
+        made, most = checks[: run.settings.robustness_calls], run.settings.robustness_calls
+        kind: Literal["judge", "answer"] = "judge" if decided else "answer"
+        before = Counter(run.ceilings.left_out)
+        asked = await all_at_once(again(state, kind, one, evidence, names, run) for one in made)
+        run.ceilings.left_out.clear()  # calls that the checks left out did not cut the debate itself short
+        run.ceilings.left_out.update(before)
+        return {"robustness": came_to(kind, asked, max(0, len(checks) - most))}
+
+    def idle(state: DebateState, settings: Any) -> bool:
+        return not (settings.robustness and state["raw_verdict"] is not None)
+
+    return Node(step, idle=idle)
+
+
+def had(state: DebateState, decided: Turn | None) -> list[Evidence]:
+    """The evidence of the deciding role: the judge's own, else the evidence of the debate."""
+    ids = set(decided["evidence_ids"]) if decided else None
+    return [
+        piece
+        for piece in standing(state["evidence"])
+        if (piece["id"] in ids if ids is not None else piece.get("status") not in RULED_OUT)
+    ]
+
+
+def quoted(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
+    """By origin, its verified quotes."""
+    texts = {piece["id"]: piece["text"] for piece in state["evidence"]}
+    found: dict[str, list[str]] = {}
+    for turn in state["turns"]:
+        for one in turn.get("citations") or []:
+            if one["verified"] and one["evidence_id"] in names:
+                found.setdefault(names[one["evidence_id"]], []).append(
+                    texts[one["evidence_id"]][one["start"] : one["end"]]
+                )
+    return found
+
+
+def cited(state: DebateState, names: dict[str, str]) -> list[str]:
+    """The origins that the verdict cites."""
+    ids = [one["evidence_id"] for one in verdict_citations(state) if one["verified"]]
+    return list(dict.fromkeys(names[id] for id in ids if id in names))
+
+
+def rests_on(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
+    """Whether all verified citations of a turn are of origins that are taken away."""
+    of = {names.get(one["evidence_id"]) for one in turn.get("citations") or [] if one["verified"]}
+    return bool(of) and of <= without
+
+
+async def again(
+    state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: Run
+) -> Check:
+    """A check with the deciding step's answer."""
+    known = {piece["id"]: piece for piece in evidence}
+    left, without = [known[id] for id in check["evidence_ids"]], set(check["without"])
+    history = [t for t in state["turns"] if t["step"] == "respond"]
+    kept = [turn for turn in history if not rests_on(turn, without, names)] if without else history
+    asked: Check = {**check, "turns_left_out": len(history) - len(kept) if kind == "judge" else 0}
+    alone: dict[str, Any] = {"known": not left, "verified_quotes": run.settings.verified_quotes}
+    claim, task = state["claim"], state["task"]
+    try:
+        if kind == "judge":
+            speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
+            scores = state.get("scores")
+            reply = await judge(claim, task, kept, left, speaker, scores=scores, **alone)
+        else:
+            reply = await respond(claim, task, left, await answering(state, run), prompt=FROM_EVIDENCE, **alone)
+    except MootError as error:
+        if not is_alone(error):
+            raise
+        run.ledger.warn("check_failed", error.detail)
+        return {**asked, "outcome": getattr(error, "kind", "failed")}
+    verdict = state["answer"] if state["answer"] is not None else state["raw_verdict"]
+    same = reply.answer is not None and same_answer(task, reply.answer, str(verdict))
+    return {**asked, "answer": reply.answer, "same": same, "outcome": "ok"}
+
+
+async def answering(state: DebateState, run: Run) -> Speaker:
+    """The answering role if no judge decided: the judge if the system has one, else the first that gave an answer."""
+    roles = run.settings.roles() or set()
+    first = next((turn["agent"] for turn in state["turns"] if turn["step"] in ("respond", "judge")), "judge")
+    return await run.speaker("judge" if "judge" in roles else first)

@@ -1,0 +1,382 @@
+"""The stability score (S1, section III): faithfulness and answer relevance, after RAGAS's definitions.
+
+The formulae are pure functions; the model only lists statements, judges them and writes questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.lazy import imported
+from moot.nodes._models.speaker import Speaker, as_speaker, is_alone
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.budget import in_time
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.state import DebateState, ScoreState
+from moot.nodes._texts.replies import StatementsReply, questions_reply, verdicts_reply
+from moot.nodes._texts.show import show_evidence, show_origin
+from moot.nodes._texts.task import by_reasoning, full_answer, is_question
+from moot.prompts import as_data
+from moot.retrievers import Evidence
+from moot.retrievers._cross_encoders import open_cross_encoder
+from moot.retrievers._encoders import Encoder, Vector
+from moot.retrievers._excerpts import shown_text
+from pydantic import Field
+
+# --- formulae -------------------------------------------------------------------------------------------------------
+
+
+def faithfulness_score(supported: Sequence[bool]) -> float | None:
+    """F = supported statements / statements (S1 III; RAGAS). None without statements, because F is then undefined.
+
+    Args:
+        supported: one verdict for each statement.
+    """
+    return sum(supported) / len(supported) if supported else None
+
+
+def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[float]]) -> float | None:
+    """AR = mean over the questions q_i of cos(e(c), e(q_i)) (S1 III; RAGAS, without its term for evasive answers).
+
+    Args:
+        claim: the claim's vector, of any length but 0.
+        questions: the vectors of the questions that the answer answers. Without questions the score is None.
+
+    Raises:
+        ValueError: a vector is zero or not finite.
+    """
+    return mean_cosine(claim, questions)
+
+
+def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> float | None:
+    """The mean of a vector's cosines with others; None without others.
+
+    Raises:
+        ValueError: a vector is zero or not finite.
+    """
+    np = imported("numpy")
+    if not len(others):
+        return None
+    c, q = np.asarray(vector, dtype=float), np.asarray(others, dtype=float)
+    lengths = np.linalg.norm(q, axis=1) * np.linalg.norm(c)
+    if not np.all(np.isfinite(lengths) & (lengths > 0)):
+        raise ValueError("a vector without a direction has no cosine")
+    return float(np.mean(q @ c / lengths))
+
+
+def passes(
+    scores: Mapping[str, float | None], *, faithfulness: float, answer_relevance: float, has_evidence: bool
+) -> bool:
+    """Whether one answer is stable: F and AR at or above their thresholds (S1 III-C).
+
+    An unknown score fails. An answer that need not follow from evidence has no faithfulness, and only its AR
+    counts.
+
+    Args:
+        scores: the answer's scores, each in [0, 1] or None.
+        faithfulness: its threshold.
+        answer_relevance: its threshold.
+        has_evidence: whether the answer must follow from evidence: it was searched for or given, and the answer is not
+            based only on its writer's knowledge.
+    """
+    f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
+    relevant = ar is not None and ar >= answer_relevance
+    faithful = not has_evidence or (f is not None and f >= faithfulness)
+    return relevant and faithful
+
+
+def average(values: Sequence[float | None]) -> float | None:
+    """The mean of the known values; None if there are none."""
+    known = [v for v in values if v is not None]
+    return sum(known) / len(known) if known else None
+
+
+# --- steps ----------------------------------------------------------------------------------------------------------
+
+STATEMENTS, VERDICTS, QUESTIONS = "scoring/statements", "scoring/verdicts", "scoring/questions"
+"""Prompts."""
+
+
+OF_ALL = ": also what is doubtful or beside the point, and what it says that the evidence shows or does not show."
+OF_THE_EVIDENCE = (
+    " of what it takes from the evidence. What it knows, works out or concludes by itself is no statement here; if "
+    "there is nothing else, leave `statements` empty."
+)
+"""The statements to draw from an answer: all; or, if it may go beyond the evidence, those taken from the evidence."""
+
+
+@dataclass(frozen=True)
+class Faithfulness:
+    """A faithfulness score and the statements that it was computed from."""
+
+    score: float | None
+    statements: list[str]
+    supported: list[bool]
+
+
+@dataclass(frozen=True)
+class AnswerRelevance:
+    """An answer relevance score and the questions that it was computed from.
+
+    ``noncommittal`` says whether the answer evades them (RAGAS); not used, because "not enough info" is an answer.
+    """
+
+    score: float | None
+    questions: list[str]
+    noncommittal: bool | None = None
+
+
+async def faithfulness(
+    rationale: str,
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    claim: str = "",
+    task: Task | None = None,
+) -> Faithfulness:
+    """The share of a rationale's statements that its evidence supports: two calls, one after the other.
+
+    Args:
+        rationale: the reasons of an answer.
+        evidence: the evidence that the answer was written from.
+        model: the model that splits the rationale and judges its statements.
+        claim: the claim, which helps to resolve pronouns.
+        task: the claim's task; its speaker and date count as known besides the evidence. On a task of reasoning
+            only statements taken from the evidence count.
+
+    Raises:
+        UserError, WorldError, ReplyError: a call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "scorer")
+    origin = show_origin(task) if task else ""
+    topic = "\n".join(filter(None, (as_data("topic", claim), origin)))
+    drawn = OF_THE_EVIDENCE if task and by_reasoning(task) else OF_ALL
+    values = {"claim": topic, "answer": as_data("answer", rationale), "of": drawn}
+    listed = await speaker.ask(STATEMENTS, values, StatementsReply)
+    if not listed.statements:
+        return Faithfulness(None, [], [])
+    count = len(listed.statements)
+    numbered = "\n".join(as_data("statement", s, index=str(i)) for i, s in enumerate(listed.statements))
+    shown = "\n".join(filter(None, (show_evidence(evidence), origin)))
+    values = {"evidence": shown, "statements": numbered, "count": str(count)}
+    judged = await speaker.ask(VERDICTS, values, verdicts_reply(count))
+    supported = [v.supported for v in judged.verdicts]
+    return Faithfulness(faithfulness_score(supported), listed.statements, supported)
+
+
+ClaimForm = Literal["question", "as_given"]
+"""The form in which a claim is compared with questions."""
+
+
+def compared_claim(claim: str, form: ClaimForm = "question") -> str:
+    """The text that an answer's questions are compared with: the claim as a question, so that both sides have one form.
+
+    Args:
+        claim: the claim of the debate.
+        form: question: a claim that is not a question becomes one; as_given: the claim itself, exactly as in S1 III.
+    """
+    return claim if form == "as_given" or is_question(claim) else f"Is it true that {claim}?"
+
+
+async def answer_relevance(
+    claim: str,
+    answer: str,
+    model: Speaker | BaseChatModel,
+    encoder: Encoder,
+    n: int = 3,
+    *,
+    claim_form: ClaimForm = "question",
+) -> AnswerRelevance:
+    """How directly an answer addresses the claim: one call for n questions, and their vectors.
+
+    Args:
+        claim: the claim of the debate.
+        answer: the answer with its reasons.
+        model: the model that writes the questions.
+        encoder: e(), the encoder.
+        n: the number of questions.
+        claim_form: question: other claims are compared as "Is it true that {claim}?"; as_given: unchanged.
+
+    Raises:
+        UserError, WorldError, ReplyError: a call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "scorer")
+    values = {"answer": as_data("answer", answer), "count": str(n)}
+    reply = await speaker.ask(QUESTIONS, values, questions_reply(n))
+    compared = compared_claim(claim, claim_form)
+    near = await in_time(closeness(compared, reply.questions, encoder), "text encoder")
+    return AnswerRelevance(near, reply.questions, reply.noncommittal)
+
+
+async def closeness(
+    text: str,
+    others: Sequence[str],
+    encoder: Encoder,
+    formula: Callable[[Vector, Sequence[Vector]], float | None] = answer_relevance_score,
+) -> float | None:
+    """A formula of a text's vector and other texts' vectors.
+
+    Raises:
+        UserError, WorldError: the encoder failed, or its vectors have no direction.
+    """
+    vectors = await encoder.embed([text, *others])
+    try:
+        return formula(vectors[0], vectors[1:])
+    except ValueError as error:
+        problem = f"The encoder {encoder.name} returned vectors that cannot be compared ({error})."
+        raise WorldError(problem, kind="bad_response") from error
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------------
+
+
+class RelevanceSettings(Settings):
+    """Settings of `answer_relevance_node`."""
+
+    questions: int = Field(3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
+    claim_form: ClaimForm = Field(
+        "question",
+        description="The text to compare with. question: the claim, turned into a question if it is none, "
+        '"Is it true that ...?"; as_given: the claim unchanged, exactly as in the paper.',
+    )
+
+
+def faithfulness_node() -> Node:
+    """Writes ``scores.faithfulness`` (and its statements) of the one turn in the state.
+
+    Reads: claim, turns, evidence, and if present task. Null if the turn has no answer or no evidence, or if
+    scoring failed; a warning says which. On tasks of reasoning debaters may use their own knowledge: there
+    only statements taken from the evidence are scored; without any the score is null, with no ``statements``
+    and no warning.
+    """
+
+    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+        turn, task = state["turns"][0], state.get("task")
+        if turn.get("answer") is None or not state["evidence"]:
+            return missing(turn, "faithfulness", run)
+        try:
+            speaker = await run.speaker("scorer")
+            claim, rationale = state["claim"], turn["rationale"] or ""
+            found = await faithfulness(rationale, state["evidence"], speaker, claim=claim, task=task)
+        except MootError as error:
+            return unscored(turn, "faithfulness", error, run)
+        if found.score is None and not (task and by_reasoning(task)):
+            run.ledger.warn("score_missing", "faithfulness: the answer makes no statement")
+        details = {"statements": found.statements, "supported": found.supported}
+        return scored(turn, {"faithfulness": found.score, **details})
+
+    return Node(step, prompts=(STATEMENTS, VERDICTS))
+
+
+def answer_relevance_node() -> Node:
+    """Writes ``scores.answer_relevance`` (and its questions) of the one turn in the state.
+
+    Reads: claim, turns. Null if the turn has no answer, or if scoring failed; a warning says which.
+    """
+
+    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+        turn = state["turns"][0]
+        if turn.get("answer") is None:
+            return missing(turn, "answer_relevance", run)
+        claim, answer = state["claim"], written_answer(state["task"], turn)
+        # A problem to solve is a question without a question mark.
+        form: ClaimForm = "as_given" if state["task"]["subject"] == "question" else run.settings.claim_form
+        try:
+            speaker, encoder = await run.speaker("scorer"), await run.encoder()
+            found = await answer_relevance(claim, answer, speaker, encoder, run.settings.questions, claim_form=form)
+        except MootError as error:
+            return unscored(turn, "answer_relevance", error, run)
+        details = {"questions": found.questions, "noncommittal": found.noncommittal}
+        return scored(turn, {"answer_relevance": found.score, **details})
+
+    return Node(step, prompts=(QUESTIONS,))
+
+
+COSINE = "cosine of"
+"""Prefix of a similarity by the text encoder; the encoder's name follows."""
+
+
+def similarity_node() -> Node:
+    """Loads the cross-encoder that compares answers with evidence, and writes its name to ``metrics.similarity``.
+
+    If it cannot be loaded, the text encoder's cosine is used (`COSINE`), with a warning. If no answer has
+    evidence to compare with, nothing is loaded or written. Reads: metrics, turns.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        name = run.settings.cross_encoder
+        if not any(turn.get("answer") is not None and turn.get("evidence_ids") for turn in state["turns"]):
+            return {}
+        try:
+            await open_cross_encoder(name)
+        except UserError as error:
+            run.ledger.warn("cross_encoder_missing", f"{error.detail} The cosine of {run.settings.embedder} is used.")
+            await run.encoder()
+            name = f"{COSINE} {run.settings.embedder}"
+        return {"metrics": {**state["metrics"], "similarity": name}}
+
+    return Node(step)
+
+
+def consistency_node() -> Node:
+    """Writes ``scores.consistency`` of the one turn in the state: the mean similarity(D, a) over its documents (S0).
+
+    Reads: task, turns, evidence, metrics. Null if the turn has no answer or no evidence, or if scoring failed.
+    """
+
+    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+        turn = state["turns"][0]
+        if turn.get("answer") is None or not state["evidence"]:
+            return missing(turn, "consistency", run)
+        answer = written_answer(state["task"], turn)
+        documents = [shown_text(piece) for piece in state["evidence"]]
+        name: str = state["metrics"]["similarity"]
+        try:
+            if name.startswith(COSINE):
+                compared = closeness(answer, documents, await run.encoder(), mean_cosine)
+                score = await in_time(compared, "text encoder")
+            else:
+                rated = (await open_cross_encoder(name)).compare(answer, documents)
+                score = average(await in_time(rated, "cross-encoder"))
+        except MootError as error:
+            return unscored(turn, "consistency", error, run)
+        return scored(turn, {"consistency": score})
+
+    return Node(step)
+
+
+def written_answer(task: Task, turn: Turn) -> str:
+    """A turn's answer with its reasons, as used in comparisons with other texts."""
+    return f"{full_answer(task, turn['answer'] or '')}. {turn['rationale']}"
+
+
+def scored(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
+    """The update that adds scores to a turn."""
+    key = {name: turn[name] for name in ("round", "phase", "agent", "step")}
+    return {"turns": [{**key, "scores": scores}]}
+
+
+def missing(turn: Turn, score: str, run: Run) -> dict[str, Any]:
+    """The update for a score without a basis: null, with a warning unless the debater reads no source."""
+    if turn.get("answer") is None:
+        run.ledger.warn("score_missing", f"{score}: there is no answer")
+    elif turn.get("query") is not None:
+        run.ledger.warn("score_missing", f"{score}: there is no evidence")
+    return scored(turn, {score: None})
+
+
+def unscored(turn: Turn, score: str, error: MootError, run: Run) -> dict[str, Any]:
+    """The update for a score that could not be computed: null, with a warning.
+
+    Raises:
+        UserError: the user must fix something that affects all further calls, such as a key.
+    """
+    if not is_alone(error):
+        raise error
+    run.ledger.warn("score_missing", f"{score}: {error.detail}")
+    return scored(turn, {score: None})

@@ -1,0 +1,130 @@
+"""Adaptive selection (S4 3.1.2, Eq. 2): the items of a shared pool of evidence that a speaker wants to use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import ReplyError
+from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import DebaterState
+from moot.nodes._texts.replies import select_reply
+from moot.nodes._texts.show import show_claim, show_given, show_own, show_pool
+from moot.nodes._texts.task import wording
+from moot.retrievers import Evidence
+
+PROMPT = "madke/select"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A selection from a pool: numbers from 1, numbers without an item, the reason, and how many were named."""
+
+    numbers: list[int]
+    dropped: list[int]
+    reason: str
+    named: int
+
+
+def valid_numbers(given: Sequence[int], size: int, most: int) -> tuple[list[int], list[int]]:
+    """The numbers in a reply that belong to items of a pool.
+
+    Args:
+        given: the numbers, from 1.
+        size: the number of items in the pool.
+        most: most numbers to keep.
+
+    Returns:
+        The first ``most`` valid numbers, each once; and the invalid ones.
+    """
+    numbers = list(dict.fromkeys(given))
+    return [n for n in numbers if 1 <= n <= size][:most], [n for n in numbers if not 1 <= n <= size]
+
+
+async def select_evidence(
+    claim: str,
+    task: Task,
+    pool: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    evidence: Sequence[Evidence] = (),
+    own: Turn | None = None,
+    most: int = 3,
+    prompt: str = PROMPT,
+) -> Selection:
+    """The items of a pool that help a speaker, possibly none.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        pool: the items, numbered from 1 in this order.
+        model: the speaker's model.
+        evidence: the speaker's evidence so far; of that it is shown the texts given with the claim.
+        own: the speaker's own last answer.
+        most: most items to select; the first of a longer selection are kept.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    speaker = as_speaker(model, "debater")
+    values = wording(task) | {
+        "name": speaker.role,
+        "claim": show_claim(claim, task),
+        "given": show_given(evidence),
+        "pool": show_pool(pool),
+        "own": show_own(own),
+        "most": str(most),
+    }
+    reply = await speaker.ask(prompt, values, select_reply(len(pool), most))
+    shown = [number for number in reply.selected if not _is_left_out(number, pool, speaker.not_shown)]
+    numbers, dropped = valid_numbers(shown, len(pool), most)
+    dropped += [number for number in dict.fromkeys(reply.selected) if number not in shown]
+    return Selection(numbers, dropped, reply.reason, len(set(reply.selected)))
+
+
+def _is_left_out(number: int, pool: Sequence[Evidence], not_shown: Set[str]) -> bool:
+    return 1 <= number <= len(pool) and pool[number - 1]["id"] in not_shown
+
+
+def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
+    """Writes the speaker's selection into its turn, and adds those items to its evidence.
+
+    Reads: claim, task, debater, own, evidence, pool, turns. Numbers that no item has are dropped, with a warning. If
+    the model returns no usable reply, the speaker continues without a selection; ``selected`` is null then.
+
+    Args:
+        prompt: the prompt's name.
+        most: most items to select.
+    """
+
+    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+        turn, pool = state["turns"][0], state.get("pool") or []
+        shown: dict[str, Any] = {"evidence": state.get("evidence") or [], "own": state.get("own")}
+        if not pool:
+            return {"turns": [{**turn, "selected": [], "dropped": [], "reason": None}]}
+        speaker = await run.speaker_of(state["debater"])
+        try:
+            chosen = await select_evidence(
+                state["claim"], state["task"], pool, speaker, **shown, most=most, prompt=prompt
+            )
+        except ReplyError as error:
+            run.ledger.warn("nothing_selected", f"{error.detail} No evidence was used instead.")
+            return {"turns": [{**turn, "selected": None, "dropped": [], "reason": None}]}
+        if len(chosen.numbers) + len(chosen.dropped) < chosen.named:
+            run.ledger.warn("selection_cut", f"{chosen.named} items were named; the first {most} valid ones are used.")
+        if chosen.dropped:
+            unknown = ", ".join(map(str, chosen.dropped))
+            run.ledger.warn(
+                "unknown_selection", f"The pool has no item {unknown} that was shown; its items are 1 to {len(pool)}."
+            )
+        evidence = [pool[number - 1] for number in chosen.numbers]
+        ids = [piece["id"] for piece in evidence]
+        said = {"selected": chosen.numbers, "dropped": chosen.dropped, "reason": chosen.reason}
+        return {"turns": [{**turn, **said, "evidence_ids": ids}], "evidence": evidence}
+
+    return Node(step, prompts=(prompt,))

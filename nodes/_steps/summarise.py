@@ -1,0 +1,227 @@
+"""Calls that process answers without debating: agreement checks, final summaries, and summaries of a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.types import Send
+from moot.core.errors import ReplyError, WorldError
+from moot.nodes._models.ledger import missed
+from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._records.reducers import recorded_round
+from moot.nodes._runtime.budget import Decision, rounds_or_budget, was_cut
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import DebaterState, DebateState
+from moot.nodes._speakers.hand_over import hand_over, new_turn
+from moot.nodes._steps.compare import IN_WORDS, agreed_answer, last_answers, silence_of
+from moot.nodes._texts.answers import surely_differ
+from moot.nodes._texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
+from moot.nodes._texts.show import show_answers, show_claim, show_person
+from moot.nodes._texts.task import wording
+
+AGREE, SUMMARY, ROUND_SUMMARY = "madke/agree", "madke/summary", "chat_eval/summary"
+"""Prompts."""
+
+
+async def all_agree(
+    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = AGREE
+) -> AgreeReply:
+    """Whether debaters' answers agree, by a model (S4 3.2.2, Eq. 5): one call.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        answers: turns with ``answer`` and ``rationale``.
+        model: the model that compares them.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    return await as_speaker(model, "judge").ask(prompt, _shown(claim, task, answers), AgreeReply)
+
+
+async def sum_up(
+    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = SUMMARY
+) -> FinalReply:
+    """The final answer from debaters' last answers (S4 3.2.2, Eq. 6), which must be one of theirs: one call.
+
+    A reply with another answer, as the task compares texts, is requested once more, like an unreadable one.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        answers: turns with ``answer`` and ``rationale``.
+        model: the summariser's model.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    given = [str(turn["answer"]) for turn in answers if turn.get("answer") is not None]
+    return await as_speaker(model, "summariser").ask(prompt, _shown(claim, task, answers), final_reply(task, given))
+
+
+def _shown(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str, str]:
+    return wording(task) | {"claim": show_claim(claim, task), "answers": show_answers(answers)}
+
+
+def agreement_node(prompt: str = AGREE) -> Node:
+    """Asks the role ``judge`` whether the last round's answers agree.
+
+    Reads: claim, task, turns, rounds, votes. The turn has the reply (``agree``, null if it was
+    unusable) and its interpretation (``agreed``). It decides only if votes leave it open (`undecided`): answers that
+    are the same always agree, and labels or numbers that differ do not. A warning says if it contradicts the votes.
+
+    Args:
+        prompt: the prompt's name.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        turn = new_turn(state["rounds"], "judge", "agree")
+        speaker, answers = await run.speaker("judge"), last_answers(state["turns"])
+        try:
+            said = await all_agree(state["claim"], state["task"], answers, speaker, prompt)
+            found: dict[str, Any] = {"agree": said.agree, "reason": said.reason, "outcome": "ok"}
+        except ReplyError as error:
+            found = {"agree": None, "reason": None, "outcome": error.kind}
+        agreed = agreed_answer(state["votes"]) is not None
+        if undecided(state):
+            agreed = found["agree"] is True
+        elif found["agree"] not in (agreed, None):
+            said_so, voted = ("no agreement", "are the same") if agreed else ("an agreement", "differ")
+            run.ledger.warn("judge_contradicts_votes", f"The judge found {said_so}, but the answers {voted}.")
+        record = recorded_round(state["rounds"], reason="agreed" if agreed else "no_agreement")
+        return {"turns": [{**turn, **found, "agreed": agreed}], **record}
+
+    return Node(step, prompts=(prompt,))
+
+
+def undecided(state: DebateState) -> bool:
+    """Whether votes leave agreement open: all gave answers in words, and their texts differ.
+
+    They do not if two of them certainly differ, such as an answer and an abstention.
+    """
+    given = [vote["answer"] for vote in state["votes"]]
+    if state["task"]["kind"] not in IN_WORDS or agreed_answer(state["votes"]) is not None:
+        return False
+    answers = [answer for answer in given if answer is not None]
+    return answers == given and not any(surely_differ(one, other) for one, other in combinations(answers, 2))
+
+
+def agreed_in(turns: Sequence[Turn], round: int) -> bool:
+    """Whether a round counts as one whose answers agree, after a judge's reply.
+
+    Args:
+        turns: the debate's turns.
+        round: its number.
+    """
+    asked = [turn for turn in turns if turn["step"] == "agree" and turn["round"] == round]
+    return any(turn.get("agreed", turn.get("agree")) for turn in asked)
+
+
+def all_agreed(state: DebateState) -> bool:
+    """Whether the last round's answers agree, by their texts or by the judge's reply."""
+    return agreed_answer(state["votes"]) is not None or agreed_in(state["turns"], state["rounds"])
+
+
+def summarise_node(prompt: str = SUMMARY) -> Node:
+    """Ends the debate with the role ``summariser``'s answer from the last round's answers.
+
+    Reads: claim, task, turns, rounds, votes, budget, calls. If no debater gave an answer, the debate fails
+    (unless a ceiling left too little to call them: then the summariser answers from the claim alone). It also fails
+    if the summariser returns no answer, or another one than the debaters'.
+
+    Args:
+        prompt: the prompt's name.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        answers = last_answers(state["turns"])
+        if all(turn.get("answer") is None for turn in answers) and not any(map(was_cut, answers)):
+            raise ReplyError(
+                "No debater gave a usable answer in the last round, so there is nothing to sum up. "
+                "Try another model, or another value of `structured_output`.",
+                silence_of(answers),
+            )
+        speaker = await run.speaker_of({"name": "summariser", "told": show_person(state["turns"])})
+        said = await sum_up(state["claim"], state["task"], answers, speaker, prompt)
+        turn = new_turn(state["rounds"], "summariser", "summarise")
+        return {
+            "turns": [{**turn, "answer": said.answer, "rationale": said.rationale, "outcome": "ok"}],
+            "answer": said.answer,
+            "raw_verdict": said.answer,
+            "stop_reason": "consensus" if all_agreed(state) else rounds_or_budget(state, run.settings),
+        }
+
+    return Node(step, prompts=(prompt,), decides=lambda settings: {"summariser": Decision(prompt, final_reply)})
+
+
+# --- summaries of a round -------------------------------------------------------------------------------------------
+
+
+async def sum_up_round(
+    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = ROUND_SUMMARY
+) -> str:
+    """A summary of answers for the next round of a debate: one call.
+
+    Args:
+        claim: the claim of the debate.
+        task: the form of an answer.
+        answers: turns with ``answer`` and ``rationale``.
+        model: the model that writes it.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    reply = await as_speaker(model, "summariser").ask(prompt, _shown(claim, task, answers), SummaryReply)
+    return reply.summary
+
+
+def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summariser") -> Send:
+    """Sends the last round's answers to the summariser, in a turn of ``name``.
+
+    Args:
+        state: the debate.
+        answers: the answers to summarise.
+        name: the agent of the turn.
+    """
+    turn: Turn = {**new_turn(state["rounds"], name, "summarise"), "role": "summariser"}
+    return hand_over("summarise", state, {"name": "summariser"}, turn, opponents=answers, evidence=[])
+
+
+def summary_node(prompt: str = ROUND_SUMMARY) -> Node:
+    """Sums up the answers among ``opponents``.
+
+    Without a usable reply, the summary is null, and the debate continues.
+
+    Reads: claim, task, opponents, turns.
+
+    Args:
+        prompt: the prompt's name.
+    """
+
+    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+        turn, speaker = state["turns"][0], await run.speaker("summariser")
+        try:
+            summary = await sum_up_round(state["claim"], state["task"], state["opponents"], speaker, prompt)
+        except WorldError as error:
+            return {"turns": [{**turn, "summary": None, "outcome": missed(error, run.ledger)}]}
+        return {"turns": [{**turn, "summary": summary, "outcome": "ok"}]}
+
+    return Node(step, prompts=(prompt,))
+
+
+def summaries_of(turns: Sequence[Turn], round: int) -> list[Turn]:
+    """The summaries of a round.
+
+    Args:
+        turns: the debate's turns.
+        round: its number.
+    """
+    return [turn for turn in turns if turn["step"] == "summarise" and turn["round"] == round]

@@ -1,0 +1,131 @@
+"""Voting: the answer of most agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from moot.core.errors import BUDGET_EXHAUSTED, ReplyError, WorldError
+from moot.nodes._records.entries import StopReason, Vote
+from moot.nodes._records.reducers import recorded_round
+from moot.nodes._runtime.budget import rounds_or_budget
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, closed_round, silence_of
+from moot.nodes._texts.agreement import confidence_by_votes
+
+Tie = Literal["first", "none"]
+SAME = 9
+"""Decimal places to which sums of weights are compared."""
+
+
+def majority(
+    votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first", contested: int = 1
+) -> Vote | None:
+    """The first vote for the answer with most votes; None if there are no answers.
+
+    Args:
+        votes: the votes in the agents' order; votes without an answer do not count.
+        weights: the weight of each vote; by default 1.
+        tie: the ``first`` answer, or ``none``, if several have most votes.
+        contested: fewest votes that an answer needs to win against another one.
+    """
+    sums: dict[int, float] = {}
+    for vote, weight in zip(votes, weights or [1.0] * len(votes), strict=True):
+        if vote["group"] is not None:
+            sums[vote["group"]] = sums.get(vote["group"], 0.0) + weight
+    if not sums:
+        return None
+    most = round(max(sums.values()), SAME)
+    leading = [group for group, total in sums.items() if round(total, SAME) == most]
+    won = [vote for vote in votes if vote["group"] == leading[0]]
+    if (tie == "none" and len(leading) > 1) or (len(sums) > 1 and len(won) < contested):
+        return None
+    return won[0]
+
+
+def confidence_weight(confidence: float) -> float:
+    """The weight of a vote with this confidence (0 to 1) (RECONCILE, arXiv:2309.13007, section 4.3).
+
+    Args:
+        confidence: the voter's confidence, from 0 to 1.
+    """
+    steps = ((1.0, 1.0), (0.9, 0.8), (0.8, 0.5))
+    return next((weight for least, weight in steps if confidence >= least), 0.3 if confidence > 0.6 else 0.1)
+
+
+def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
+    """Stop reason of a debate that continues until all agree after a round; agreement in round 0 does not end it.
+
+    Args:
+        state: the debate.
+        settings: with ``max_rounds``.
+    """
+    agreed = agreed_answer(state["votes"]) is not None and state["rounds"] > 0
+    return "consensus" if agreed else rounds_or_budget(state, settings)
+
+
+def vote_node(
+    reason: StopReason | Callable[[DebateState, Any], StopReason],
+    weigh: Callable[[Vote, Any], float | None] = lambda vote, settings: None,
+    tie: Tie = "first",
+    report: Callable[[DebateState], dict[str, Any]] = lambda state: {},
+    contested: int = 1,
+) -> Node:
+    """Ends the debate with the answer that most agents gave in the last round.
+
+    Reads: votes, turns. Without any answer, the debate fails.
+
+    Args:
+        reason: the stop reason, or a function of the state and the settings that returns it.
+        weigh: returns the weight of a vote with an answer, from it and the settings; None for equal weights.
+        tie: the rule for ties; without an answer the debate ends undecided.
+        report: returns entries for the debate's ``metrics``.
+        contested: as for `majority`; without an answer the debate ends undecided.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        votes = state["votes"]
+        if all(vote["group"] is None for vote in votes):
+            answers = answers_of(state["turns"])
+            if {turn.get("outcome") for turn in answers} == {BUDGET_EXHAUSTED}:
+                raise WorldError("A ceiling was reached before any agent was called. Raise it.", kind=BUDGET_EXHAUSTED)
+            raise ReplyError(
+                "No agent gave a usable answer, so there is nothing to count. "
+                "Try another model, or another value of `structured_output`.",
+                silence_of(answers),
+            )
+        weights = [weigh(v, run.settings) if v["group"] is not None else None for v in votes]
+        votes = [v if w is None else {**v, "weight": w} for v, w in zip(votes, weights, strict=True)]
+        won = majority(votes, [v.get("weight", 1.0) for v in votes], tie, contested)
+        answer = won["answer"] if won else None
+        why = reason if isinstance(reason, str) else reason(state, run.settings)
+        metrics = {**state["metrics"], **report(state)} | ({"abstained": won is None} if tie == "none" else {})
+        update = {"answer": answer, "raw_verdict": answer, "stop_reason": why, "metrics": metrics}
+        update |= confidence_by_votes(votes, won)
+        return update if votes == state["votes"] else {**update, "votes": votes}
+
+    return Node(step)
+
+
+def conclude_node(
+    reason: StopReason | Callable[[DebateState, Any], StopReason],
+    by_text: Callable[[Any], bool] = lambda settings: False,
+) -> Node:
+    """Compares the last round's answers and ends the debate with the answer of most agents.
+
+    Reads: claim, task, turns. For systems that compare answers once, at their end: `compare_node` and `vote_node`.
+
+    Args:
+        reason: the stop reason, or a function of the state and the settings that returns it.
+        by_text: returns from the settings whether answers in words are compared only by their texts.
+    """
+    vote = vote_node(reason)
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        closed = await closed_round(state, run, by_text=by_text(run.settings))
+        found = "every_round" if state.get("rounds") else "single_pass"
+        closed |= recorded_round(closed["rounds"], reason=found, votes=closed["votes"])
+        return closed | await vote.step({**state, **closed, "turns": state["turns"]}, run)
+
+    return Node(step, prompts=(EQUIVALENCE,))

@@ -1,0 +1,116 @@
+"""Logs: a line for the start and end of each debate; all lines are JSON if ``LOG_JSON`` is set.
+
+``LOG_JSON`` and ``LOG_LEVEL`` are also variables of LangGraph's server, for its own lines.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.runnables.config import var_child_runnable_config
+from moot.core.errors import MootError, UserError
+from moot.core.lazy import imported
+from moot.core.redaction import redact
+from moot.core.telemetry.switch import needs_package
+
+log = logging.getLogger("moot.debates")
+
+YES = ("1", "true", "yes", "on")
+
+
+def log_json() -> None:
+    """Makes this process log JSON lines to the standard error stream, if ``LOG_JSON`` is set.
+
+    Raises:
+        UserError: ``LOG_LEVEL`` is not a level, or a package is missing.
+    """
+    if os.environ.get("LOG_JSON", "").strip().lower() not in YES:
+        return
+    try:
+        structlog = imported("structlog")
+    except ModuleNotFoundError as error:
+        raise needs_package(error) from error
+    level = os.environ.get("LOG_LEVEL", "").strip().upper() or "INFO"
+    if level not in logging.getLevelNamesMapping():
+        raise UserError(f"LOG_LEVEL is {level!r}; it may be DEBUG, INFO, WARNING, ERROR.", kind="invalid_environment")
+    before = [
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        without_keys_of_environment,
+    ]
+    after = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()]
+    handler = logging.StreamHandler()
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=before, processors=after))
+    handler.addFilter(OfDebate())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+
+
+def without_keys_of_environment(_: Any, __: str, line: dict[str, Any]) -> dict[str, Any]:
+    """A log line without the value of any key in the environment."""
+    return {name: redact(value) if isinstance(value, str) else value for name, value in line.items()}
+
+
+class OfDebate(logging.Filter):
+    """A filter that adds the id of the running node's debate to log records, and lets all pass."""
+
+    @classmethod
+    def add_to_handlers(cls) -> None:
+        """Adds the filter to the existing handlers of the process, such as a server's own."""
+        for handler in logging.getLogger().handlers:
+            if not any(isinstance(one, cls) for one in handler.filters):
+                handler.addFilter(cls())
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Adds the id, if there is a debate; returns True."""
+        if not hasattr(record, "debate"):
+            from moot.nodes._models.session import session_in  # importing this also logs
+
+            session = session_in(var_child_runnable_config.get())
+            if session is not None and session.id:
+                record.debate = session.id
+        return True
+
+
+def tell_begun(id: str, graph: str, *, again: bool) -> None:
+    """Logs that a debate starts or is resumed.
+
+    Args:
+        id: its id.
+        graph: the system.
+        again: whether it is resumed.
+    """
+    log.info("debate goes on" if again else "debate begun", extra={"debate": id, "graph": graph})
+
+
+def tell_ended(
+    id: str, graph: str, status: str, seconds: float, document: Mapping[str, Any] | None, error: BaseException | None
+) -> None:
+    """Logs how a run of a debate ended, without its content.
+
+    Args:
+        id: the debate's id.
+        graph: the system.
+        status: as in the ledger.
+        seconds: duration of the run.
+        document: the result document, if the debate was closed.
+        error: the error or cancellation that ended the run early.
+    """
+    if not log.isEnabledFor(logging.INFO):
+        return
+    told: dict[str, Any] = {"debate": id, "graph": graph, "status": status, "seconds": round(seconds, 3)}
+    if document:
+        used, fault = document["usage"], document["error"]
+        told |= {"stop_reason": document["stop_reason"], "rounds": document["rounds"], "calls": used["calls"]}
+        told |= {"input_tokens": used["prompt_tokens"], "output_tokens": used["completion_tokens"]}
+        told |= {"error": fault["kind"]} if fault else {}
+    elif error is not None:
+        told["error"] = error.kind if isinstance(error, MootError) else type(error).__name__
+    log.log(logging.WARNING if status == "failed" else logging.INFO, "debate ended", extra=told)

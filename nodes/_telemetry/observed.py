@@ -1,0 +1,318 @@
+"""Metrics and spans of a run of a debate, of its nodes, and of their calls and searches.
+
+Nothing here is imported while telemetry is off. Names are those of OpenTelemetry's GenAI conventions, and moot's own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from types import TracebackType
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langgraph.errors import GraphBubbleUp
+from moot.core.errors import MootError
+from moot.core.limiter import limiters
+from moot.core.redaction import anonymised
+from moot.core.telemetry.instruments import Telemetry, provider_and_model, server_of
+from moot.nodes._models.chat_models import ChatModel
+from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
+from moot.nodes._models.session import Session
+from moot.retrievers import Evidence, Retriever
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+ROLES = {"human": "user", "ai": "assistant"}
+"""Kinds of messages with other names in the conventions than in LangChain."""
+
+_inside: ContextVar[DebateWatch | None] = ContextVar("inside", default=None)
+"""The debate of the running node; its span is the current span or encloses it."""
+
+
+@lru_cache(maxsize=1)
+def prices() -> dict[str, Price]:
+    """The prices for the cost of calls, read once. Blocking.
+
+    Raises:
+        UserError: as `read_prices`.
+    """
+    return read_prices()
+
+
+def show_endpoints(seen: Telemetry) -> None:
+    """Adds a metric for the calls in flight and waiting at each endpoint."""
+
+    def calls() -> Iterator[tuple[float, Mapping[str, Any]]]:
+        found = Counter[tuple[str, str]]()
+        for one in limiters():
+            for state, count in (("running", one.running), ("waiting", one.wanted - one.running)):
+                found[one.address, state] += count
+        for (address, state), count in found.items():
+            yield count, {**server_of(address), "moot.state": state}
+
+    seen.gauge("moot.endpoint.calls", "{call}", "Calls to an endpoint that run, and that wait for their turn.", calls)
+
+
+# --- debates ----------------------------------------------------------------------------------------------------------
+
+
+class DebateWatch:
+    """A run of a debate, as telemetry records it.
+
+    Args:
+        seen: the instruments.
+        graph: the system.
+    """
+
+    def __init__(self, seen: Telemetry, graph: str) -> None:
+        self._seen = seen
+        self._started = time.perf_counter()
+        self._of = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": graph}
+        self.span = seen.tracer.start_span(f"invoke_workflow {graph}", attributes=self._of)
+        seen.running.add(1, self._of)
+
+    def begun(self, id: str) -> None:
+        """Called when the debate has its id."""
+        self.span.set_attribute("gen_ai.conversation.id", id)
+
+    def ended(self, status: str, document: Mapping[str, Any] | None, error: BaseException | None) -> None:
+        """Called when the run has ended.
+
+        Args:
+            status: as in the ledger.
+            document: the result document, if the debate was closed.
+            error: the error or cancellation that ended the run early.
+        """
+        told: dict[str, Any] = {"moot.status": status}
+        if document and document["stop_reason"]:
+            told["moot.stop_reason"] = document["stop_reason"]
+        if status == "failed":
+            told["error.type"] = document["error"]["kind"] if document else kind_of(error)
+            self.span.set_status(Status(StatusCode.ERROR))
+        self._seen.running.add(-1, self._of)
+        self._seen.debates.record(time.perf_counter() - self._started, self._of | told)
+        if document and self.span.is_recording():
+            used = document["usage"]
+            told |= {"moot.rounds": document["rounds"], "moot.calls": used["calls"]}
+            told["gen_ai.usage.input_tokens"] = used["prompt_tokens"]
+            told["gen_ai.usage.output_tokens"] = used["completion_tokens"]
+        self.span.set_attributes(told)
+        self.span.end()
+
+    @contextmanager
+    def node(self, place: Ledger) -> Iterator[None]:
+        """A span for a node of the debate; its calls belong to it."""
+        around = None if _inside.get() is self else trace.set_span_in_context(self.span)
+        entered = _inside.set(self)
+        try:
+            with self._seen.tracer.start_as_current_span(
+                place.node or "node",
+                around,
+                attributes=where(place),
+                record_exception=False,
+                set_status_on_exception=False,
+            ) as span:
+                try:
+                    yield
+                except GraphBubbleUp:
+                    raise
+                except Exception as error:
+                    failed(span, kind_of(error))
+                    raise
+        finally:
+            _inside.reset(entered)
+
+
+def kind_of(error: BaseException | None) -> str:
+    """The kind of an error."""
+    return error.kind if isinstance(error, MootError) else type(error).__name__
+
+
+def failed(span: Span, kind: str) -> None:
+    """Marks a span as failed with the error's kind only, because its text may quote a model."""
+    span.set_attribute("error.type", kind)
+    span.set_status(Status(StatusCode.ERROR))
+
+
+def where(place: Ledger) -> dict[str, Any]:
+    """The position in a debate, as attributes."""
+    said = {"gen_ai.agent.name": place.agent, "moot.node": place.node, "moot.round": place.round}
+    said |= {"moot.phase": place.phase}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+class CallWatch:
+    """A call to a model with all its requests, as telemetry records it: a context manager around it.
+
+    Args:
+        seen: the instruments.
+        role: the role that makes the call.
+        model: the model.
+        place: the position in the debate.
+        session: the debate's session.
+        messages: the messages sent.
+    """
+
+    def __init__(
+        self,
+        seen: Telemetry,
+        role: str,
+        model: ChatModel,
+        place: Ledger,
+        session: Session,
+        messages: Sequence[BaseMessage],
+    ) -> None:
+        self._seen = seen
+        self._model = model
+        self._session = session
+        of: dict[str, Any] = {"gen_ai.operation.name": "chat", **server_of(model.endpoint.base_url)}
+        self._told = of | provider_and_model(model.name) | where(place) | {"moot.role": role}
+        if session.id:
+            self._told["gen_ai.conversation.id"] = session.id
+        self._of = of | seen.named(model.name)
+        self._messages = messages
+        self._requests = 0
+        self._first = 0.0
+
+    def __enter__(self) -> CallWatch:
+        self._entered = time.perf_counter()
+        name = f"chat {self._told['gen_ai.request.model']}"
+        self._around = self._seen.tracer.start_as_current_span(
+            name, kind=SpanKind.CLIENT, attributes=self._told, record_exception=False, set_status_on_exception=False
+        )
+        self._span = self._around.__enter__()
+        return self
+
+    def watching(self, attempt: Callable[[], Awaitable[AIMessage]]) -> Callable[[], Awaitable[AIMessage]]:
+        """Wraps a function that makes a request, to record it."""
+
+        async def watched() -> AIMessage:
+            if not self._requests:
+                self._first = time.perf_counter()
+                self._seen.wait.record(self._first - self._entered, self._of)
+            self._requests += 1
+            try:
+                message = await attempt()
+            except MootError as error:
+                self._span.add_event("moot.request.failed", {"error.type": error.kind, "moot.request": self._requests})
+                raise
+            self._answered(message)
+            return message
+
+        return watched
+
+    def _answered(self, message: AIMessage) -> None:
+        usage, seen = message.usage_metadata, self._seen
+        if usage:
+            for kind, count in (("input", usage["input_tokens"]), ("output", usage["output_tokens"])):
+                seen.tokens.record(count, self._of | {"gen_ai.token.type": kind})
+        price = price_of(self._model.name, prices())
+        usd = sum(costs_of(usage["input_tokens"], usage["output_tokens"], price)) if usage and price else None
+        if usd is None:
+            seen.unpriced.add(1, self._of)
+        else:
+            seen.usd.add(usd, self._of)
+        if self._span.is_recording():
+            self._describe(message, usd)
+
+    def _describe(self, message: AIMessage, usd: float | None) -> None:
+        usage, ended = message.usage_metadata, message.response_metadata
+        finish = ended.get("finish_reason") or ended.get("stop_reason")
+        told = {
+            "gen_ai.response.model": short(ended.get("model_name")),
+            "gen_ai.response.id": short(ended.get("id")),
+            "gen_ai.response.finish_reasons": [short(finish)] if finish else None,
+            "gen_ai.usage.input_tokens": usage["input_tokens"] if usage else None,
+            "gen_ai.usage.output_tokens": usage["output_tokens"] if usage else None,
+            "gen_ai.request.temperature": getattr(self._model.chat, "temperature", None),
+            "gen_ai.request.max_tokens": getattr(self._model.chat, "max_tokens", None),
+            "moot.cost.usd": usd,
+        }
+        if self._seen.content:
+            told["gen_ai.output.messages"] = self._shown([{**shown(message), "finish_reason": str(finish or "")}])
+        self._span.set_attributes({name: value for name, value in told.items() if value is not None})
+
+    def _shown(self, messages: list[dict[str, Any]]) -> str:
+        return json.dumps(anonymised(messages, self._session.keys))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        now = time.perf_counter()
+        if self._span.is_recording():
+            self._span.set_attribute("moot.requests", self._requests)
+            if self._seen.content and self._messages:
+                self._span.set_attribute("gen_ai.input.messages", self._shown([*map(shown, self._messages)]))
+        named: dict[str, Any] = {}
+        if error is not None:
+            named = {"error.type": kind_of(error)}
+            failed(self._span, named["error.type"])
+        if self._requests:
+            self._seen.operation.record(now - self._first, self._of | named)
+        self._around.__exit__(None, None, None)
+
+
+def short(said: Any) -> str | None:
+    """A short text that an endpoint returns beside its reply, without lone surrogates, which cannot be exported."""
+    return str(said)[:200].encode(errors="replace").decode() if said else None
+
+
+def shown(message: BaseMessage) -> dict[str, Any]:
+    """A message in the form of the conventions."""
+    if isinstance(message, ToolMessage):
+        part = {"type": "tool_call_response", "id": message.tool_call_id, "response": message.text}
+        return {"role": "tool", "parts": [part]}
+    parts: list[dict[str, Any]] = [{"type": "text", "content": str(message.text)}] if message.text else []
+    if isinstance(message, AIMessage):
+        calls = message.tool_calls
+        parts += [{"type": "tool_call", "id": c["id"], "name": c["name"], "arguments": c["args"]} for c in calls]
+    return {"role": ROLES.get(message.type, message.type), "parts": parts}
+
+
+# --- searches ---------------------------------------------------------------------------------------------------------
+
+
+class WatchedRetriever:
+    """A source whose searches are recorded.
+
+    Args:
+        seen: the instruments.
+        source: the source.
+    """
+
+    def __init__(self, seen: Telemetry, source: Retriever) -> None:
+        self.name = source.name
+        self._seen = seen
+        self._source = source
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """As the source's."""
+        of = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": self._seen.bounded(self.name)}
+        started, named = time.perf_counter(), {}
+        with self._seen.tracer.start_as_current_span(
+            f"retrieval {self.name}",
+            kind=SpanKind.CLIENT,
+            attributes=of,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                found = await self._source.search(query, k)
+            except BaseException as error:
+                named = {"error.type": kind_of(error)}
+                failed(span, kind_of(error))
+                raise
+            finally:
+                self._seen.operation.record(time.perf_counter() - started, of | named)
+            span.set_attribute("moot.found", len(found))
+            if self._seen.content:
+                span.set_attribute("gen_ai.retrieval.query.text", anonymised(query))
+            return found

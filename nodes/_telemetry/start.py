@@ -1,0 +1,60 @@
+"""Starts telemetry: in one of moot's programs, or in a debate in your own program."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from moot.core.lazy import imported
+from moot.core.telemetry.switch import join, telemetry, turn_on
+from moot.nodes._telemetry.logs import log_json
+
+if TYPE_CHECKING:
+    from moot.core.telemetry.instruments import Telemetry
+    from moot.nodes._telemetry.observed import DebateWatch
+
+
+def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True) -> Telemetry | None:
+    """Turns on the metrics, spans and JSON logs that the environment requests for one of moot's programs. Blocking.
+
+    Args:
+        page: whether metrics are also served at this process's ``/metrics``.
+        port: whether this process may open a port for metrics.
+        logs: whether moot configures the logs; a server does that itself.
+
+    Raises:
+        UserError: a variable has an invalid value, a package is missing, or the prices cannot be read.
+    """
+    if logs:
+        log_json()
+    seen = turn_on(page=page, port=port)
+    if seen is not None:
+        _prepare(seen)
+    return seen
+
+
+async def watch(graph: str, id: str = "") -> DebateWatch | None:
+    """The recorder for a run of a debate that starts now; None if telemetry is off.
+
+    Args:
+        graph: the system.
+        id: the debate's id, if it is resumed.
+
+    Raises:
+        UserError: as `begin_telemetry`.
+    """
+    seen = telemetry()
+    if seen is None:
+        if (seen := join()) is None:
+            return None
+        await asyncio.to_thread(_prepare, seen)
+    watching: DebateWatch = imported("moot.nodes._telemetry.observed").DebateWatch(seen, graph)
+    if id:
+        watching.begun(id)
+    return watching
+
+
+def _prepare(seen: Telemetry) -> None:
+    observed = imported("moot.nodes._telemetry.observed")
+    observed.prices()
+    observed.show_endpoints(seen)

@@ -1,0 +1,111 @@
+"""The default confidence of a debate: the agreement of the answers with its verdict.
+
+It is raw: an uncalibrated share of votes or of answers. Systems that decide by votes use the
+winner's share; all others the share of the answers in all rounds that give the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from moot.nodes._records.entries import RoundRecord, Task, Vote
+from moot.nodes._texts.answers import same_answer
+
+CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
+"""Keys of a document for the confidence in its verdict."""
+PLACES = 6
+"""Decimal places of a confidence."""
+NO_VERDICT = "there is no verdict to be sure of"
+ONE_ANSWER = "there is one answer, and no other to hold it against"
+OTHER_WORDS = "nobody answered in the words of the verdict, and answers in words are compared by their texts alone"
+"""Reasons for a missing confidence."""
+
+
+def vote_share(votes: Sequence[Vote], group: int) -> float:
+    """The weight of a group's votes / the weight of all votes with an answer, in [0, 1].
+
+    Args:
+        votes: the votes; a vote without a ``weight`` has weight 1.
+        group: the group.
+
+    Raises:
+        ValueError: all votes with an answer have weight 0.
+    """
+    weights = [(vote["group"], vote.get("weight", 1.0)) for vote in votes if vote["group"] is not None]
+    if not sum(weight for _, weight in weights):
+        raise ValueError("there is no share of no votes")
+    return sum(weight for of, weight in weights if of == group) / sum(weight for _, weight in weights)
+
+
+def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tuple[int, int]:
+    """The number of answers in all rounds that give the verdict, and the number of all answers.
+
+    In a round the answers of a group are the same; a group gives the verdict if one of its texts does.
+
+    Args:
+        task: the form of an answer.
+        rounds: the debate's ``round_log``; those without votes do not count.
+        verdict: an answer.
+    """
+    same = given = 0
+    for record in rounds:
+        votes = [(vote["group"], vote["answer"]) for vote in record.get("votes", []) if vote["group"] is not None]
+        groups = {group for group, answer in votes if answer is not None and same_answer(task, answer, verdict)}
+        same += sum(group in groups for group, _ in votes)
+        given += len(votes)
+    return same, given
+
+
+def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, Any]:
+    """The confidence of a verdict by votes, as in a document; {} with fewer than two votes.
+
+    Args:
+        votes: the deciding votes, with their weights if these differ.
+        won: the vote of the winner; None if there is none.
+    """
+    counted = [vote for vote in votes if vote["group"] is not None]
+    if won is None or won["group"] is None or len(counted) < 2:
+        return {}
+    share = vote_share(counted, won["group"])
+    of_it = [vote for vote in counted if vote["group"] == won["group"]]
+    found = f"{len(of_it)} of {len(counted)} votes"
+    if any("weight" in vote for vote in counted):
+        weighed, total = (sum(vote.get("weight", 1.0) for vote in some) for some in (of_it, counted))
+        found = f"{weighed:.3g} of {total:.3g} in weight, {found}"
+    if silent := len(votes) - len(counted):
+        found += f"; {silent} without an answer"
+    stated = [sure for vote in of_it if (sure := vote.get("confidence")) is not None]
+    parts = {"vote_share": round(share, PLACES)}
+    parts |= {"stated": round(sum(stated) / len(stated), PLACES)} if stated else {}
+    return {"confidence": round(share, PLACES), "confidence_parts": parts, "confidence_from": found}
+
+
+def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The confidence of a finished debate, as in its document; null if there is none, with the reason.
+
+    A confidence from the system itself is kept. If answers of several rounds are known, the share that gives the
+    verdict is among the parts.
+
+    Args:
+        state: a debate's state, with its ``answer`` as in its document.
+    """
+    answer, known = state["answer"], {key: state.get(key) for key in CONFIDENCE}
+    if answer is None:  # a panel may have a confidence in a verdict for which the task has no label
+        own = known["confidence"] is not None and "vote_share" not in (known["confidence_parts"] or {})
+        return known if own else _none(NO_VERDICT)
+    same, given = answers_like(state["task"], state["round_log"], answer)
+    shares = {"answer_share": round(same / given, PLACES)} if given > 1 else {}
+    rounds = sum(bool(record.get("votes")) for record in state["round_log"])
+    if known["confidence"] is not None:
+        return known | ({"confidence_parts": {**(known["confidence_parts"] or {}), **shares}} if rounds > 1 else {})
+    if not shares:
+        return _none(ONE_ANSWER)
+    if not same and state["task"]["kind"] in ("short_answer", "expression"):
+        return _none(OTHER_WORDS)
+    found = f"{same} of {given} answers" + (f" in {rounds} rounds" if rounds > 1 else "")
+    return {"confidence": shares["answer_share"], "confidence_parts": shares, "confidence_from": found}
+
+
+def _none(why: str) -> dict[str, Any]:
+    return {"confidence": None, "confidence_parts": None, "confidence_from": why}

@@ -1,0 +1,458 @@
+"""Parses models' texts as answers of the task, and compares answers. It never guesses.
+
+A text is an answer if it is one, or if it begins with one and then explains it. A text that denies an
+answer, names two, or only quotes one is not an answer: the model is asked again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+import unicodedata
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+from moot.nodes._records.entries import Task
+
+LONGEST_READ = 20_000
+"""Most characters of a text that is parsed as an answer."""
+LONGEST_ANSWER = 500
+"""Most characters of a short answer or an expression."""
+
+QUOTES = "\"'“”‘’«»„‚‹›「」"
+MARKS = string.whitespace + QUOTES + "`*#>.,;:!()[]{}$|\\"
+DASHES = str.maketrans(dict.fromkeys("‐‑‒–—―−_-/", " ") | {"’": "'"})
+_FILLER = r"^(?:(?:so|thus|therefore|hence|and),?\s+)?(?:(?:the|my|our|a|final|correct|right|best|overall)\s+)*"
+_TO = r"(?:\s+to\s+(?:this|the|your)\s+question)?"
+LEAD = re.compile(
+    rf"{_FILLER}(?:(?:answer{_TO}|label|verdict|conclusion|decision|option|choice|result|claim|statement)"
+    r"(?:\s+(?:is|was|would\s+be)\b(?:\s+(?:that|therefore|option|choice)\b)?\s*[:=]*|\s*[:=]+)"
+    r"|(?:option|choice|letter|answer|label|verdict)\s)\s*",
+    re.IGNORECASE,
+)
+ANSWER_LEAD = re.compile(rf"{_FILLER}(?:answer{_TO}(?:\s+is\b\s*[:=]*|\s*[:=]+))\s*", re.IGNORECASE)
+_TAG = r"</?(?:answer|final_answer|label|verdict|b|i|strong|em|p|code|span)>"
+TAGS = re.compile(rf"^(?:\s*{_TAG})+|(?:{_TAG}\s*)+$", re.IGNORECASE)
+REJECTED = re.compile(
+    r"\b(?:rejects?|disagree|mistaken|opponent|other debater|take that back|is (?:false|wrong)|contraindicated)\b"
+    r"|\b(?:do not|don't) think\b|\bnot (?:the case|apply)\b"
+)
+UNBOXED = re.compile(rf"{REJECTED.pattern}|\b(?:not|instead)\b|n't\b")
+REFUSALS = frozenset(
+    ("i don't know", "i do not know", "unknown", "n/a", "null", "cannot be determined", "not known", "no answer")
+)
+"""Texts that are not answers, folded."""
+UNTOLD = "(the evidence does not tell)"
+"""The abstention on a question in words, as offered by prompts with evidence."""
+_LACK = r"(?:not enough|insufficient|no) (?:evidence|info|information)"
+_SOURCE = r"(?:the|this|my|what) (?:\w+ )?(?:evidence|texts?|passages?|documents?|context)"
+_UNSAID = r"(?:it is )?not (?:stated|specified|given|mentioned|told|known)|(?:it )?can(?:not|'t| not) be determined"
+SILENT = re.compile(
+    rf"(?:{_LACK}|{_UNSAID})(?: (?:in|by|from) {_SOURCE})?"
+    rf"|(?:{_SOURCE} )?(?:does|do)(?: not|n't) (?:tell|say|state it|mention it)|{_SOURCE} is silent"
+)
+"""Other wordings of an abstention, folded."""
+EMPHASIS = re.compile(r"(?<!\w)[*`]+|[*`]+(?!\w)")
+BOXED = re.compile(r"\\boxed\s*\{")
+SEPARATOR = re.compile(r"\s*(?:[.:;,!)\]]+(?=\s|$)|[(\n–—]|-+\s|$)")
+DENIED = re.compile(
+    r"^\W*(?:(?:no|not|nope|never|wrong|false|incorrect|rather|or|nor|and/or|is|isn't|was|if|unless|but|only|except"
+    r"|(?:none|nothing)(?! of the)|hardly|unclear|cannot|insufficient)\b"
+    r"|(?:actually|perhaps|maybe|possibly|although|though)\b|i\s+(?:do not|don't|am not|would not|take)\b)"
+)
+
+
+def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | None:
+    """The task's answer in a text; None if there is none, or not a clear one.
+
+    Labels are returned as the task spells them, numbers in one spelling of their value (with the unit, if any),
+    short answers and expressions unchanged. A short answer may be `UNTOLD`, in these words.
+
+    Args:
+        task: the form of an answer.
+        text: the text of a model.
+        may_abstain: whether the prompt offered `UNTOLD`, which is then valid for every task, in any of its wordings.
+    """
+    if len(text) > LONGEST_READ:
+        return None
+    if task["kind"] in ("labels", "number"):
+        found = read_label(task, text) if task["kind"] == "labels" else read_quantity(text)
+        return UNTOLD if found is None and may_abstain and _is_untold(text) else found
+    given = unwrapped(text)
+    given = _without_lead(given, ANSWER_LEAD).strip() or given
+    if task["kind"] == "short_answer":
+        given = given.strip(string.whitespace + "*`")
+        if "\n" in given:  # more than a phrase
+            return None
+    plain = _plain(given)
+    if (task["kind"] == "short_answer" and plain == UNTOLD[1:-1]) or (may_abstain and _is_silent(plain)):
+        return UNTOLD
+    refused = plain in REFUSALS or given.startswith(("{", "~~"))
+    return given if not refused and len(given) <= LONGEST_ANSWER and re.search(r"\w", given) else None
+
+
+def same_answer(task: Task, one: str, other: str) -> bool:
+    """Whether two answers are the same by their text: same label, same value (in one unit), or same normalised text.
+
+    Args:
+        task: the form of an answer.
+        one: an answer from `read_answer`.
+        other: another one.
+    """
+    if task["kind"] == "short_answer":
+        return normal_text(one) == normal_text(other)
+    if task["kind"] == "expression":
+        return normal_expression(one) == normal_expression(other)
+    if task["kind"] == "number":
+        value = read_number(one)
+        known = value is not None and value == read_number(other)
+        return one == other or (known and same_unit(unit_of(one), unit_of(other)))
+    return one == other
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.strip(MARKS).casefold().replace("’", "'").split())
+
+
+def _is_silent(plain: str) -> bool:
+    return plain in REFUSALS - {"null"} or plain == UNTOLD[1:-1] or SILENT.fullmatch(plain) is not None
+
+
+def _is_untold(text: str) -> bool:
+    return _is_silent(_plain(_without_lead(unwrapped(text), ANSWER_LEAD)))
+
+
+def abstains(task: Task | None, answer: str | None) -> bool:
+    """Whether an answer from `read_answer` says that the evidence does not settle the question."""
+    return task is not None and answer == UNTOLD and UNTOLD not in task["labels"]
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def fold(text: str) -> str:
+    """A text without differences that do not matter between labels: case, marks around it, and separators of words."""
+    normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
+    return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
+
+
+def spellings(task: Task) -> dict[str, str]:
+    """Every folded spelling of every label, without spellings that two labels share.
+
+    A spelling with signs or digits, such as an option ``-0.5``, is not folded, because its meaning would be lost.
+    """
+    labels = {fold(label): label for label in task["labels"]}
+    others: dict[str, str | None] = {}
+    for spelling, label in task["spellings"].items():
+        key = fold(spelling)
+        if re.fullmatch(r"[^\W\d]([^\W\d]|[\s_.,'/-])*", spelling):
+            others[key] = label if others.get(key, label) == label else None
+    return {k: v for k, v in others.items() if v is not None and k} | labels
+
+
+@lru_cache(maxsize=256)
+def _tables(task_json: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The spellings of labels: folded, and strict."""
+    task: Task = json.loads(task_json)
+    options = {strict(spelling): label for spelling, label in task["spellings"].items()}
+    return spellings(task), options | {strict(label): label for label in task["labels"]}
+
+
+def strict(text: str) -> str:
+    """A text in the form for comparing options: Unicode's compatible form, single spaces, no Markdown around it."""
+    normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
+    return re.sub(r"\s+", " ", normal).casefold()
+
+
+def read_label(task: Task, text: str) -> str | None:
+    """The label that a text is or begins with; None if it denies it, names another one too, or only quotes it."""
+    known, options = _tables(json.dumps(task))
+
+    def whole(body: str) -> str | None:
+        signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would lose the sign
+        return options.get(strict(body)) or (None if signed else known.get(fold(body)))
+
+    body = unwrapped(text)
+    if (label := whole(body)) is not None:
+        return label
+    if body.startswith(">") and "\n" in body:  # a quotation of others
+        return None
+    body = EMPHASIS.sub("", _without_lead(unicodedata.normalize("NFKC", body))).lstrip("#>([{ \t\n")
+    if not body or body[0] in QUOTES or body.startswith("~~"):
+        return None
+    if (label := whole(body)) is not None:
+        return label
+    for spelling in sorted(known, key=len, reverse=True):
+        pattern = r"[\s_/‐-―-]+".join(map(re.escape, spelling.split()))
+        begin = re.match(pattern, body, re.IGNORECASE)
+        if begin is None or not (gap := SEPARATOR.match(body, begin.end())):
+            continue
+        rest = body[gap.end() :]
+        if options.get(strict(rest), known[spelling]) != known[spelling]:
+            return None  # a letter with another option's text
+        return known[spelling] if _explains(task, rest, known, known[spelling]) else None
+    return None
+
+
+def _explains(task: Task, rest: str, known: dict[str, str], label: str) -> bool:
+    """Whether the text after a label neither withdraws it nor names another label."""
+    folded = fold(rest)
+    if folded in known:
+        return known[folded] == label
+    own = fold(task["meanings"].get(label, ""))
+    if own and folded.startswith(own):
+        folded = folded[len(own) :]
+    if DENIED.match(folded) or REJECTED.search(folded[:200]):
+        return False
+    letters = all(len(other) == 1 for other in task["labels"])
+    others = [k for k, v in known.items() if v != label and (len(k) > 1 or not letters)]
+    if any(re.search(rf"(?<!\w){re.escape(k)}(?!\w)", folded) for k in others):
+        return False
+    if not letters:
+        return True
+    # "A" and "I" are words too: they name an option only if the context says so.
+    named = re.findall(r"(?<![\w'])([B-HJ-Z])(?![\w'])|[(\[]([A-Z])[)\]]|(?:option|answer|choice)\s+([A-Z])\b", rest)
+    return all(not found or found not in task["labels"] or found == label for groups in named for found in groups)
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+NUMBER = re.compile(
+    r"(?<![\w.,/^_√])(?P<sign>[-+])? ?[$€£¥₹]? ?(?P<sign2>[-+])?"
+    r"(?:(?P<whole>\d{1,40}) (?=\d{1,20}/))?"
+    r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d{1,40})?|\d{1,40}(?:\.\d{1,40})?|\.\d{1,40})"
+    r"(?:[eE](?P<power>[-+]?\d{1,2})(?!\d))?(?: ?/ ?(?P<below>\d{1,40}))?"
+    rf"(?:\s+(?P<scale>{'|'.join(SCALES)})s?\b)?",
+)
+FRACTION = re.compile(r"\\[dt]?frac\s*\{\s*(\d{1,40})\s*\}\s*\{\s*(\d{1,40})\s*\}|\\[dt]?frac\s*(\d)\s*(\d)")
+NEGATED = re.compile(
+    r"\b(?:not|never|cannot|neither|nor|no|than|between|or|minus|negative|some|wrong|incorrect|nope|maybe|probably"
+    r"|perhaps|dozens?|half|quarters?|twice|squared|lakh|mil|tn|bn)\b|n't\b|[?±~≈<>≤≥]"
+    r"|\b(?:about|approximately|approx|roughly|around|nearly|almost|over|under|up to|at (?:least|most))\b"
+    r"|\d\s?(?:\+(?!\d)|(?:k|m|bn)\b)"
+)
+
+
+def read_number(text: str) -> Fraction | None:
+    """The value of the only number in a text; None if there is none, if there are several, or if it is vague.
+
+    If a text contains a calculation, the number after its last marker counts: ``####``, a box, an equals sign.
+    """
+    found = _find_number(text)
+    return None if found is None else _value(found)
+
+
+@lru_cache(maxsize=1024)
+def _find_number(text: str) -> re.Match[str] | None:
+    """The one number of a text, as `read_number` reads it."""
+    body = unwrapped(text)
+    if "####" in body:
+        body = body.rpartition("####")[2]
+    body = re.sub(r"(?<=\d)(?=[¼½¾⅐-⅞])", " ", body)
+    body = unicodedata.normalize("NFKC", body).replace("\u2044", "/").replace("−", "-")
+    body = FRACTION.sub(lambda m: f" {m[1] or m[3]}/{m[2] or m[4]}", body)
+    body = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,;! ]", "", body)).replace("*", " ").strip(" \n\t$`")
+    body = _without_lead(body)
+    if re.search(r"\\[a-zA-Z]+|[!<>≠/]=|=/", body):  # a formula, or a comparison
+        return None
+    if "=" in body:
+        before, _, body = body.rpartition("=")
+        if re.search(r"\bor\b|=.*[,;]|[,;].*=", before + "="):  # "x = 3 or x = 4", "x = 3, y = 4"
+            return None
+    found = list(NUMBER.finditer(body))
+    digits = len(re.findall(r"[\d,./]*\d", body))
+    if len(found) != 1 or NEGATED.search(body.casefold()):
+        return None
+    match = found[0]
+    after = body[match.end() :]
+    if digits != len(re.findall(r"[\d,./]*\d", match[0])) or re.match(r"[\d.,/:^]*\d|\.\.|\s?[!^π√²³]", after):
+        return None
+    root = re.search(r"(?:sqrt\(|√)\s?$", body[: match.start()])
+    variable = re.match(r"[a-zA-Z](?![a-zA-Z])", after) and after[0] not in "mgslhWVACFKNJ"
+    return None if root or variable else match
+
+
+def _value(match: re.Match[str]) -> Fraction | None:
+    if match["sign"] and match["sign2"]:
+        return None
+    value = Fraction(match["digits"].replace(",", ""))
+    if match["power"]:
+        value *= Fraction(10) ** int(match["power"])
+    if match["below"]:
+        if not int(match["below"]):
+            return None
+        value /= int(match["below"])
+    value += int(match["whole"] or 0)
+    if match["scale"]:
+        value *= 10 ** SCALES[match["scale"]]
+    return -value if "-" in (match["sign"], match["sign2"]) else value
+
+
+def show_number(value: Fraction) -> str:
+    """One spelling for each value: a decimal number if it terminates, else a fraction."""
+    below, places = value.denominator, 0
+    while below % 10 == 0 or below % 5 == 0 or below % 2 == 0:
+        below = below // 10 if below % 10 == 0 else below // 5 if below % 5 == 0 else below // 2
+        places += 1
+    if below > 1:
+        return f"{value.numerator}/{value.denominator}"
+    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    shown = f"{digits[:-places]}.{digits[-places:]}".rstrip("0").rstrip(".") if places else digits
+    return f"-{shown}" if value < 0 else shown
+
+
+def read_quantity(text: str) -> str | None:
+    """The only number in a text, in one spelling, with its unit if that is one of `UNITS`."""
+    found = _find_number(text)
+    value = None if found is None else _value(found)
+    if found is None or value is None:
+        return None
+    unit = _unit(found)
+    per = f" per {unit[1].removesuffix('s')}" if len(unit) > 1 else ""
+    return f"{show_number(value)} {unit[0]}{per}" if unit else show_number(value)
+
+
+def unit_of(text: str) -> tuple[str, ...]:
+    """The unit of the only number in a text: numerator and denominator; empty if it names none of `UNITS`."""
+    found = _find_number(text)
+    return () if found is None else _unit(found)
+
+
+def same_unit(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two units may be the same: a part that one of them omits is no difference."""
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
+UNITS = {
+    written: names.split()[0]
+    for names in (
+        "km kms kilometre kilometres kilometer kilometers",
+        "miles mile mi",
+        "metres metre meter meters",
+        "cm centimetre centimetres centimeter centimeters",
+        "mm millimetre millimetres millimeter millimeters",
+        "feet foot ft",
+        "inches inch",
+        "yards yard yd",
+        "kg kgs kilogram kilograms kilo kilos",
+        "g gram grams",
+        "mg milligram milligrams",
+        "tonnes tonne",
+        "tons ton",
+        "pounds pound lb lbs £ gbp",
+        "ounces ounce oz",
+        "litres litre liter liters l",
+        "ml millilitre millilitres milliliter milliliters",
+        "gallons gallon",
+        "seconds second sec secs",
+        "minutes minute min mins",
+        "hours hour hr hrs h",
+        "days day",
+        "weeks week",
+        "months month",
+        "years year yr yrs",
+        "°C celsius",
+        "°F fahrenheit",
+        "kelvin",
+        "dollars dollar usd",
+        "cents cent ¢",
+        "euros euro € eur",
+        "yen ¥ jpy",
+        "rupees rupee ₹ inr",
+    )
+    for written in names.casefold().split()
+}
+"""Units by their spellings. Other words beside a number do not distinguish answers to the same question.
+
+The dollar sign is not a unit, because LaTeX has it around all formulae.
+"""
+_UNIT = rf"(?:{'|'.join(sorted(map(re.escape, UNITS), key=len, reverse=True))})(?!\w)"
+UNIT_AFTER = re.compile(rf"[\s-]{{0,2}}(?:degrees?\s)?({_UNIT})", re.IGNORECASE)
+UNIT_BEFORE = re.compile(rf"(?<!\w)({_UNIT})\s?$", re.IGNORECASE)
+PER = re.compile(rf"\s?(?:/|per\b|an?\b|each\b)\s?({_UNIT})", re.IGNORECASE)
+SPEED = re.compile(r"(?<!\w)(?:(k)(?:mp?|p)h|mph)(?!\w)", re.IGNORECASE)
+
+
+def _unit(found: re.Match[str]) -> tuple[str, ...]:
+    rest = SPEED.sub(lambda speed: "km/h" if speed[1] else "mi/h", found.string[found.end() :])
+    sign, after = re.search("[€£¥₹]", found[0]), UNIT_AFTER.match(rest)
+    before = UNIT_BEFORE.search(found.string[: found.start()])
+    if not (head := sign[0] if sign else after[1] if after else before[1] if before else ""):
+        return ()
+    per = PER.match(rest, after.end() if after else 0)
+    return tuple(UNITS[part.casefold()] for part in ([head, per[1]] if per else [head]))
+
+
+def surely_differ(one: str, other: str) -> bool:
+    """Whether two answers cannot mean the same: only one abstains, or they are one number with different units."""
+    if one == other or UNTOLD in (one, other):
+        return one != other
+    value = read_number(one)
+    return value is not None and value == read_number(other) and not same_unit(unit_of(one), unit_of(other))
+
+
+# --- short answers and expressions ------------------------------------------------------------------------------------
+
+
+def normal_text(text: str) -> str:
+    """A short answer without case, Latin accents, a leading article, and punctuation without meaning.
+
+    Signs and characters between digits stay: a match here is final, while a difference only costs one more check.
+    """
+    plain = unicodedata.normalize("NFKD", text).casefold()
+    plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))
+    plain = re.sub(r"(?<=\d)[.,/](?=\d)|[-+](?=\d)|[+#%$<>]|(?<=\w)[-/](?=\w)", lambda m: f"\x00{ord(m[0])}\x01", plain)
+    words = re.sub(r"[^\w\x00\x01]+", " ", plain.replace("'", "").replace("’", "")).split()
+    if len(words) > 1 and words[0] in ("a", "an", "the"):
+        words = words[1:]
+    return " ".join(words) or text.strip()
+
+
+def normal_expression(text: str) -> str:
+    """A LaTeX expression without commands that change only its looks (after MATH's comparison)."""
+    shown = unwrapped(text).strip().strip("$").strip().rstrip(".")
+    shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", " ", shown)
+    shown = re.sub(r"\\[dt]frac", r"\\frac", shown)
+    shown = re.sub(r"\\(?:text|mbox|mathrm|textbf|mathbf)\s*\{([^{}]*)\}", r"\1", shown)
+    shown = re.sub(r"\^\s*\{?\s*\\circ\s*\}?|\\degree|\\?%|\\\$", "", shown)
+    shown = re.sub(r"(?<=\d)\s+(?=\d)", "_", shown.strip())
+    shown = re.sub(r"\s+", "", shown)
+    shown = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", shown)
+    shown = re.sub(r"\\sqrt(\w)", r"\\sqrt{\1}", shown)
+    shown = re.sub(r"(?<![\d.])\.(?=\d)", "0.", re.sub(r"^[a-zA-Z]=", "", shown))
+    value = read_number(shown) if re.fullmatch(r"-?(?:[\d.,]+(?:/\d+)?|\\frac\{\d+\}\{\d+\})", shown) else None
+    return shown if value is None else show_number(value)
+
+
+# --- what surrounds an answer -----------------------------------------------------------------------------------------
+
+
+def unwrapped(text: str) -> str:
+    """A text without a box, tags or Markdown around its answer; if it has one box, the content of the box."""
+    boxes = list(BOXED.finditer(text))
+    if len(boxes) == 1:
+        inside = _braced(text, boxes[0].end())
+        if inside is not None:
+            after = text[boxes[0].end() + len(inside) + 1 :]
+            if not after.strip(MARKS) and not UNBOXED.search(text[: boxes[0].start()].casefold()):
+                text = re.sub(r"^\\(?:text|textbf|mathrm)\{([^{}]*)\}$", r"\1", inside)
+    return TAGS.sub("", text).strip()
+
+
+def _braced(text: str, begin: int) -> str | None:
+    depth = 1
+    for place in range(begin, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if depth == 0:
+            return text[begin:place]
+    return None
+
+
+def _without_lead(text: str, pattern: re.Pattern[str] = LEAD) -> str:
+    """A text without a lead such as "The answer is:" before its answer."""
+    plain = text.lstrip("#>*_ \t\n").replace("**", "").replace("__", "")
+    lead = pattern.match(plain)
+    return plain[lead.end() :] if lead else text

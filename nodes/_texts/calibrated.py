@@ -1,0 +1,300 @@
+"""A verdict's prediction set and decision, from a calibration fitted on labelled debates of the same system.
+
+The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511): it contains each label
+that is no stranger than the right label was among the labelled debates. The decision uses conformal risk control
+(Angelopoulos et al. 2024, arXiv:2208.02814): act from the least confidence at which acting was rarely wrong. Both hold
+only for debates with the measured system, settings, models, task and prompts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from moot.core.errors import UserError
+from moot.core.ledger.records import moot_version
+from moot.nodes._records.entries import RoundRecord, Task
+from moot.nodes._runtime.settings import Settings
+from moot.prompts._files import shipped
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+FEW = 200
+"""Number of cases below which documents state the limits of the guarantee."""
+INERT = {"calibration", "seed", "reader_summary", "timeout", "attempts", "max_concurrency", "requests_per_minute"}
+INERT |= {"max_wait", "robustness", "robustness_calls"}
+"""Settings without effect on how often a system is right."""
+SHORT = 80
+"""Most characters of a setting in a message."""
+PLACES = 9
+"""Decimal places for comparisons of scores."""
+
+
+class Bound(BaseModel):
+    """The configuration that a calibration is valid for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    graph: str
+    task: dict[str, Any]
+    settings: dict[str, Any]
+    sources: dict[str, str]
+    prompts: dict[str, str]
+
+    def digest(self) -> str:
+        """A digest of sixteen hexadecimal digits."""
+        return digest(self.model_dump())
+
+
+class Calibration(BaseModel):
+    """A calibration as in its file.
+
+    ``scores`` are the nonconformity scores of the right labels, each with its frequency; ``least_confidence`` is
+    the confidence needed to act on a verdict, null if none is enough. ``moot`` is the version that it was fitted with,
+    ``corpora`` a digest of each corpus at that time: corpora may change, and documents say if they did.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["moot calibration"] = "moot calibration"
+    version: Literal[1] = 1
+    alpha: float = Field(gt=0, lt=1)
+    n: int = Field(ge=1)
+    scores: list[tuple[float, int]]
+    least_confidence: float | None
+    bound: Bound
+    corpora: dict[str, str]
+    moot: str
+    hash: str
+
+
+def digest(said: Any) -> str:
+    """A digest of plain values: sixteen hexadecimal digits."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def prompt_digests(settings: Settings) -> dict[str, str]:
+    """By name, a digest of each prompt of a system, including prompts of an inner debate."""
+    edited, inner = settings.edited(), settings.beneath()
+    own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
+    return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
+
+
+# --- what it is bound to ----------------------------------------------------------------------------------------------
+
+
+def bound_to(
+    graph: str, task: Task, settings: Mapping[str, Any], prompts: Mapping[str, str], sources: Mapping[str, str]
+) -> Bound:
+    """The configuration that a debate's calibration is bound to.
+
+    Args:
+        graph: the system.
+        task: the form of an answer; the claim's speaker and date are ignored.
+        settings: as in a document; edited prompts are covered by ``prompts``.
+        prompts: from `prompt_digests`.
+        sources: the sources behind names such as ``web`` (`moot.retrievers._search.contents`).
+    """
+    held = {key: value for key, value in settings.items() if key not in INERT and not key.endswith("_prompt")}
+    asked = {"name": task["name"], "kind": task["kind"], "labels": list(task["labels"])}
+    plain = json.loads(json.dumps(held))
+    if "published_before" in plain:  # a claim's own date, on benchmarks that have one: its value does not matter
+        plain["published_before"] = plain["published_before"] is not None
+    return Bound(graph=graph, task=asked, settings=plain, sources=dict(sources), prompts=dict(prompts))
+
+
+def differences(fitted: Bound, here: Bound) -> Iterator[str]:
+    """The differences between a debate and the debates of a calibration, in words."""
+    if fitted.graph != here.graph:
+        yield f"the graph (fitted on {fitted.graph}, here {here.graph})"
+    if fitted.task != here.task:
+        same = fitted.task["name"] == here.task["name"]
+        yield "the labels" if same else f"the task (fitted on {fitted.task['name']}, here {here.task['name']})"
+    for key in sorted(fitted.settings.keys() | here.settings.keys()):
+        was, now = fitted.settings.get(key), here.settings.get(key)
+        if was != now:
+            old, new = _short(was), _short(now)
+            told = (
+                f"fitted with {old}, here {new}" if old != new and len(old + new) <= SHORT else "not as it was fitted"
+            )
+            yield f"{key} ({told})"
+    for name in sorted(fitted.sources.keys() | here.sources.keys()):
+        was, now = fitted.sources.get(name, name), here.sources.get(name, name)
+        if was != now:
+            yield f"the source {name} (fitted on {was}, here {now})"
+    for name in sorted(fitted.prompts.keys() | here.prompts.keys()):
+        if fitted.prompts.get(name) != here.prompts.get(name):
+            yield f"the prompt {name}"
+
+
+def _short(value: Any) -> str:
+    several = isinstance(value, list) and len(value) > 1 and isinstance(value[0], dict)
+    return f"{len(value)}" if several else json.dumps(value)
+
+
+def read_calibration(path: str) -> Calibration:
+    """Reads a calibration from its file. Blocking.
+
+    Args:
+        path: the path of the file.
+
+    Raises:
+        UserError: there is no such file, or it is not a calibration.
+    """
+    try:
+        found = Calibration.model_validate_json(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"calibration: {path} cannot be read: {error.strerror}.", kind="missing_file") from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise UserError(f"calibration: {path} is not a file of `moot calibrate`.", kind="invalid_file") from error
+    if found.hash != found.bound.digest():
+        raise UserError(f"calibration: {path} was changed after it was written.", kind="invalid_file")
+    return found
+
+
+def check_bound(calibration: Calibration, here: Bound) -> None:
+    """Refuses a calibration that was fitted on other debates.
+
+    Raises:
+        UserError: the calibration does not fit; with the differences.
+    """
+    if said := list(differences(calibration.bound, here)):
+        more = f" and {len(said) - 5} more" if len(said) > 5 else ""
+        raise UserError(
+            f"This calibration was fitted on other debates, and is not valid for this one. It differs in: "
+            f"{'; '.join(said[:5])}{more}. Fit one on labelled runs with these settings (moot calibrate), or leave "
+            "`calibration` out.",
+            kind="invalid_setting",
+        )
+
+
+def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Iterator[str]:
+    """Changes since a calibration was fitted that may make it wrong, in words.
+
+    Args:
+        calibration: from its file.
+        corpora: by name, a digest of each corpus now (`moot.retrievers._search.contents`).
+    """
+    for name in sorted(calibration.corpora.keys() & corpora.keys()):
+        if calibration.corpora[name] != corpora[name]:
+            yield f"The corpus {name} has changed since the calibration was fitted: it does not cover the new content."
+    if calibration.moot != moot_version():
+        yield f"The calibration was fitted with moot {calibration.moot}; this is moot {moot_version()}."
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+def label_shares(
+    labels: Sequence[str], answer: str | None, confidence: float | None, rounds: Sequence[RoundRecord]
+) -> dict[str, float]:
+    """A distribution over the labels, from a debate's confidence; the shares add up to 1.
+
+    The verdict has the confidence; the others share the rest in proportion to their answers plus one. Without a
+    verdict or a confidence all labels have the same share.
+
+    Args:
+        labels: the task's labels.
+        answer: the verdict.
+        confidence: of the verdict, in [0, 1].
+        rounds: the debate's ``round_log``.
+    """
+    if answer not in labels or confidence is None:
+        return dict.fromkeys(labels, 1 / len(labels))
+    given = Counter(vote["answer"] for record in rounds for vote in record.get("votes", []))
+    others = {label: 1 + given[label] for label in labels if label != answer}
+    rest = (1 - confidence) / sum(others.values())
+    return {label: confidence if label == answer else others[label] * rest for label in labels}
+
+
+def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
+    """The share of labelled debates, including this one, that are at least as strange, in (0, 1].
+
+    Args:
+        scores: their scores, each with its frequency.
+        score: 1 - the share of a label (`label_shares`).
+        tie: the weight of equally strange debates: 1, or drawn from [0, 1] for exact coverage.
+    """
+    known = [(round(one, PLACES), count) for one, count in scores]
+    here = round(score, PLACES)
+    more = sum(count for one, count in known if one > here)
+    same = sum(count for one, count in known if one == here) + 1
+    return (more + tie * same) / (sum(count for _, count in known) + 1)
+
+
+def prediction_set(
+    shares: Mapping[str, float], scores: Sequence[tuple[float, int]], alpha: float, tie: float = 1.0
+) -> list[str]:
+    """The labels whose p-value is above alpha.
+
+    Args:
+        shares: the labels' shares, from `label_shares`.
+        scores: as for `p_value`.
+        alpha: the share of debates whose right label may be missing.
+        tie: as for `p_value`.
+    """
+    return [label for label, share in shares.items() if p_value(scores, 1 - share, tie) > alpha]
+
+
+def guarantee(n: int, alpha: float) -> str:
+    """The guarantee in words, with its limits if there are few cases."""
+    said = (
+        f"On average over claims like the {n:,} cases that it was fitted on, the right answer is in the prediction set "
+        f"of at least {1 - alpha:.0%}, and at most {alpha:.0%} of all claims are acted on wrongly."
+    )
+    return f"{said} {unpromised(n, alpha)}".rstrip()
+
+
+def unpromised(n: int, alpha: float) -> str:
+    """The limits of the guarantee with so many cases; empty if there are enough.
+
+    The coverage of one fitted file varies around the guaranteed average, with a standard deviation of about
+    sqrt(alpha (1 - alpha) / (n + 2)) (Vovk 2012).
+    """
+    if n >= FEW:
+        return ""
+    off = 1.96 * (alpha * (1 - alpha) / (n + 2)) ** 0.5
+    none = " With so few, every prediction set contains all labels." if n + 1 < 1 / alpha else ""
+    return f"With fewer than {FEW} cases it may be off by {off:.0%} either way for this file.{none}"
+
+
+def calibrated(
+    calibration: Mapping[str, Any] | None, document: Mapping[str, Any], *, done: bool = True
+) -> dict[str, Any]:
+    """The results of a calibration for a debate, as in its document; {} without one.
+
+    Args:
+        calibration: from its file.
+        document: the debate's document.
+        done: whether the debate is finished; for others only the calibration itself is returned.
+    """
+    if calibration is None:
+        return {}
+    alpha, n, least = calibration["alpha"], calibration["n"], calibration["least_confidence"]
+    told = {"n": n, "alpha": alpha, "least_confidence": least, "guarantee": guarantee(n, alpha)}
+    if not done:
+        return {"calibration": told}
+    labels, sure = document["task"]["labels"], document["confidence"]
+    shares = label_shares(labels, document["answer"], sure, document["round_log"])
+    acts = document["answer"] is not None and sure is not None and least is not None and sure >= least
+    return {
+        "prediction_set": prediction_set(shares, calibration["scores"], alpha),
+        "decision": "act" if acts else "escalate",
+        "calibration": told,
+    }
+
+
+def backed(document: Mapping[str, Any]) -> str:
+    """The backing of a confidence: ``calibrated on 240 cases``, or ``not calibrated``."""
+    found = document.get("calibration")
+    return f"calibrated on {found['n']:,} cases" if found else "not calibrated"
+
+
+def rests_on(document: Mapping[str, Any]) -> str | None:
+    """The basis of a confidence, in words: ``2 of 3 votes; not calibrated``. None without a confidence."""
+    if document["confidence"] is None:
+        return None
+    return "; ".join(filter(None, (document.get("confidence_from"), backed(document))))

@@ -1,0 +1,81 @@
+"""Worked examples before the question of a prompt, in the form of the task's answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from importlib import resources
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.nodes._records.entries import Task
+from moot.nodes._runtime.state import DebaterState
+from moot.nodes._texts.answers import read_answer
+from moot.nodes._texts.task import make_task
+from moot.prompts import as_data
+
+SPELLINGS = {"true": ("supported",), "false": ("refuted", "not_supported"), "open": ("not enough info",)}
+"""The wording of an example's outcome in tasks on claims."""
+
+
+_FILE = resources.files("moot.prompts") / "demonstrations.jsonl"
+EXAMPLES: tuple[dict[str, Any], ...] = tuple(map(json.loads, _FILE.read_text(encoding="utf-8").splitlines()))
+"""Read at import, because the event loop must not wait for a disk."""
+
+
+def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
+    """Worked examples for a task; an empty text for none.
+
+    Args:
+        task: the form of an answer.
+        count: the number of examples.
+        steps: whether they reason step by step; else they have one sentence.
+
+    Raises:
+        UserError: the task has fewer examples; tasks with the user's own labels have none.
+    """
+    if not count:
+        return ""
+    blocks = [block for one in EXAMPLES if (block := _shown(one, task, steps))]
+    if len(blocks) < count:
+        raise UserError(
+            f"There are {len(blocks)} demonstrations for the task {task['name']!r}, not {count}. "
+            f"Set `demonstrations` to at most {len(blocks)}.",
+            kind="invalid_setting",
+        )
+    return "\n".join(["Examples of how others were answered:", *blocks[:count]])
+
+
+def _shown(example: dict[str, Any], task: Task, steps: bool) -> str:
+    """An example in the form of the task's answers; empty if it does not fit."""
+    if example["kind"] != _kind(task):
+        return ""
+    spellings: Sequence[str] = SPELLINGS.get(example["outcome"], (example["outcome"],))
+    like = make_task("choice", options=example["options"]) if "options" in example else task
+    answer = next((found for spelling in spellings if (found := read_answer(like, spelling))), None)
+    if answer is None:
+        return ""
+    options = [f"{label} - {like['meanings'][label]}" for label in like["labels"]] if "options" in example else []
+    reasons = example["steps" if steps else "short"]
+    said = [f"Reasons: {reasons}", f"Answer: {answer}"] if steps else [f"Answer: {answer}", f"Reasons: {reasons}"]
+    return as_data("example", "\n".join([example["text"], *options, *said]))
+
+
+def _kind(task: Task) -> str:
+    """The kind of examples that fit a task; empty for the user's own labels."""
+    if task["kind"] != "labels":
+        return task["kind"]
+    if task["name"] == "pubmedqa":
+        return "yes_no"
+    if task["name"] == "labels":
+        return ""
+    return "choice" if task["labels"][:2] == ["A", "B"] else "claim"
+
+
+def shown_demonstrations(*, steps: bool = False) -> Callable[[DebaterState, Any], dict[str, str]]:
+    """The value of the placeholder ``demonstrations``, by the setting of that name."""
+
+    def shown(state: DebaterState, settings: Any) -> dict[str, str]:
+        return {"demonstrations": demonstrations(state["task"], settings.demonstrations, steps=steps)}
+
+    return shown

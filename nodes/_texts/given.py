@@ -1,0 +1,140 @@
+"""Texts given with a claim, checked and turned into evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Annotated, Any, NotRequired
+
+from moot.core.errors import UserError
+from moot.core.redaction import held_keys, without_keys
+from moot.retrievers._evidence import GIVEN, Evidence, Retrieval, clean, make_evidence, merge_evidence, standing
+from moot.retrievers._normalise import iso_date
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+MOST_GIVEN = 200
+"""Texts."""
+LONGEST_GIVEN = 400_000
+"""Most characters of all texts together."""
+
+GATE = "gate"
+"""The agent of inherited evidence; no speaker has this name."""
+Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$")]
+Short = Annotated[str, StringConstraints(max_length=4000)]
+
+
+class GivenText(TypedDict):
+    """A text given with a claim. Without an ``id`` it gets the id of evidence with the same text."""
+
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_GIVEN, description="The text.")]
+    id: NotRequired[Annotated[Id | None, Field(description="Its id in citations; by default a hash of the text.")]]
+    title: NotRequired[Annotated[Short | None, Field(description="Its title.")]]
+    source: NotRequired[Annotated[Short | None, Field(description="Its origin.")]]
+    url: NotRequired[Annotated[Short | None, Field(description="Its address.")]]
+    published: NotRequired[Annotated[Short | None, Field(description="When it was published, e.g. 2020-10-25.")]]
+    page: NotRequired[Annotated[Short | None, Field(description="The page of a document that it is from.")]]
+    heading: NotRequired[Annotated[Short | None, Field(description="Its heading in a document.")]]
+    fetched: NotRequired[Annotated[Short | None, Field(description="When its page was read: 2026-11-23T07:50Z.")]]
+    sha256: NotRequired[Annotated[Short | None, Field(description="The SHA-256 of that page's bytes, in hexadecimal.")]]
+
+
+_TEXTS: TypeAdapter[list[GivenText]] = TypeAdapter(list[GivenText])
+
+
+_handed: ContextVar[tuple[Evidence, ...]] = ContextVar("handed_evidence", default=())
+
+
+@contextmanager
+def handed_on(evidence: Iterable[Evidence]) -> Iterator[None]:
+    """Within it, a new debate has this evidence from its start, as if it were given with the claim.
+
+    Args:
+        evidence: evidence of the outer debate.
+    """
+    mark: Retrieval = {"query": "", "score": None, "retriever": GIVEN, "round": 0, "agent": GATE}
+    pieces: list[Evidence] = [{**piece, "retrievals": [*piece["retrievals"], mark]} for piece in standing(evidence)]
+    token = _handed.set(tuple(pieces))
+    try:
+        yield
+    finally:
+        _handed.reset(token)
+
+
+def handed() -> list[Evidence]:
+    """The evidence inherited from the outer debate; see `handed_on`."""
+    return list(_handed.get())
+
+
+def taken_back(evidence: Iterable[Evidence]) -> list[Evidence]:
+    """Evidence of an inner debate in the form of the outer one: without the mark of inheritance."""
+    return [
+        {**piece, "retrievals": [found for found in piece["retrievals"] if found.get("agent") != GATE]}
+        for piece in evidence
+    ]
+
+
+def check_given(given: Any) -> list[Evidence]:
+    """Given texts as evidence, each text once. Blocking.
+
+    Args:
+        given: a list of `GivenText`, or None; other fields of evidence in its elements are ignored.
+
+    Raises:
+        UserError: another value, an empty text, two texts with one id, or too much text.
+    """
+    if isinstance(given, list) and len(given) > MOST_GIVEN:
+        raise _refused(f"there are {len(given):,} texts")
+    try:
+        texts = _TEXTS.validate_python([] if given is None else given)
+    except ValidationError as error:
+        raise _refused(_problem(error.errors(include_url=False)[0])) from error
+    if (total := sum(len(text["text"]) for text in texts)) > LONGEST_GIVEN:
+        raise _refused(f"they have {total:,} characters")
+    keys = held_keys()
+    pieces = [without_keys(_piece(text, number), keys) for number, text in enumerate(texts, 1)]
+    kept = merge_evidence((), pieces)
+    known = {piece["id"]: piece["text"] for piece in kept}
+    if other := next((piece for piece in pieces if piece["text"] != known[piece["id"]]), None):
+        raise _refused(f"two different texts have the id {other['id']}")
+    return kept
+
+
+def _piece(given: GivenText, number: int) -> Evidence:
+    piece = make_evidence(
+        text=given["text"],
+        title=given.get("title") or "",
+        source=clean(given.get("source") or "") or GIVEN,
+        query="",
+        score=None,
+        retriever=GIVEN,
+        url=given.get("url"),
+        published=given.get("published"),
+        page=given.get("page"),
+        heading=given.get("heading"),
+        fetched=given.get("fetched"),
+        sha256=given.get("sha256"),
+    )
+    if not piece["text"]:
+        raise _refused(f"text {number} contains nothing that can be shown")
+    if published := piece.get("published"):
+        piece["published"] = iso_date(published) or published
+    piece["retrievals"] = [{**piece["retrievals"][0], "round": 0, "agent": GIVEN}]
+    return {**piece, "id": given.get("id") or piece["id"]}
+
+
+def _problem(error: Any) -> str:
+    """One of Pydantic's errors in words."""
+    number, *field = error["loc"] or ("",)
+    place = f"text {number + 1}{''.join(f', {part}' for part in field)}: " if isinstance(number, int) else ""
+    return f"{place}{error['msg']}"
+
+
+def _refused(problem: str) -> UserError:
+    return UserError(
+        f"`given` cannot be used: {problem}. It must list at most {MOST_GIVEN} objects, each with `text` and, if "
+        f"known, `id` (letters, digits and ._:-), `title`, `source`, `url`, `published`; all texts together have at "
+        f"most {LONGEST_GIVEN:,} characters.",
+        kind="invalid_given",
+    )

@@ -1,0 +1,78 @@
+"""Files and web pages as texts given with a claim."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from moot.core.errors import UserError
+from moot.nodes._texts.given import LONGEST_GIVEN, MOST_GIVEN
+from moot.retrievers._documents.children import read_document, unreadable
+from moot.retrievers._documents.fetch import fetch, is_url
+from moot.retrievers._documents.parse import Unreadable, kind_of, texts_of
+from moot.retrievers._files import NAMES, READERS, text_in
+
+
+def read_given(given: str | Path) -> list[Any]:
+    """The texts of a file or a web page, to give with a claim. Blocking.
+
+    Args:
+        given: a file, or an address that begins with http:// or https://.
+
+    Returns:
+        Objects of the form of `moot.nodes._texts.given.GivenText`: for JSON Lines one per line, for a document one per
+        page or heading, for plain text and Markdown one.
+
+    Raises:
+        UserError: it cannot be read, is of another kind, is too long, or a line is not an object with a text.
+        WorldError: a page cannot be fetched.
+    """
+    if not is_url(str(given)):
+        return given_in(Path(given), Path(given).name)
+    found = fetch(str(given))
+    host = urlsplit(found.from_url).hostname or found.from_url
+    known = {"source": host, "url": found.from_url, "fetched": found.retrieved, "sha256": found.sha256}
+    return [{**text, **known} for text in given_in(found.text, host)]
+
+
+def given_in(file: Path, name: str) -> list[Any]:
+    """The same as `read_given`, for the content of a file; ``name`` is its name."""
+    try:
+        kind = None if file.suffix.lower() == ".jsonl" else kind_of(file)
+        if kind:
+            texts = texts_of(read_document(file, name, kind), Path(name).stem)
+            return _bounded(name, [{**text, "source": name} for text in texts])
+        if file.suffix.lower() not in READERS:
+            raise unreadable(name, Unreadable(f"files of this kind are not supported; these are: {', '.join(NAMES)}"))
+        text = text_in(file, name)
+    except Unreadable as why:
+        raise unreadable(name, why) from why
+    except OSError as error:
+        raise UserError(f"{name} cannot be read ({error.strerror}).", kind="invalid_file") from error
+    if file.suffix.lower() != ".jsonl":
+        return [{"text": text, "title": Path(name).stem, "source": name}]
+    return [_object(line, f"{name}, line {n}") for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def _bounded(name: str, texts: list[Any]) -> list[Any]:
+    size = sum(len(text["text"]) for text in texts)
+    if len(texts) > MOST_GIVEN or size > LONGEST_GIVEN:
+        raise UserError(
+            f"{name} is too long to be given with a claim: it has {len(texts):,} pages or sections with {size:,} "
+            f"characters, and at most {MOST_GIVEN} with {LONGEST_GIVEN:,} are. Index it, and debate with it as a "
+            f"corpus: moot index {name} --corpus NAME",
+            kind="invalid_given",
+        )
+    return texts
+
+
+def _object(line: str, where: str) -> Any:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: not valid JSON ({error}).", kind="invalid_file") from error
+    if not isinstance(found, dict) or not isinstance(found.get("text"), str):
+        raise UserError(f"{where}: not an object with a `text`.", kind="invalid_file")
+    return found

@@ -1,0 +1,253 @@
+"""Quotes: finding them in a text, and checking an answer's citations against the evidence.
+
+Type and layout are ignored: white space, kinds of quotation marks and of dashes, Unicode forms, characters
+without width. Words must match: none may differ, be missing, be added, be moved or have another letter case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import groupby
+
+from moot.core.redaction import held_keys, redact
+from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.turns import Citation
+from moot.nodes._texts.replies import Quote
+from moot.retrievers._evidence import Evidence
+
+SHOWN = 80
+"""Most characters of an id or a quote in a message."""
+
+MARKS = frozenset("\"'`´ʹʺʻʼʽ«»‘’‚‛“”„‟′″‴‵‶‷⁗‹›❛❜❝❞❟❠❮❯⹂〝〞〟＂＇｀「」『』｢｣")
+"""Quotation marks, single and double alike: models exchange them inside JSON."""
+TWOFOLD = frozenset('"″‶‴‷⁗“”„‟〞〟＂')
+"""Marks of two or more strokes; after a figure they mean another measure than one stroke, as primes do anywhere."""
+PRIMES = frozenset("″‶‴‷⁗")
+HYPHENS = frozenset("-‐‑－﹣")
+DASHES = frozenset("−⁃˗")
+"""Dashes that Unicode does not list with the others (Pd)."""
+NO_WIDTH = frozenset("\u034f\u180b\u180c\u180d\u180f") | {chr(i) for i in range(0xFE00, 0xFE10)}
+BRACKETS = str.maketrans("‹›", "<>")
+"""Prompts show angle brackets as ‹ and ›, so a faithful copy contains these."""
+
+NOT_PLAIN = ("<super>", "<sub>", "<fraction>", "<circle>")
+"""Forms with another meaning than their plain letters and digits: 10² is not 102."""
+UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Scripts without spaces between words."""
+
+WORD = re.compile(
+    r"字\u0300*"
+    r"|(?:(?<![a0\u0300.])(?:[-—] ?[$€£¥]?|[.$€£¥])(?=0))?[a0\u0300]+"
+    r"(?:(?:['-](?=[a0])|(?<=0)[.,:/·⁄—](?=0))[a0\u0300]+)*"
+)
+"""A word in `_kind`s: can't, well-known, 2.5, 1,000, 10:30, 5–10, -5, -$5 and .5 are one each."""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A text normalised for comparison, with the part of the original text for each character.
+
+    In ``text`` a dash is ``—`` and a hyphen ``-``, because only a hyphen makes one word of two.
+    """
+
+    text: str
+    spans: list[tuple[int, int]]
+
+    @cached_property
+    def plain(self) -> str:
+        """The text with dashes and hyphens alike."""
+        return self.text.replace("—", "-")
+
+    @cached_property
+    def edges(self) -> list[bool]:
+        """Whether a quote may begin or end at each place: not inside a word, nor inside a character of the text."""
+        inner = [a != b for a, b in zip(self.spans, self.spans[1:], strict=False)]
+        edges = [True, *inner, True]
+        for word in WORD.finditer("".join(map(_kind, self.text))):
+            edges[word.start() + 1 : word.end()] = [False] * (len(word[0]) - 1)
+        return edges
+
+    def find(self, words: str) -> tuple[int, int] | None:
+        """The first place of folded words, as offsets in the original text."""
+        text, edges, size = self.plain, self.edges, len(words)
+        first = text.find(words)
+        for i in range(first, len(text) - size + 1) if first >= 0 else ():
+            if edges[i] and edges[i + size] and text.startswith(words, i):
+                covered = self.spans[i : i + size]
+                return min(start for start, _ in covered), max(end for _, end in covered)
+        return None
+
+
+def find_quote(quote: str, text: str) -> tuple[int, int] | None:
+    """The first place of a quote in a text.
+
+    It starts and ends at the edges of words, and contains a letter or a digit. Quotation marks around it may
+    be the writer's own.
+
+    Args:
+        quote: the quote.
+        text: the text to search.
+
+    Returns:
+        Its start and its end, which is exclusive, in code points; None if it is not there.
+    """
+    found = _find(quote, text)
+    if found is None and not {"‹", "›"}.isdisjoint(quote):
+        return _find(quote.translate(BRACKETS), text.translate(BRACKETS))
+    return found
+
+
+def _find(quote: str, text: str) -> tuple[int, int] | None:
+    wanted, folded = fold(quote), _folded(text)
+    for words in dict.fromkeys((wanted, _bare(wanted))):
+        found = folded.find(words) if any(map(str.isalnum, words)) else None
+        if found is not None:
+            return found
+    return None
+
+
+def _bare(words: str) -> str:
+    """Folded words without the quotation marks around them."""
+    marks = ("'", '"')
+    return words[1:-1].strip() if len(words) > 1 and words[0] in marks and words[-1] in marks else words
+
+
+def fold(text: str) -> str:
+    """A text normalised for comparing quotes: ignored differences are removed."""
+    return _folded(text).plain.strip()
+
+
+@lru_cache(maxsize=8)  # an answer quotes one text several times
+def _folded(text: str) -> Folded:
+    chars: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for char, at in _ordered((char, at) for at, one in enumerate(text) for char in _forms(one)):
+        last = chars[-1] if chars else ""
+        if char == "'" and (text[at] in PRIMES or (text[at] in TWOFOLD and last.isdecimal())):
+            char = '"'
+        if char in (" ", "'") and char == last:
+            spans[-1] = spans[-1][0], at + 1
+        elif char in ("-", "—") and last in ("-", "—"):
+            chars[-1], spans[-1] = "—", (spans[-1][0], at + 1)
+        else:
+            chars.append(char)
+            spans.append((at, at + 1))
+    return Folded("".join(chars), spans)
+
+
+def _ordered(chars: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
+    """Decomposed characters with their accents in Unicode's canonical order."""
+
+    def rank(pair: tuple[str, int]) -> int:
+        return unicodedata.combining(pair[0])
+
+    for accents, run in groupby(chars, key=lambda pair: rank(pair) > 0):
+        found = list(run)
+        yield from sorted(found, key=rank) if accents else found
+
+
+@lru_cache(maxsize=4096)
+def _forms(char: str) -> str:
+    """The normalised form of a character; empty if it has no width."""
+    category = unicodedata.category(char)
+    if char.isspace():
+        return " "
+    if char in MARKS:
+        return "'"
+    if category == "Pd" or char in DASHES:
+        return "-" if char in HYPHENS else "—"
+    if category in ("Cf", "Cc") or char in NO_WIDTH:
+        return ""
+    return "".join("'" if c in MARKS else c for c in _decomposed(char))
+
+
+def _decomposed(char: str) -> str:
+    """A character as letters and accents: ligatures and wide forms as plain ones, figures only as themselves."""
+    plain = unicodedata.normalize("NFKD", char)
+    other = unicodedata.decomposition(char).startswith(NOT_PLAIN) or " " in plain
+    if other or (not char.isdecimal() and any(map(str.isdigit, plain))):
+        return unicodedata.normalize("NFD", char)
+    return plain
+
+
+@lru_cache(maxsize=4096)
+def _kind(char: str) -> str:
+    """A folded character as `WORD` sees it: digit, accent, letter of a script without spaces, letter, or itself."""
+    if char.isdecimal():
+        return "0"
+    if unicodedata.category(char).startswith("M"):
+        return "\u0300"
+    if char.isalnum() or char in "_⁺⁻₊₋":
+        return "字" if UNSPACED.match(char) else "a"
+    return char
+
+
+# --- citations --------------------------------------------------------------------------------------------------------
+
+
+def check_citations(quotes: Iterable[Quote], evidence: Iterable[Evidence], shown: Collection[str]) -> list[Citation]:
+    """Citations, each checked against the text of its evidence.
+
+    Args:
+        quotes: the citations of an answer.
+        evidence: the pieces whose texts are known.
+        shown: ids that the writer was shown; others are fabricated.
+    """
+    texts = {piece["id"]: piece["text"] for piece in evidence}
+    return [_checked(q, texts.get(q.evidence_id) if q.evidence_id in shown else None, shown) for q in quotes]
+
+
+def _checked(quote: Quote, text: str | None, shown: Collection[str]) -> Citation:
+    found = None if text is None else find_quote(quote.quote, text)
+    start, end = found or (None, None)
+    return {
+        "evidence_id": quote.evidence_id,
+        "quote": quote.quote,
+        "fabricated": quote.evidence_id not in shown,
+        "verified": found is not None,
+        "start": start,
+        "end": end,
+        "text_hash": None if text is None else text_hash(text),
+    }
+
+
+def text_hash(text: str) -> str:
+    """``sha256:`` and the hexadecimal digest of a text's UTF-8, which identifies the text that offsets refer to."""
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def without_quote(citations: Sequence[Citation]) -> str:
+    """The fault of citations if none is verified; empty if one is."""
+    if any(c["verified"] for c in citations):
+        return ""
+    wrong = "; ".join(fault for _, fault in faults_of(citations[:3])) or "there are none"
+    return f"`citations` need a `quote` copied word for word from the evidence that is named: {wrong}"
+
+
+def faults_of(citations: Iterable[Citation]) -> list[tuple[str, str]]:
+    """The fault of each unverified citation: the kind of its warning, and the words."""
+    wrong = [citation for citation in citations if not citation["verified"]]
+    keys = held_keys() if wrong else ()
+    faults = []
+    for citation in wrong:
+        cited, quote = (redact(text, keys)[:SHOWN] for text in (citation["evidence_id"], citation["quote"]))
+        if citation["fabricated"]:
+            faults.append(("fabricated_citation", f"cites {cited!r}, which was not shown"))
+        else:
+            faults.append(("unverified_quote", f"quotes {quote!r}, which does not stand in {cited}"))
+    return faults
+
+
+def count_citations(turns: Iterable[Turn]) -> dict[str, int]:
+    """Citations of all turns: how many are verified, unverified and fabricated (those are not unverified as well)."""
+    cited = [c for turn in turns for c in turn.get("citations") or []]
+    verified, fabricated = sum(c["verified"] for c in cited), sum(c["fabricated"] for c in cited)
+    rest = len(cited) - verified - fabricated
+    return {"total": len(cited), "verified": verified, "unverified": rest, "fabricated": fabricated}

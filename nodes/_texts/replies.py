@@ -1,0 +1,395 @@
+"""The replies that models are asked for: one Pydantic model per kind, and its JSON schema.
+
+Field names are a contract that scripted endpoints and stored runs rely on. The schemas keep to the keywords that
+strict structured output documents: every field required, no further properties, no lengths of strings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Any, cast
+
+from moot.core.redaction import redact
+from moot.nodes._records.entries import Task
+from moot.nodes._texts.answers import UNTOLD, read_answer, same_answer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
+
+
+class Reply(BaseModel):
+    """A structured reply. Fields that nobody asked for are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    @classmethod
+    def from_text(cls, text: str) -> list[dict[str, Any]]:
+        """Parses a text without JSON, for kinds of replies that allow it; else an empty list."""
+        return []
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    return text.strip()
+
+
+Text = Annotated[str, AfterValidator(_said)]
+
+
+class Quote(Reply):
+    """Evidence that an answer rests on."""
+
+    evidence_id: str
+    quote: str
+
+
+class QueryReply(Reply):
+    """A search query."""
+
+    query: Text
+
+
+class AnswerReply(Reply):
+    """An answer of the task with its reasons."""
+
+    rationale: Text
+    citations: list[Quote]
+    answer: str
+
+
+class KeywordsReply(Reply):
+    """Keywords for a scholarly source."""
+
+    keywords: Annotated[list[Text], Field(min_length=1)]
+
+
+class SummaryReply(Reply):
+    """A summary of a text."""
+
+    summary: Text
+
+
+class StatementsReply(Reply):
+    """The statements that an answer makes; none where it makes none."""
+
+    statements: list[Text]
+
+
+class StatementVerdict(Reply):
+    """Whether one statement, numbered from 0, can be inferred from the evidence."""
+
+    index: int
+    reason: str
+    supported: bool
+
+
+class VerdictsReply(Reply):
+    """One verdict for each statement."""
+
+    verdicts: list[StatementVerdict]
+
+
+class QuestionsReply(Reply):
+    """Questions that an answer answers, and whether it evades them; null if a model does not say."""
+
+    questions: list[Text]
+    noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_said(cls, given: Any) -> Any:
+        return {"noncommittal": None, **given} if isinstance(given, dict) else given
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and truth values as the texts that they were written as."""
+    return json.dumps(value) if isinstance(value, bool | int | float) else value
+
+
+def answer_reply(
+    task: Task, *, direct: bool = False, confidence: bool = False, may_abstain: bool = False
+) -> type[AnswerReply]:
+    """The class of replies whose ``answer`` is an answer of the task.
+
+    Args:
+        task: the form of an answer.
+        direct: whether the answer comes first, before its reasons.
+        confidence: whether it has a ``confidence`` from 0 to 1.
+        may_abstain: as in `read_answer`.
+    """
+    return _answer_reply(_asked(task), direct, confidence, may_abstain)
+
+
+def _asked(task: Task) -> str:
+    """The parts of a task that replies depend on, as a key: without the claim's speaker and date."""
+    return json.dumps({key: value for key, value in task.items() if key not in ("claim_date", "speaker")})
+
+
+@lru_cache(maxsize=256)
+def _answer_reply(task_json: str, direct: bool, confidence: bool, may_abstain: bool = False) -> type[AnswerReply]:
+    task: Task = json.loads(task_json)
+    wanted = f"one of {task['labels']}" if task["labels"] else f"a {task['kind'].replace('_', ' ')}"
+
+    def read(text: str) -> str:
+        found = read_answer(task, text, may_abstain=may_abstain)
+        if found is None:
+            raise ValueError(f"is {redact(text)[:80]!r}, not {wanted}")
+        return found
+
+    schema: dict[str, Any] = {"type": "string"}
+    if task["labels"]:
+        schema["enum"] = task["labels"] + [UNTOLD] * may_abstain
+    elif task["kind"] == "number":
+        number = r"-?[0-9]+([.,/][0-9]+)*"
+        schema["pattern"] = rf"^({number}|\({UNTOLD[1:-1]}\))$" if may_abstain else f"^{number}$"
+    kind = Annotated[str, BeforeValidator(_plain), AfterValidator(read), WithJsonSchema(schema)]
+    fields: dict[str, Any] = {"answer": (kind, ...)}
+    if confidence:
+        fields["confidence"] = (Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)], ...)
+    if not direct:
+        return create_model("AnswerReply", __base__=AnswerReply, **fields)
+    fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}  # a base's fields would come first
+    return cast(type[AnswerReply], create_model("AnswerReply", __base__=Reply, **fields))
+
+
+class AgreeReply(Reply):
+    """Whether all answers agree."""
+
+    reason: str
+    agree: bool
+
+
+class FinalReply(Reply):
+    """The answer that a debate comes to."""
+
+    rationale: Text
+    answer: str
+
+
+def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
+    """The class of the final reply: an answer of the task that was also given, as the task compares texts.
+
+    Args:
+        task: the form of an answer.
+        given: the debaters' answers; without any, every answer of the task is valid.
+    """
+    return _final_reply(_asked(task), tuple(dict.fromkeys(given)))
+
+
+@lru_cache(maxsize=256)
+def _final_reply(task_json: str, given: tuple[str, ...]) -> type[FinalReply]:
+    task: Task = json.loads(task_json)
+    answer: Any = _answer_reply(task_json, False, False, UNTOLD in given).model_fields["answer"].rebuild_annotation()
+
+    def held(text: str) -> str:
+        if given and not any(same_answer(task, one, text) for one in given):
+            raise ValueError(f"is {redact(text)[:80]!r}, which nobody answered; choose among {list(given)}")
+        return text
+
+    narrowed = [WithJsonSchema({"type": "string", "enum": list(given)})] if given else []
+    kind: Any = Annotated[answer, AfterValidator(held), *narrowed]
+    return create_model("FinalReply", __base__=FinalReply, answer=(kind, ...))
+
+
+BRACKETS = re.compile(r"\[([\d\s,;]*)\]")
+NEGATION = re.compile(r"\b(?:no|not|none|neither|nor|never|without)\b|n['’]t\b", re.IGNORECASE)
+RANGE = re.compile(r"\d\s*[-–.]\s*\d")
+NOT_FOUND = re.compile(
+    r"\bno(?:t|ne|thing)?[ _]found\b|\bnone of (?:the|these) (?:items|passages)\b"
+    r"|\bno (?:\w+ )?(?:items?|knowledge|evidence|passages?) (?:\w+ )?(?:helps?|helpful|found|relevant)\b"
+    r"|^\W*(?:no|none|nothing|null|n/a)\W*$",
+    re.IGNORECASE,
+)
+"""How models without a schema say that no item helps."""
+
+
+def _numbers(value: Any) -> Any:
+    """Numbers as a list if they are written in another way; other values unchanged."""
+    if isinstance(value, list):
+        if any(isinstance(item, bool | list) for item in value):
+            raise ValueError("holds something that is no number")
+        read = [_numbers(item) for item in value]
+        return [n for part in read for n in part] if all(isinstance(part, list) for part in read) else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [value]
+    if not isinstance(value, str):
+        return value
+    if NOT_FOUND.search(value) and not re.search(r"\d", value):
+        return []
+    words = re.findall(r"-?\d+|\w+", value.lower())
+    numbers = [int(word) for word in words if word.lstrip("-").isdecimal() and len(word) < 10]
+    plain = len(numbers) + sum(word in ("and", "item", "items", "number", "numbers") for word in words) == len(words)
+    return numbers if plain and not RANGE.search(value) else value
+
+
+class SelectReply(Reply):
+    """The numbers of the items that help; none where no item does."""
+
+    reason: str = ""
+    selected: Annotated[list[int], BeforeValidator(_numbers)]
+
+    @classmethod
+    def from_text(cls, text: str) -> list[dict[str, Any]]:
+        """Numbers in square brackets, or words that say that no item helps; not both, which could mean anything."""
+        numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
+        if numbers:
+            usable = not NEGATION.search(text)
+        else:
+            usable = text.strip() == "[]" or bool(NOT_FOUND.search(text) and not re.search(r"\d", text))
+        return [{"selected": numbers, "reason": text[:500]}] if usable else []
+
+
+@lru_cache(maxsize=256)
+def select_reply(size: int, most: int) -> type[SelectReply]:
+    """The class of replies that select at most ``most`` of ``size`` items; the reader drops other numbers."""
+    item = {"type": "integer", "minimum": 1, "maximum": size}
+    schema = WithJsonSchema({"type": "array", "items": item, "minItems": 0, "maxItems": most})
+    kind = Annotated[list[int], BeforeValidator(_numbers), schema]
+    return create_model("SelectReply", __base__=SelectReply, selected=(kind, ...))
+
+
+class ReviewReply(Reply):
+    """What a reviewer says of an answer, and how sure it is of that."""
+
+    comment: Text
+    confidence: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)]
+
+
+class ScoreReply(Reply):
+    """What an answer is worth."""
+
+    score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class ModeratorReply(Reply):
+    """The answer that a moderator prefers, or none yet."""
+
+    reason: str
+    preferred: str | None
+
+
+@lru_cache(maxsize=256)
+def _moderator_reply(task_json: str) -> type[ModeratorReply]:
+    answer: Any = _answer_reply(task_json, False, False).model_fields["answer"].rebuild_annotation()
+
+    def none(value: Any) -> Any:
+        """Spellings of "none" that are not valid answers of the task."""
+        said = isinstance(value, str) and value.strip().lower() in ("", "none", "null")
+        return None if said and read_answer(json.loads(task_json), value) is None else value
+
+    kind: Any = Annotated[answer | None, BeforeValidator(none)]
+    return create_model("ModeratorReply", __base__=ModeratorReply, preferred=(kind, ...))
+
+
+def moderator_reply(task: Task) -> type[ModeratorReply]:
+    """The class of replies that prefer one of the task's answers, or none."""
+    return _moderator_reply(_asked(task))
+
+
+class SameReply(Reply):
+    """Whether two answers mean the same."""
+
+    reason: str
+    same: bool
+
+
+@lru_cache(maxsize=64)
+def verdicts_reply(count: int) -> type[VerdictsReply]:
+    """The class of replies with one verdict for each of ``count`` statements: every index from 0 exactly once."""
+
+    def complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
+        given = sorted(v.index for v in verdicts)
+        if given != list(range(count)):
+            raise ValueError(f"needs one verdict for each index from 0 to {count - 1}, not for {given}")
+        return sorted(verdicts, key=lambda v: v.index)
+
+    place = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": count - 1})]
+    numbered = create_model("StatementVerdict", __base__=StatementVerdict, index=(place, ...))
+    size = {"minItems": count, "maxItems": count}
+    kind = Annotated[list[numbered], AfterValidator(complete), Field(json_schema_extra=size)]
+    return create_model("VerdictsReply", __base__=VerdictsReply, verdicts=(kind, ...))
+
+
+@lru_cache(maxsize=64)
+def questions_reply(count: int) -> type[QuestionsReply]:
+    """The class of replies with exactly ``count`` questions."""
+    kind = Annotated[list[Text], Field(min_length=count, max_length=count)]
+    return create_model("QuestionsReply", __base__=QuestionsReply, questions=(kind, ...))
+
+
+@lru_cache(maxsize=256)
+def _schema_text(reply: type[Reply]) -> str:
+    return json.dumps(_strict(reply.model_json_schema()))
+
+
+def reply_schema(reply: type[Reply]) -> dict[str, Any]:
+    """A reply's JSON schema, limited to documented features of strict structured output."""
+    schema: dict[str, Any] = json.loads(_schema_text(reply))
+    return schema
+
+
+def _strict(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_strict(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    kept = {k: v for k, v in node.items() if not (k in ("title", "default", "description") and isinstance(v, str))}
+    result = {k: _strict(v) for k, v in kept.items()}
+    if "properties" in result:
+        result["required"] = list(result["properties"])
+        result["additionalProperties"] = False
+    return result
+
+
+def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) -> dict[str, Any]:
+    """The schema for an endpoint that turns any schema into a grammar at no cost, such as llama.cpp.
+
+    A weak model needs the grammar to end its texts and lists, to number its verdicts and to cite only shown evidence.
+
+    Args:
+        reply: the reply.
+        evidence_ids: ids that may be cited.
+        longest: most characters of a text.
+    """
+    schema = reply_schema(reply)
+    parts = schema.pop("$defs", {})
+    shorter = {"quote": 60, "reason": 40, "query": 100, "answer": 60}
+
+    def tighten(node: dict[str, Any], name: str) -> dict[str, Any]:
+        node = parts[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
+        if "anyOf" in node:
+            return {"anyOf": [tighten(option, name) for option in node["anyOf"]]}
+        if node["type"] == "number" and {"minimum", "maximum"} <= set(node):  # the grammar has no bounds for these
+            low, high = node["minimum"], node["maximum"]
+            return {"enum": [round(low + (high - low) * i / 20, 2) for i in range(21)]}
+        if node["type"] == "object":
+            return {**node, "properties": {k: tighten(v, k) for k, v in node["properties"].items()}}
+        if node["type"] == "array":
+            return tighten_list(node, name)
+        if name == "evidence_id":
+            return {"type": "string", "enum": list(evidence_ids)}
+        if node["type"] == "string" and not {"enum", "pattern"} & set(node):
+            return {**node, "maxLength": shorter.get(name, longest)}
+        return node
+
+    def tighten_list(node: dict[str, Any], name: str) -> dict[str, Any]:
+        if name == "citations" and not evidence_ids:
+            return {"type": "array", "items": {"type": "string"}, "maxItems": 0}
+        item = tighten(node["items"], "")
+        if name == "verdicts":
+            numbered = [{**item["properties"], "index": {"const": i}} for i in range(node["maxItems"])]
+            return {"type": "array", "prefixItems": [{**item, "properties": n} for n in numbered]}
+        return {"minItems": 1, "maxItems": 3, **node, "items": item}
+
+    return tighten(schema, "")

@@ -1,0 +1,194 @@
+"""Robustness of a verdict: the evidence to remove before the deciding step is repeated, and the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Literal
+
+from moot.retrievers._evidence import Evidence
+from moot.retrievers._normalise import words_of
+from typing_extensions import TypedDict
+
+SAME_FACT = 0.4
+"""Share of the shorter quote's words that two quotes must have in common to count as the same; our choice.
+
+Of 20 pairs of quotes that state one fact in different words 17 reach it, of 20 that state two facts about one thing
+2 (tests/graphs/same_facts.jsonl).
+"""
+SHORTEST_WORD = 4
+"""Fewest letters of a word that counts; figures always count."""
+FEWEST_WORDS = 3
+"""Fewest words that two quotes must have in common."""
+MOST_NAMES = 3
+"""Most origins that a sentence names."""
+LONGEST_NAME = 80
+"""Characters of one."""
+STEPS = {"judge": "the judge", "answer": "one call that answers from the evidence, as in `rag`,"}
+"""The repeated step, in words."""
+
+
+class Check(TypedDict):
+    """A repetition of the deciding step.
+
+    ``kind``: with ``all`` evidence (if another step than this one decided the debate), without an ``origin``, without a
+    ``pair`` that quotes the same fact, with evidence ``reversed``, with ``no_evidence``. ``without`` names what
+    was taken away, ``evidence_ids`` the rest, in order; ``turns_left_out`` counts answers based on nothing
+    else. ``same`` says whether the answer is the verdict; null if there is no answer, and ``outcome`` says why.
+    """
+
+    kind: Literal["all", "origin", "pair", "reversed", "no_evidence"]
+    without: list[str]
+    evidence_ids: list[str]
+    turns_left_out: int
+    answer: str | None
+    same: bool | None
+    outcome: str
+
+
+class Robustness(TypedDict):
+    """The evidence that a verdict depends on. ``step`` is the repeated one: the `judge`, or the `answer` of ``rag``.
+
+    ``not_asked`` counts the checks that ``robustness_calls`` left out; ``holds`` whether the verdict stands without any
+    one origin, null if unknown; ``falls_without`` names the origins without which it falls; ``said`` is all
+    this in words.
+    """
+
+    step: Literal["judge", "answer"]
+    checks: list[Check]
+    not_asked: int
+    holds: bool | None
+    falls_without: list[str]
+    said: str
+
+
+def checks_of(
+    evidence: Sequence[Evidence], names: Mapping[str, str], quoted: Mapping[str, Iterable[str]], cited: Iterable[str]
+) -> list[Check]:
+    """The checks to make: the evidence to take away, the most informative first.
+
+    Args:
+        evidence: the evidence of the deciding step.
+        names: the origin of each piece, by its id.
+        quoted: by origin, its verified quotes.
+        cited: the origins that the verdict cites, which come first.
+    """
+    ids = [piece["id"] for piece in evidence]
+    every = list(dict.fromkeys(names[id] for id in ids))
+    ordered = [name for name in dict.fromkeys([*cited, *every]) if name in every]
+    some = set(cited)
+
+    def check(kind: Any, *without: str) -> Check:
+        left = [id for id in ids if names[id] not in without]
+        return {
+            "kind": kind,
+            "without": list(without),
+            "evidence_ids": left,
+            "turns_left_out": 0,
+            "answer": None,
+            "same": None,
+            "outcome": "not_asked",
+        }
+
+    first = [check("origin", name) for name in ordered if name in some]
+    rest = [check("origin", name) for name in ordered if name not in some]
+    pairs = [
+        check("pair", *pair) for pair in combinations(ordered, 2) if say_the_same(*(quoted.get(n, ()) for n in pair))
+    ]
+    turned = [{**check("reversed"), "evidence_ids": ids[::-1]}] if len(ids) > 1 else []
+    return [*first, *turned, check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
+
+
+def say_the_same(ones: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether a quote of one origin states the same as a quote of another, judged by their words.
+
+    Args:
+        ones: quotes from one origin.
+        others: quotes from another one.
+    """
+    return any(overlap(a, b) >= SAME_FACT for a in map(telling, ones) for b in map(telling, others))
+
+
+def telling(quote: str) -> set[str]:
+    """The words of a quote that count: long ones and figures."""
+    return {word for word in words_of(quote) if len(word) >= SHORTEST_WORD or any(map(str.isdigit, word))}
+
+
+def overlap(one: set[str], other: set[str]) -> float:
+    """The share of the smaller set's words that both have, from 0 to 1; 0 if too few are in common.
+
+    If both have figures, one figure must be the same: 5.2 per cent in March is not 6.1 per cent in June.
+    """
+    figures = [{word for word in words if any(map(str.isdigit, word))} for words in (one, other)]
+    if all(figures) and not figures[0] & figures[1]:
+        return 0.0
+    common = len(one & other)
+    return common / min(len(one), len(other)) if common >= FEWEST_WORDS else 0.0
+
+
+def came_to(step: Literal["judge", "answer"], checks: Sequence[Check], not_asked: int) -> Robustness:
+    """The result of the checks.
+
+    Args:
+        step: the repeated step.
+        checks: the checks that were made.
+        not_asked: the number of checks left out because of limits.
+    """
+    single = [one for one in checks if one["kind"] == "origin"]
+    falls = [one["without"][0] for one in single if one["same"] is False]
+    known = not_asked == 0 and all(one["same"] is not None for one in single)
+    holds = False if falls else (True if known and single else None)
+    if any(one["kind"] == "all" and one["same"] is not True for one in checks):
+        holds, falls = None, []
+    found: Robustness = {
+        "step": step,
+        "checks": list(checks),
+        "not_asked": not_asked,
+        "holds": holds,
+        "falls_without": falls,
+        "said": "",
+    }
+    return {**found, "said": " ".join(sentences(found))}
+
+
+def sentences(found: Robustness) -> list[str]:
+    """The result in words: first whether the verdict holds without any one source."""
+    of = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
+    again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
+    unknown = sum(one["same"] is None for one in found["checks"])
+    if not found["checks"]:
+        return ["Nothing to take away: the verdict was decided without evidence."]
+    if any(one["same"] is not True for one in of["all"]):
+        other = of["all"][0]["answer"] or "nothing"
+        return [f"Not known: asked with all the evidence, {STEPS['answer']} says {other}, so it cannot tell."]
+    said = []
+    if found["falls_without"]:
+        said.append(f"Falls without {any_of(found['falls_without'])}.")
+    elif found["holds"]:
+        said.append("Holds without any one source.")
+    else:
+        said.append("Whether it holds without any one source is not known.")
+    if pairs := [one["without"] for one in of["pair"] if one["same"] is False]:
+        pairs = [pair for pair in pairs if not set(pair) & set(found["falls_without"])]
+        said += [
+            f"Falls without both {any_of(pair[:1])} and {any_of(pair[1:])}, which say the same."
+            for pair in pairs[:MOST_NAMES]
+        ]
+    if again.get("reversed") is False:
+        said.append("Changes if the evidence is read in reversed order.")
+    if again.get("no_evidence"):
+        said.append("The same answer comes without any evidence.")
+    if of["all"]:
+        said.append(f"Asked again was {STEPS['answer'].rstrip(',')}, as no single judge decided.")
+    if found["not_asked"]:
+        said.append(f"{found['not_asked']} more could have been asked (robustness_calls).")
+    if unknown:
+        said.append(f"{unknown} of {len(found['checks'])} gave no answer.")
+    return said
+
+
+def any_of(names: Sequence[str]) -> str:
+    """Origins in words: ``a.org or b.org``; of many only the first few."""
+    told = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME].rstrip()}..." for name in names[:MOST_NAMES]]
+    left = len(names) - MOST_NAMES
+    return " or ".join(told) + (f", or any of {left} others" if left > 1 else ", or another one" if left == 1 else "")

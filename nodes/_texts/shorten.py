@@ -1,0 +1,391 @@
+"""Shortens prompts to a limit: evidence of the lowest rank is left out first, then the oldest rounds.
+
+A prompt's data consists of elements whose tags only moot can write (`moot.prompts.as_data`), so it can be taken
+apart again: pieces of evidence, answers and arguments by round, lines of a record by round. Everything else stays.
+The order of removal, until the rest fits:
+
+1. Evidence, the lowest rank first: its rank in a search, else in the words that it shares with the claim
+   (`ranks_by_words`). Evidence cited in the prompt goes last. The last piece that fits,
+   and one that would take more than half of the space, is shown in part; the only cited one may take all of it.
+   A quarter of the prompt stays for evidence.
+2. The oldest rounds, equally from each debate; the last one stays.
+3. The ends of the longest reasons and arguments.
+4. The rest of the evidence.
+
+A note in the prompt marks each place where text is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import groupby
+from typing import Literal
+
+from moot.nodes._models.contexts import bytes_of
+from moot.retrievers._excerpts import GAP, ranks_by_words, sentences
+
+SHARE = 0.25
+"""The share of a prompt kept for evidence, if there is as much, before rounds are left out."""
+LEAST_PART = 400
+"""Fewest bytes of a piece of evidence that is shown in part."""
+LEAST_SAID = 160
+"""Bytes of reasons and arguments that are always shown."""
+TAIL = 1200
+"""Characters at the end of a part that are searched for the end of a sentence."""
+TRIES = 10
+STEP = 100
+"""Bytes by which each try shows less, because parts end with a sentence."""
+
+EVIDENCE, ROUNDS, LINES = (
+    ("evidence", "item"),
+    ("answer", "argument", "testimony", "step"),
+    ("retrieval", "critic", "reflections"),
+)
+_ELEMENT = re.compile(rf"<({'|'.join((*EVIDENCE, *ROUNDS, *LINES))})( [^<>]*)?>\n(.*?)\n</\1>", re.DOTALL)
+_SAID = re.compile(r"(<(reasons|argument|testimony|summary|review)(?: [^<>]*)?>\n)(.*?)(\n</\2>)", re.DOTALL)
+_CLAIM = re.compile(r"<(claim|question)>\n(.*?)\n</\1>", re.DOTALL)
+_ATTRIBUTE = re.compile(r' (\w+)="([^"]*)"')
+_HEADING = re.compile(r"(?:^|\n)(Round (\d+)\n)$")
+"""The heading of a round's answers in a whole debate."""
+_LINE = re.compile(r"(first|second) debate, round (\d+)[,:]")
+_CITATIONS = re.compile(r"<citations>\n(.*?)\n</citations>", re.DOTALL)
+_CITES = re.compile(r'<\w+(?: [^<>]*)? cites="([^"]*)"[^<>]*>')
+_CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """A unit that may be left out, from ``start`` to before ``end`` in its text.
+
+    ``place`` is a piece's position in its list, from 1, or a round's number; ``series`` is its debate in a record.
+
+    """
+
+    kind: Literal["evidence", "round"]
+    start: int
+    end: int
+    text: str
+    place: int
+    id: str = ""
+    series: str = ""
+
+
+@dataclass(frozen=True)
+class Shortened:
+    """Texts within a limit.
+
+    Attributes:
+        texts: the texts, in the same number.
+        evidence: number of pieces left out.
+        in_part: number of pieces shown in part.
+        of_evidence: number of all pieces.
+        rounds: the rounds left out, by number.
+        of_rounds: number of all rounds.
+        said: number of reasons and arguments shown in part.
+        ids: ids of the pieces left out, without those that remaining turns cite.
+        size: bytes of the texts; more than the limit if even the shortest version is longer.
+    """
+
+    texts: list[str]
+    evidence: int = 0
+    in_part: int = 0
+    of_evidence: int = 0
+    rounds: list[int] = field(default_factory=list)
+    of_rounds: int = 0
+    said: int = 0
+    ids: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = None) -> Shortened:
+    """Shortens a prompt's texts to a limit.
+
+    Args:
+        texts: the data of a prompt, or of each message of a conversation.
+        most: most bytes of UTF-8 of all texts together.
+        ranks: ranks of evidence by id, 1 or less is best; pieces without a rank are ranked by their words.
+    """
+    if (size := sum(map(bytes_of, texts))) <= most:
+        return Shortened(list(texts), size=size)
+    lists = [list(lists_of(text)) for text in texts]
+    cited = {id for text in texts for id in cited_in(text)}
+    pieces, old = [], []
+    for group in (group for found in lists for group in found):
+        newest: dict[str, int] = {}
+        for unit in group:
+            newest[unit.series] = max(unit.place, newest.get(unit.series, 0))
+        pieces += [unit for unit in group if unit.kind == "evidence"]
+        old += [unit for unit in group if unit.kind == "round" and unit.place < newest[unit.series]]
+    known = {**_near_the_claim(texts, [unit for unit in pieces if unit.id not in (ranks or {})]), **(ranks or {})}
+    pieces.sort(key=lambda unit: (unit.id not in cited, known.get(unit.id, unit.place)))
+    shown = cited & {unit.id for unit in pieces}
+    alone = min(shown) if len(shown) == 1 else ""
+    aim = most
+    for attempt in range(TRIES):
+        made = _within(texts, lists, pieces, alone, old, aim, size)
+        if made.size <= most:
+            break
+        aim -= made.size - most + attempt * STEP
+    return made
+
+
+def _near_the_claim(texts: Sequence[str], pieces: Sequence[Unit]) -> dict[str, int]:
+    """By id, the ranks of pieces by the words that they share with a prompt's claim; empty without a claim."""
+    claim = next((found[2] for text in texts if (found := _CLAIM.search(text))), "")
+    different = {unit.id: unit.text for unit in pieces}
+    return dict(zip(different, _ranks(claim, tuple(different.values())), strict=True)) if claim else {}
+
+
+@lru_cache(maxsize=8)
+def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
+    """Cached, because the speakers of a debate are shown the same texts."""
+    return ranks_by_words(claim, texts)
+
+
+def bared(made: Shortened, most: int) -> Shortened:
+    """Leaves out whole elements of texts that are still too long: evidence from its end, then the oldest rounds.
+
+    Possibly only the claim and the text around it remain. Used for decisions with little budget left.
+
+    Args:
+        made: from `shorten`.
+        most: most bytes of UTF-8 of all texts together.
+    """
+    found = [(at, element) for at, text in enumerate(made.texts) for element in _ELEMENT.finditer(text)]
+    evidence = [one for one in found if one[1][1] in EVIDENCE]
+    gone, over = [], made.size - most
+    for at, element in [*reversed(evidence), *(one for one in found if one[1][1] not in EVIDENCE)]:
+        if over <= 0:
+            break
+        gone.append((at, element))
+        over -= bytes_of(element[0])
+    texts = list(made.texts)
+    for at, element in sorted(gone, key=lambda one: -one[1].start()):
+        texts[at] = texts[at][: element.start()] + texts[at][element.end() :].removeprefix("\n")
+    pieces = [element for _, element in gone if element[1] in EVIDENCE]
+    ids = {dict(_ATTRIBUTE.findall(piece[2] or "")).get("id", "") for piece in pieces} - {""}
+    return replace(
+        made,
+        texts=texts,
+        evidence=made.evidence + len(pieces),
+        said=made.said + len(gone) - len(pieces),
+        ids=sorted({*made.ids, *ids}),
+        size=sum(map(bytes_of, texts)),
+    )
+
+
+def _within(
+    texts: Sequence[str],
+    lists: Sequence[Sequence[Sequence[Unit]]],
+    pieces: Sequence[Unit],
+    alone: str,
+    old: Sequence[Unit],
+    aim: int,
+    size: int,
+) -> Shortened:
+    """The texts within about ``aim`` bytes: notes and marks may make them longer."""
+    shown, rounds = sum(_size(unit) for unit in pieces), sum(_size(unit) for unit in old)
+    room = aim - (size - shown - rounds)
+    allotted = _allotted(pieces, alone, max(room - rounds, min(shown, int(aim * SHARE))))
+    gone: set[Unit] = set()
+    for _, same in groupby(sorted(old, key=lambda unit: unit.place), key=lambda unit: unit.place):
+        if sum(allotted.values()) + rounds <= room:
+            break
+        left = list(same)
+        rounds -= sum(_size(unit) for unit in left)
+        gone.update(left)
+    if gone and rounds < room:
+        allotted = _allotted(pieces, alone, room - rounds)  # the space gained by leaving out whole rounds
+    over, said = sum(allotted.values()) + rounds - room, 0
+    written = _written(texts, lists, allotted, gone)
+    if over > 0:
+        longest, saved, said = _longest_said(written, over)
+        if saved < over:
+            allotted = _allotted(pieces, alone, max(0, sum(allotted.values()) - (over - saved)))
+            written = _written(texts, lists, allotted, gone)
+        written = [_SAID.sub(lambda found: f"{found[1]}{_part(found[3], longest)}{found[4]}", one) for one in written]
+    seen = {unit.id for unit in allotted} | {id for text in written for id in cited_in(text)}
+    return Shortened(
+        written,
+        evidence=len(pieces) - len(allotted),
+        in_part=sum(given < _size(unit) for unit, given in allotted.items()),
+        of_evidence=len(pieces),
+        rounds=sorted({unit.place for unit in gone}),
+        of_rounds=len({unit.place for found in lists for group in found for unit in group if unit.kind == "round"}),
+        said=said,
+        ids=sorted({unit.id for unit in pieces} - seen),
+        size=sum(map(bytes_of, written)),
+    )
+
+
+def _size(unit: Unit) -> int:
+    return bytes_of(unit.text) + 1
+
+
+def _allotted(pieces: Sequence[Unit], alone: str, room: int) -> dict[Unit, int]:
+    """Bytes for each piece shown, the best first; a piece shown in part gets fewer than it has.
+
+    ``alone`` is the id of the only cited piece, if there is one: a verdict depends on its text.
+    """
+    allotted: dict[Unit, int] = {}
+    half = room if len(pieces) == 1 else room // 2
+    for unit in pieces:
+        given = min(_size(unit), room if unit.id == alone else half, room)
+        if given < min(_size(unit), LEAST_PART):
+            break
+        allotted[unit] = given
+        room -= given
+    for unit in allotted:
+        more = min(room, _size(unit) - allotted[unit])
+        allotted[unit] += more
+        room -= more
+    return allotted
+
+
+def _written(
+    texts: Sequence[str], lists: Sequence[Sequence[Sequence[Unit]]], allotted: Mapping[Unit, int], gone: set[Unit]
+) -> list[str]:
+    """The texts, each list with its remaining units."""
+    written = []
+    for text, found in zip(texts, lists, strict=True):
+        parts, at = [], 0
+        for group in found:
+            apart = text[group[0].end : group[1].start] if len(group) > 1 else "\n"
+            parts += [text[at : group[0].start], apart.join(_remaining(group, allotted, gone))]
+            at = group[-1].end
+        written.append("".join([*parts, text[at:]]))
+    return written
+
+
+def _remaining(group: Sequence[Unit], allotted: Mapping[Unit, int], gone: set[Unit]) -> list[str]:
+    """The rest of a list, with a note if something is left out."""
+    if group[0].kind == "round":
+        rest = [unit.text for unit in group if unit not in gone]
+        series = dict.fromkeys(unit.series for unit in group if unit in gone)
+        out = [_rounds(sorted({unit.place for unit in gone & {*group} if unit.series == of}), of) for of in series]
+        return [_note(" and ".join(out)), *rest] if out else rest
+    kept = [unit for unit in group if unit in allotted]
+    cut = {unit for unit in kept if allotted[unit] < _size(unit)}
+    rest = [_cut_element(unit.text, allotted[unit]) if unit in cut else unit.text for unit in kept]
+    said = [_pieces(len(group) - len(kept), more=bool(kept))] if len(kept) < len(group) else []
+    said += [f"the rest of each text that ends in {GAP}"] if cut else []
+    return [*rest, _note(" and ".join(said))] if said else rest
+
+
+def _note(what: str) -> str:
+    """The sentence that tells a model what is missing."""
+    return f"(Left out here, as the prompt would otherwise be too long: {what}.)"
+
+
+def _pieces(count: int, more: bool) -> str:
+    return f"{count}{' more' if more else ''} piece{'s' if count > 1 else ''} of evidence"
+
+
+def _rounds(numbers: Sequence[int], series: str = "") -> str:
+    rounds = f"round {numbers[0]}" if len(numbers) == 1 else f"rounds {numbers[0]} to {numbers[-1]}"
+    return f"{rounds} of the {series} debate" if series else rounds
+
+
+def _longest_said(texts: Sequence[str], over: int) -> tuple[int, int, int]:
+    """The most bytes for each text of reasons, so that all together lose enough; the loss, and how many are cut."""
+    sizes = sorted((bytes_of(found[3]) for text in texts for found in _SAID.finditer(text)), reverse=True)
+    longest, saved = max([LEAST_SAID, *sizes]), 0
+    for number, following in enumerate([*sizes[1:], 0], 1):
+        lower = max(following, LEAST_SAID)
+        if saved + number * (longest - lower) >= over:
+            longest -= -(-(over - saved) // number)
+            break
+        saved, longest = saved + number * (longest - lower), lower
+    return longest, sum(max(0, size - longest) for size in sizes), sum(size > longest for size in sizes)
+
+
+def _cut_element(text: str, most: int) -> str:
+    """An element with its text cut, so that the whole has about so many bytes."""
+    head, _, rest = text.partition("\n")
+    body, _, end = rest.rpartition("\n")
+    return f"{head}\n{_part(body, most - bytes_of(head) - bytes_of(end) - 3)}\n{end}"
+
+
+def _part(text: str, most: int) -> str:
+    """The beginning of a text that is too long, up to the end of a sentence or of a word."""
+    if bytes_of(text) <= most:
+        return text
+    room = max(0, most - len(GAP) - 1)
+    head = text.encode(errors="replace")[:room].decode(errors="ignore")
+    start = max(0, len(head) - TAIL)
+    found = sentences(head[start:])
+    head = head[: start + found[-2][1]] if len(found) > 1 else head.rpartition(" ")[0] or head
+    return f"{head.rstrip().removesuffix(GAP).rstrip()} {GAP}"
+
+
+# --- what a prompt is made of ----------------------------------------------------------------------------------------
+
+
+def lists_of(text: str) -> Iterator[list[Unit]]:
+    """Evidence, rounds and lines of a record that follow each other, list by list.
+
+    Args:
+        text: data of a prompt.
+    """
+    group: list[Unit] = []
+    for found in _ELEMENT.finditer(text):
+        below = group and text[group[-1].end : found.start()] == "\n"
+        if below and found[1] == "answer" and group[-1].text.startswith("Round "):
+            first = group.pop()  # an answer of the same round
+            group.append(replace(first, end=found.end(), text=text[first.start : found.end()]))
+            continue
+        lines, unit = _lines(found), _unit(found, text)
+        apart = "\n" if unit and unit.start == found.start() else "\n\n"
+        if group and unit and unit.kind == group[-1].kind and text[group[-1].end : unit.start] == apart:
+            group.append(replace(unit, place=unit.place or len(group) + 1))
+            continue
+        if group and (lines or unit):
+            yield group
+            group = []
+        if lines:
+            yield lines
+        elif unit:
+            group = [replace(unit, place=unit.place or 1)]
+    if group:
+        yield group
+
+
+def _unit(found: re.Match[str], text: str) -> Unit | None:
+    """The unit of an element; an answer begins at the heading of its round, a piece has no position yet."""
+    attributes = dict(_ATTRIBUTE.findall(found[2] or ""))
+    start, end = found.span()
+    if found[1] in EVIDENCE:
+        return Unit("evidence", start, end, found[0], 0, attributes["id"]) if "id" in attributes else None
+    if (number := attributes.get("number" if found[1] == "step" else "round")) is not None:
+        return Unit("round", start, end, found[0], int(number))
+    if found[1] == "answer" and (heading := _HEADING.search(text, max(0, start - 20), start)):
+        return Unit("round", heading.start(1), end, text[heading.start(1) : end], int(heading[2]))
+    return None
+
+
+def _lines(found: re.Match[str]) -> list[Unit]:
+    """The lines of a record, each with the following lines without a round; empty for other elements."""
+    if found[1] not in LINES:
+        return []
+    starts = [line for line in _LINE.finditer(found[3]) if line.start() == 0 or found[3][line.start() - 1] == "\n"]
+    ends = [line.start() - 1 for line in starts[1:]] + [len(found[3])]
+    offset = found.start(3)
+    return [
+        Unit("round", offset + line.start(), offset + end, found[3][line.start() : end], int(line[2]), series=line[1])
+        for line, end in zip(starts, ends, strict=True)
+    ]
+
+
+def cited_in(text: str) -> Iterator[str]:
+    """The ids of evidence that answers and arguments in a prompt's data cite, without ids that were never shown.
+
+    Args:
+        text: data of a prompt.
+    """
+    for citations in _CITATIONS.finditer(text):
+        yield from _CITED.findall(citations[1])
+    for cites in _CITES.findall(text):
+        yield from (cited.partition(" ")[0] for cited in cites.split(", "))

@@ -1,0 +1,307 @@
+"""Formats claims, evidence, answers and scores for a model: as data between tags that they cannot close."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import count
+from typing import Any
+
+from moot.nodes._records.entries import Reading, Task, Turn, Vote
+from moot.nodes._runtime.turns import Citation
+from moot.prompts import as_data
+from moot.prompts._files import enclosed, listed, without_brackets
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import given_in, standing
+from moot.retrievers._excerpts import shown_text
+from moot.retrievers._normalise import WEB_SEARCHES
+
+
+def show_claim(claim: str, task: Task) -> str:
+    """The claim or the question, with its speaker and date as separate data, if known."""
+    return "\n".join(filter(None, (as_data(task["subject"], claim), show_origin(task))))
+
+
+def show_origin(task: Task) -> str:
+    """The speaker and date of the claim, if known; else empty."""
+    known = {"Said by": task.get("speaker"), "Date": task.get("claim_date")}
+    origin = "\n".join(f"{name}: {said}" for name, said in known.items() if said)
+    return as_data(f"{task['subject']}_origin", origin) if origin else ""
+
+
+NOTHING = "(no evidence was found)"
+NOT_LOOKED_FOR = "(none, as none was looked for)"
+
+
+class Ranked(str):
+    """A text with evidence, and the best rank of each piece by its id, if a search found it."""
+
+    ranks: Mapping[str, int]
+
+
+def show_evidence(
+    evidence: Iterable[Evidence],
+    nothing: str = NOTHING,
+    about: Callable[[Evidence], Mapping[str, str]] = lambda piece: {},
+) -> str:
+    """Evidence, each piece with its id; without evidence, the words that say why.
+
+    A prompt that is too long leaves out pieces by their ranks; pieces without a rank by their words (`shorten`).
+
+    Args:
+        evidence: the pieces to show.
+        nothing: the text if there is none.
+        about: further data on a piece: our own names and figures, no free text.
+    """
+    shown = standing(evidence)
+    blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in shown)
+    text = Ranked(listed(blocks, empty=nothing))
+    text.ranks = {piece["id"]: rank for piece in shown if (rank := best_rank(piece, 0))}
+    return text
+
+
+def best_rank(piece: Evidence, place: int) -> int:
+    """The best rank of a piece in a search, from 1; ``place`` if no search found it."""
+    return min((found["rank"] for found in piece["retrievals"] if "rank" in found), default=place)
+
+
+def show_given(evidence: Iterable[Evidence]) -> str:
+    """The given texts under a heading, for prompts without other evidence; empty if there are none."""
+    given = given_in(evidence)
+    return f"Evidence that is given:\n{show_evidence(given)}" if given else ""
+
+
+def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
+    """The pool without titles of pieces from a web search (or from bm25, if it replaces the web).
+
+    Wikipedia's pieces keep their titles, because these are not headlines.
+    """
+    asked = ("web", *WEB_SEARCHES)
+    searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}
+    return [{**p, "title": ""} if p["retrievals"][0]["retriever"] in searched else p for p in pool]
+
+
+def show_pool(pool: Iterable[Evidence]) -> str:
+    """Evidence to select from, each item with its number from 1, and with its id for citations."""
+    blocks = (
+        as_data("item", _passage(piece), number=str(number), id=piece["id"]) for number, piece in enumerate(pool, 1)
+    )
+    return listed(blocks, empty="(the pool is empty)")
+
+
+def _passage(piece: Evidence) -> str:
+    dated = f", {piece['published']}" if piece.get("published") else ""
+    also = "".join(f"; also {origin['source']}" for origin in piece.get("also", []))
+    end = " (a summary)" if "summary_of" in piece else ""
+    head = f"{piece['title']} ({piece['source']}{dated}{also})\n" if piece["title"] else ""
+    return f"{head}{shown_text(piece)}{end}"
+
+
+def show_answers(
+    turns: Iterable[Turn], *, heading: str = "", confidence: bool = False, evidence_ids: bool = False
+) -> str:
+    """Answers of debaters under a heading; empty if there are none.
+
+    Reasons have their own tag, and checked citations another one, which only moot
+    can write: no text of a model looks like a citation.
+
+    Args:
+        turns: the turns with the answers.
+        heading: the heading.
+        confidence: whether to show confidences.
+        evidence_ids: whether to show the ids of each debater's evidence.
+    """
+    turns = list(turns)
+    several = len({turn["round"] for turn in turns}) > 1
+    blocks = []
+    for turn in turns:
+        by = {"by": turn["agent"]} | ({"round": str(turn["round"])} if several else {})
+        had = {"evidence": ", ".join(turn.get("evidence_ids") or []) or "none"} if evidence_ids else {}
+        blocks.append(enclosed("answer", _said(turn, confidence), **by, **had))
+    return "\n".join([heading, *blocks] if heading else blocks) if blocks else ""
+
+
+def show_opponents(turns: Iterable[Turn]) -> str:
+    """The others' last answers; empty in the first round."""
+    return show_answers(turns, heading="What the others answered last:")
+
+
+def show_person(turns: Iterable[Turn]) -> str:
+    """A person's remarks and questions about drafts of the verdict; or empty."""
+    blocks = []
+    for turn in turns:
+        if remark := turn.get("remark"):
+            blocks.append(as_data("remark", remark, round=str(turn["round"])))
+        if question := turn.get("question"):
+            blocks.append(f"{as_data('draft', _draft(turn['proposed']))}\n{as_data('question', question)}")
+    return "\n".join([FROM_A_PERSON, *blocks]) if blocks else ""
+
+
+FROM_A_PERSON = (
+    "A person who reads this debate said what follows, about the debate or about a draft of its verdict. Answer it "
+    "where you give your reasons, and change your mind where it is right:"
+)
+
+
+def _draft(proposed: Mapping[str, Any]) -> str:
+    reasons = (f"{one['agent']}: {one['reasons']}" for one in proposed["reasons"])
+    return "\n".join([f"Verdict: {proposed['verdict']}", *reasons])
+
+
+def show_persona(persona: str | None) -> str:
+    """The debater's persona, an instruction of the user's; empty if there is none."""
+    return f"Speak as: {without_brackets(persona)}" if persona else ""
+
+
+def show_own(turn: Turn | None) -> str:
+    """A debater's own last answer; empty if there is none yet."""
+    return show_answers([turn], heading="What you answered last:") if turn else ""
+
+
+def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
+    """Answers of a round by group, each with its reasons and confidence; most frequent first."""
+    found = sorted({g for g in groups if g is not None}, key=lambda g: -groups.count(g))
+    parts = []
+    for group in found:
+        same = [turn for turn, of in zip(turns, groups, strict=True) if of == group]
+        count = f"{len(same)} of {len(turns)} gave this answer:"
+        parts.append(show_answers(same, heading=count, confidence=True))
+    return "\n\n".join(parts)
+
+
+def show_heard(turns: Iterable[Turn]) -> str:
+    """Summaries of a round, and reviews of the reader's answer, under headings; empty if there are none."""
+    usable = [turn for turn in turns if turn.get("outcome") == "ok"]
+    summaries = [as_data("summary", str(turn["summary"]), by=turn["agent"]) for turn in usable if "summary" in turn]
+    reviews = [_review(turn) for turn in usable if "comment" in turn]
+    lines = ["In short, the last round:", *summaries] if summaries else []
+    return "\n".join([*lines, *(["Reviews of your answer:", *reviews] if reviews else [])])
+
+
+def _review(turn: Turn) -> str:
+    sure = f"How sure the reviewer is, from 1 to 10: {turn.get('confidence'):g}"
+    return as_data("review", f"{sure}\n{turn.get('comment')}", by=turn["agent"])
+
+
+def _said(turn: Turn, confidence: bool) -> list[str]:
+    """An answer as lines and tags."""
+    answer = turn.get("answer")
+    if answer is None:
+        return ["(gave no valid answer)"]
+    sure = [f"Confidence: {turn['confidence']:g}"] if confidence and turn.get("confidence") is not None else []
+    reasons = as_data("reasons", turn.get("rationale") or "(none)")
+    return [f"Answer: {_one_line(answer)}", *sure, reasons, *show_citations(turn.get("citations") or [])]
+
+
+def show_citations(citations: Iterable[Citation]) -> list[str]:
+    """Citations, each with the result of its check, in their own tag; an empty list if there are none."""
+    lines = [_cited(citation) for citation in citations]
+    return [enclosed("citations", lines)] if lines else []
+
+
+def _cited(citation: Citation) -> str:
+    """One line that starts with the result of the check, so that no quote or id can imitate a result."""
+    id, quote = _one_line(citation["evidence_id"]), _one_line(citation["quote"])
+    if citation["fabricated"]:
+        return f"[this id was never shown to its writer] {id}: {quote}"
+    return f"{id}: {quote}" if citation["verified"] else f"[this quote does not stand in the evidence] {id}: {quote}"
+
+
+def _one_line(text: str) -> str:
+    return without_brackets(" ".join(text.split()))
+
+
+def show_history(turns: Sequence[Turn]) -> str:
+    """A debate's answers by round; each with the ids of its debater's evidence, if any debater had some."""
+    rounds = sorted({turn["round"] for turn in turns})
+    had = any(turn.get("evidence_ids") for turn in turns)
+    return "\n\n".join(
+        f"Round {r}\n{show_answers((t for t in turns if t['round'] == r), evidence_ids=had)}" for r in rounds
+    )
+
+
+MEASURES = {
+    "faithfulness": "how much of what it said follows from the evidence it had",
+    "answer_relevance": "how directly it spoke to what was asked",
+    "consistency": "how close in meaning its answers were to the evidence it had",
+}
+"""The meaning of scores, for their readers."""
+
+
+def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterable[Turn] = ()) -> str:
+    """Average scores of each debater, for measures with any value, under a heading that explains them; else empty.
+
+    Args:
+        scores: by debater and measure, 0 to 1; None if a measure is not known in any round.
+        turns: the answers that were scored; each average is then shown with its number of rounds.
+    """
+    known = Counter((t["agent"], name) for t in turns for name, v in t.get("scores", {}).items() if v is not None)
+
+    def mean(agent: str, name: str, value: float | None) -> str:
+        count = known[agent, name]
+        over = f" ({count} round{'s' if count > 1 else ''})" if count else ""
+        return f"{name.replace('_', ' ')} {'unknown' if value is None else f'{value:.2f}'}{over}"
+
+    measured = dict.fromkeys(name for of in scores.values() for name, value in of.items() if value is not None)
+    if not measured:
+        return ""
+    lines = (f"- {agent}: {', '.join(mean(agent, m, of.get(m)) for m in measured)}" for agent, of in scores.items())
+    meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
+    return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
+
+
+BEAR_OUT = "Look for what would bear that answer out more directly, or overturn it."
+UNSUPPORTED = "Statements that do not follow from the evidence of the debater who made them:"
+
+
+def show_why(
+    votes: Iterable[Vote],
+    low: Sequence[tuple[str, str, float | None, float]] | None,
+    unsupported: Iterable[tuple[str, str]] = (),
+) -> str:
+    """The reason for another round, for debaters that search in it.
+
+    Args:
+        votes: the votes of the last round.
+        low: if all agree, the scores that keep the debate open: debater, score, its value and its threshold; empty
+            if none does and every round is held. None if the answers are not the same.
+        unsupported: statements that lower a faithfulness, each with its debater.
+    """
+    said = (f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes)
+    answers = as_data("answers", "\n".join(said))
+    if low is None:
+        why = "Why there is another round: the last answers are not the same. Look for what decides between them."
+        return f"{why}\n{answers}"
+    if not low:
+        return f"The last answers agree; every round is held here all the same. {BEAR_OUT}\n{answers}"
+    scores = (
+        f"- {agent}: {name.replace('_', ' ')} {compared(value, least)} ({MEASURES[name]})"
+        for agent, name, value, least in low
+    )
+    why = "Why there is another round: the last answers agree, but some of their scores are too low."
+    statements = [as_data("statement", text, by=agent) for agent, text in unsupported]
+    heading = "Scores from 0 to 1, each below what is needed:"
+    lines = [f"{why} {BEAR_OUT}", answers, heading, *scores, *([UNSUPPORTED, *statements] if statements else [])]
+    return "\n".join(lines)
+
+
+def compared(value: float | None, threshold: float) -> str:
+    """A score beside its threshold, with two decimals, or more if the threshold or the difference needs them."""
+    given = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
+    if value is None:
+        return f"unknown (needs {threshold:.{given}f})"
+    if value >= threshold:
+        return f"{value:.{given}f} >= {threshold:.{given}f}"
+    shown = (f"{value:.{digits}f} < {threshold:.{digits}f}" for digits in count(given))
+    return next(text for text in shown if len(set(text.split(" < "))) == 2)
+
+
+def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:
+    """Ids that a reader of this evidence and these answers has seen, without fabricated ones."""
+    return {piece["id"] for piece in standing(evidence)} | cited_ids(turns)
+
+
+def cited_ids(turns: Iterable[Turn]) -> set[str]:
+    """Ids that answers cite and that their writers were shown."""
+    return {c["evidence_id"] for t in turns for c in t.get("citations") or [] if not c["fabricated"]}

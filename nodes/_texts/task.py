@@ -1,0 +1,448 @@
+"""Tasks: the forms of answers by name, and their wording in prompts. `moot.nodes._texts.answers` parses answers."""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from typing import Any, Literal
+
+from moot.core.errors import UserError, nearest
+from moot.core.redaction import redact
+from moot.nodes._records.entries import Task
+from moot.nodes._runtime.state import LONGEST_SPEAKER
+from moot.nodes._texts.answers import QUOTES, UNTOLD, fold, strict
+from moot.prompts._files import as_data, without_brackets
+from moot.retrievers._evidence import clean
+
+LONGEST_CLAIM = 4000
+LONGEST_LABEL = 500
+LONGEST_OPTION = 2000
+"""Characters."""
+
+SUPPORTED = ("support", "supports", "supported")
+REFUTED = ("refute", "refutes", "refuted", "contradict", "contradicts", "contradicted")
+UNSETTLED = (
+    *("not enough info", "not enough information", "notenoughinfo", "NEI", "no info", "noinfo"),
+    *("not enough evidence", "insufficient information", "insufficient evidence", "neutral"),
+)
+MIXED = ("conflicting evidence", "cherrypicking", "cherry picking", "conflicting evidence/cherry picking")
+
+TRUE = "the evidence shows that the claim is true"
+FALSE = "the evidence shows that the claim is false"
+OPEN = "the evidence settles the claim neither way"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A task by name. ``labels`` have each label's meaning and its other spellings."""
+
+    kind: Literal["labels", "choice", "short_answer", "number", "expression"]
+    about: str
+    labels: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+
+def _claims(about: str, supported: str, refuted: str, unsettled: str | None = None, *more: Any) -> Known:
+    labels = [(supported, TRUE, SUPPORTED), (refuted, FALSE, REFUTED)]
+    if unsettled:
+        labels.append((unsettled, OPEN, UNSETTLED))
+    return Known("labels", about, (*labels, *more))
+
+
+_HOVER = (
+    ("SUPPORTED", TRUE, SUPPORTED),
+    ("NOT_SUPPORTED", "the evidence shows that the claim is false, or does not show that it is true", ()),
+)
+_PUBMEDQA = (
+    ("yes", "the evidence answers the question with yes", ()),
+    ("no", "the evidence answers the question with no", ()),
+    ("maybe", "the evidence leaves the answer undecided", ()),
+)
+_MIXED = ("Conflicting Evidence/Cherrypicking", "some evidence supports the claim and some refutes it", MIXED)
+
+TASKS: dict[str, Known] = {
+    "labels": Known("labels", "one of your own labels"),
+    "choice": Known("choice", "one of the given options, by its letter"),
+    "short_answer": Known("short_answer", "a name, phrase or span"),
+    "number": Known("number", "a number, compared by its value"),
+    "expression": Known("expression", "a mathematical expression in LaTeX"),
+    "fever": _claims("FEVER: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
+    "feverous": _claims("FEVEROUS: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
+    "faviq": _claims("FaVIQ: two labels", "SUPPORTS", "REFUTES"),
+    "averitec": _claims("AVeriTeC: four labels", "Supported", "Refuted", "Not Enough Evidence", _MIXED),
+    "hover": Known("labels", "HoVer: two labels", _HOVER),
+    "scifact": _claims("SciFact: three labels", "SUPPORT", "CONTRADICT", "NOT ENOUGH INFO"),
+    "check_covid": _claims("Check-COVID: three labels", "SUPPORT", "REFUTE", "NOTENOUGHINFO"),
+    "check_covid_binary": _claims("Check-COVID: two labels", "SUPPORT", "REFUTE"),
+    "healthver": _claims("HealthVer: three labels", "Supports", "Refutes", "Neutral"),
+    "healthver_binary": _claims("HealthVer: two labels", "SUPPORT", "REFUTE"),
+    "pubmedqa": Known("labels", "PubMedQA: yes, no, maybe", _PUBMEDQA),
+    **{
+        name: Known("choice", f"{title}: the letter of an option")
+        for name, title in {
+            "medqa": "MedQA",
+            "medmcqa": "MedMCQA",
+            "mmlu": "MMLU",
+            "mmlu_pro": "MMLU-Pro",
+            "gpqa": "GPQA",
+            "arc_challenge": "ARC-Challenge",
+        }.items()
+    },
+    **{
+        name: Known("short_answer", f"{title}: a name, phrase or span")
+        for name, title in {
+            "triviaqa": "TriviaQA",
+            "nq_open": "NQ-open",
+            "hotpotqa": "HotpotQA",
+            "2wikimultihopqa": "2WikiMultiHopQA",
+            "squad": "SQuAD",
+            "longbench": "LongBench's question answering",
+        }.items()
+    },
+    "gsm8k": Known("number", "GSM8K: a number"),
+    "gsm_ic": Known("number", "GSM-IC: a number"),
+    "math": Known("expression", "MATH: an expression"),
+}
+"""Every task by name."""
+
+Labels = Sequence[str] | Mapping[str, str]
+
+
+def make_task(
+    name: str | None = None, labels: Labels | None = None, options: Sequence[str] | None = None, claim: str = ""
+) -> Task:
+    """The task of a debate.
+
+    Args:
+        name: a key of `TASKS`; by default ``choice`` if there are options, ``labels`` if there are labels, else
+            ``fever``.
+        labels: for ``labels``: the answers to choose from, alone or each with its meaning.
+        options: for multiple choice: the options; the answers are their letters, from A.
+        claim: the claim; a question mark at its end makes it a question.
+
+    Raises:
+        UserError: an unknown task, or labels or options that do not fit it, or are empty.
+    """
+    if any(isinstance(given, str) or not isinstance(given, Sequence | Mapping | None) for given in (labels, options)):
+        raise UserError("Labels and options are lists of texts.", kind="invalid_task")
+    for what, given in (("labels", labels), ("options", options)):
+        if given is not None and not given:
+            raise UserError(f"The list of {what} is empty: name some, or leave it out.", kind="invalid_task")
+    labels, options = _shown(labels), _shown(options)
+    name = name or ("choice" if options else "labels" if labels else "fever")
+    known = TASKS.get(name)
+    if known is None:
+        raise UserError(
+            f"The task {name!r} is unknown. {nearest(name, TASKS)}Known: {', '.join(TASKS)}.", kind="invalid_task"
+        )
+    asks = known.kind != "labels" or name == "pubmedqa" or is_question(claim)
+    task: Task = {
+        "name": name,
+        "kind": "labels" if known.kind == "choice" else known.kind,
+        "subject": "question" if asks else "claim",
+        "labels": [label for label, _, _ in known.labels],
+        "meanings": {label: meaning for label, meaning, _ in known.labels},
+        "spellings": {spelling: label for label, _, others in known.labels for spelling in others},
+    }
+    if name == "labels" and labels and not options:
+        meanings = {k: v for k, v in labels.items() if v} if isinstance(labels, Mapping) else {}
+        return _checked({**task, "labels": list(labels), "meanings": meanings}, [*labels, *meanings.values()])
+    if known.kind == "choice" and options and not labels and not isinstance(options, Mapping):
+        letters = list(string.ascii_uppercase[: len(options)])
+        pairs = list(zip(letters, options, strict=False))
+        task |= {"labels": letters, "meanings": dict(pairs), "spellings": _read_options(pairs)}
+        return _checked(task, options)
+    if name != "labels" and known.kind != "choice" and not labels and not options:
+        return task
+    raise UserError(
+        f"The task {name!r} does not fit the input. `labels` needs a list of labels, multiple choice a list of "
+        "options, and the other tasks neither.",
+        kind="invalid_task",
+    )
+
+
+QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱︖﹖？𑅃")
+"""Question marks of all scripts except the Armenian one, which is inside a word."""
+
+
+def is_question(text: str) -> bool:
+    """Whether a text ends with a question mark of any script, inside any marks that enclose the whole text.
+
+    A quoted question at the end of a sentence does not make the sentence a question. In Greek a semicolon is a question
+    mark. Armenian has its mark on the question word, anywhere in the sentence.
+    """
+    body = text.strip(BESIDE)
+    while len(body) > 1 and _encloses(body[0], body[-1]):
+        body = body[1:-1].strip(BESIDE)
+    if body.endswith(";"):
+        last = next(filter(str.isalpha, reversed(body)), "")
+        return bool(last) and unicodedata.name(last, "").startswith("GREEK")
+    return body.endswith(QUESTION_MARKS) or "՞" in body.rstrip("։:.").rpartition("։")[2]
+
+
+BESIDE = "*_`!！" + string.whitespace + "\u3000\u00a0\u202f"
+"""Characters allowed around a question: emphasis, exclamation marks, spaces."""
+BRACKETS = dict(zip(")]}）］｝』】》〉", "([{（［｛『【《〈", strict=True))
+"""Opening brackets by their closing bracket."""
+
+
+def _encloses(first: str, last: str) -> bool:
+    """Whether two characters are a pair of quotation marks, of any kinds, or of brackets."""
+    return (first in QUOTES and last in QUOTES) or BRACKETS.get(last) == first
+
+
+def _read_options(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Options as spellings of their letters, without spellings that two options share."""
+    texts = [strict(option) for _, option in pairs if isinstance(option, str)]
+    return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(strict(o)) == 1}
+
+
+def _shown(texts: Any) -> Any:
+    """Labels or options without invisible and control characters; values that are not texts stay, to be refused."""
+    if isinstance(texts, Mapping):
+        shown = {_shown_text(key): _shown_text(value) for key, value in texts.items()}
+        if len(shown) < len(texts):
+            raise UserError("Two of the labels are the same.", kind="invalid_task")
+        return shown
+    return None if texts is None else [_shown_text(text) for text in texts]
+
+
+def _shown_text(text: Any) -> Any:
+    return clean(text) if isinstance(text, str) else text
+
+
+def _checked(task: Task, texts: Sequence[str]) -> Task:
+    longest = LONGEST_LABEL if task["name"] == "labels" else LONGEST_OPTION
+    if not all(isinstance(t, str) and t.strip() and len(t) <= longest for t in texts):
+        raise UserError(f"Labels and options are texts of 1 to {longest:,} characters.", kind="invalid_task")
+    count = len(task["labels"]) if task["name"] == "labels" else len(texts)
+    if not 2 <= count <= len(string.ascii_uppercase):
+        raise UserError(f"A task has 2 to 26 answers, not {count}.", kind="invalid_task")
+    if not all(fold(label) for label in task["labels"]):
+        raise UserError("A label needs a letter or a digit.", kind="invalid_task")
+    # Options are distinguished by their letters, even if two have the same text, as in some benchmarks.
+    if task["name"] == "labels" and len(set(map(fold, task["labels"]))) < len(task["labels"]):
+        raise UserError("Two of the labels are the same.", kind="invalid_task")
+    return task
+
+
+def check_claim(claim: object) -> str:
+    """The claim without surrounding white space, and without invisible and control characters.
+
+    Raises:
+        UserError: it is not a text, empty, longer than 4,000 characters, or not valid Unicode.
+    """
+    if not isinstance(claim, str) or not (shown := clean(claim)):
+        raise UserError(
+            "The claim is empty. Give one sentence that can be true or false, or a question.", kind="invalid_claim"
+        )
+    if len(shown) > LONGEST_CLAIM:
+        raise UserError(
+            f"The claim has {len(shown):,} characters; at most {LONGEST_CLAIM:,} are allowed. Shorten it.",
+            kind="invalid_claim",
+        )
+    if any("\ud800" <= character <= "\udfff" for character in claim):
+        raise UserError("The claim contains a lone surrogate, which cannot be sent.", kind="invalid_claim")
+    return shown
+
+
+def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
+    """The speaker and the date of a claim, as keys of a task; unknown values (None, or blank) are left out.
+
+    Args:
+        claim_date: a year, a month or a day in ISO form.
+        speaker: a text.
+
+    Raises:
+        UserError: an invalid date, or a speaker that is not a text or is too long.
+    """
+    origin = {}
+    if claim_date is not None and claim_date != "":
+        if not isinstance(claim_date, str) or not is_iso_date(claim_date.strip()):
+            raise UserError(
+                f"`claim_date` must be a year, a month or a day such as 2020, 2020-10 or 2020-10-25, not "
+                f"{redact(str(claim_date))[:40]!r}.",
+                kind="invalid_claim",
+            )
+        origin["claim_date"] = claim_date.strip()
+    if speaker is not None:
+        if not isinstance(speaker, str) or len(said := " ".join(clean(speaker).split())) > LONGEST_SPEAKER:
+            raise UserError(
+                f"`speaker` must be a text of at most {LONGEST_SPEAKER} characters.",
+                kind="invalid_claim",
+            )
+        origin |= {"speaker": said} if said else {}
+    return origin
+
+
+def is_iso_date(text: str) -> bool:
+    """Whether a text is an existing year, month or day in ISO form."""
+    parts = re.fullmatch(r"([0-9]{4})(?:-([0-9]{2}))?(?:-([0-9]{2}))?", text)
+    try:
+        return parts is not None and bool(date(int(parts[1]), int(parts[2] or 1), int(parts[3] or 1)))
+    except ValueError:
+        return False
+
+
+WITHOUT_EVIDENCE = {
+    TRUE: "the claim is true",
+    FALSE: "the claim is false",
+    OPEN: "what is known settles the claim neither way",
+    _HOVER[1][1]: "the claim is false, or cannot be shown to be true",
+    _MIXED[1]: "some of what is known supports the claim and some refutes it",
+    **{meaning: f"the answer to the question is {label}" for label, meaning, _ in _PUBMEDQA[:2]},
+    _PUBMEDQA[2][1]: "what is known leaves the answer undecided",
+}
+"""Meanings of labels in prompts without evidence."""
+
+
+def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
+    """The form of an answer, for a prompt: with labels, one per line.
+
+    Args:
+        task: the task.
+        evidence: whether the prompt shows evidence.
+        pool: whether the prompt shows evidence, but the reader's knowledge counts as well.
+    """
+    if task["kind"] == "short_answer" and (evidence or pool):
+        return f"{RULES['short_answer']} {OR_UNKNOWN if pool else OR_UNTOLD}"
+    if task["kind"] != "labels":
+        return RULES[task["kind"]]
+    meanings = task["meanings"] if evidence else {k: WITHOUT_EVIDENCE.get(v, v) for k, v in task["meanings"].items()}
+    lines = (f"{label} - {meanings[label]}" if label in meanings else label for label in task["labels"])
+    shown = without_brackets("\n".join(f"  - {' '.join(line.split())}" for line in lines))
+    what = "the letter of exactly one of these" if _lettered(task) else "exactly one of these, as it is written here"
+    return f"`answer` is {what}:\n{shown}"
+
+
+def show_options(task: Task) -> str:
+    """The options of a multiple-choice question, for prompts that do not ask for an answer."""
+    lines = [f"{label} - {' '.join(task['meanings'][label].split())}" for label in task["labels"] if _lettered(task)]
+    return as_data("options", "\n".join(lines)) if lines else ""
+
+
+RULES = {
+    "short_answer": "`answer` is a name, date or phrase of a few words, without a sentence around it.",
+    "number": "`answer` is one number in digits, without a unit or a calculation.",
+    "expression": "`answer` is one mathematical expression in LaTeX, simplified, without a sentence around it.",
+}
+
+
+OR_UNTOLD = f"If the evidence does not tell it, `answer` is, in these very words: {UNTOLD}"
+"""How prompts with evidence allow an abstention on a question in words."""
+OR_UNKNOWN = f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {UNTOLD}"
+"""The same if the reader's knowledge counts as well."""
+
+
+def _lettered(task: Task) -> bool:
+    return bool(task["labels"]) and task["labels"] == list(string.ascii_uppercase[: len(task["labels"])])
+
+
+CITE = (
+    "- In `citations`, name the evidence that carries your reasons: its `evidence_id` as given, and in `quote` a short "
+    "passage (5 to 25 words) copied word for word from its text. Quotes are checked, and readers see where one does "
+    "not stand there. Cite only what you were shown."
+)
+CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
+
+
+BORNE_OUT = (
+    "give your reasons in at most four plain sentences, each a statement that the evidence bears out: what speaks for "
+    "your answer and, if the evidence holds one, the strongest point against it. Say nothing that the evidence does "
+    "not bear out; what it leaves open may be said. Pieces about another matter may be among it: pass over them. The "
+    "last sentence gives the result in the words of the {subject} itself: what is so, what is not so, or what is left "
+    "open."
+)
+WORKED_OUT = (
+    "go step by step, as briefly as it can be followed: what the evidence says that helps, what you know yourself, "
+    "and how the answer follows. Evidence need not state the answer."
+)
+KNOWN = "give your reasons in at most four plain sentences: what you know of the matter, how sure it is, what follows."
+KNOWN_STEPS = "go step by step, as briefly as it can be followed: what you know that matters, and what follows."
+
+
+FROM_OTHERS = "Change your answer where theirs is better founded, and keep it where it is not."
+FROM_OWN_EVIDENCE = (
+    "Keep your last answer if your evidence bears it out, and change it if you or the others see that it does not.\n"
+    '- Your evidence is what stands under "Evidence in front of you", and nothing else. Quotes that the others give, '
+    "or that you gave in an earlier round, only show what to look for, even though they were checked: rest neither "
+    "your answer nor your reasons on them until their passage stands there."
+)
+"""Rules for changing an answer. Answers of debaters with their own evidence are judged by that evidence, so only
+debaters that answer from their knowledge adopt better founded answers of others."""
+
+
+def by_reasoning(task: Task) -> bool:
+    """Whether answers are the result of reasoning, and evidence only helps: multiple choice, numbers, expressions.
+
+    For such an answer, faithfulness measures only the statements taken from the evidence.
+    """
+    return _lettered(task) or task["kind"] in ("number", "expression")
+
+
+def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
+    """The wording of prompts for the task, so that they read naturally for claims and for questions.
+
+    Args:
+        task: the task.
+        given: whether texts were given with the claim, so that prompts without a search show them.
+        known: whether debaters with a search must answer from their knowledge: nothing was searched
+            for, or given.
+    """
+    labels, meanings = tuple(task["labels"]), tuple(task["meanings"].items())
+    return {**_wording(task["name"], task["kind"], task["subject"], labels, meanings, given=given, known=known)}
+
+
+@lru_cache(maxsize=256)
+def _wording(
+    name: str,
+    kind: Any,
+    subject: Any,
+    labels: tuple[str, ...],
+    meanings: tuple[tuple[str, str], ...],
+    *,
+    given: bool,
+    known: bool,
+) -> dict[str, str]:
+    task: Task = {"name": name, "kind": kind, "subject": subject, "labels": [*labels]}  # type: ignore[typeddict-item]
+    task["meanings"] = dict(meanings)
+    asked, reasoned = task["subject"] == "question", by_reasoning(task)
+    says = "what holds for this claim" if known else "what does the evidence above say about this claim"
+    asks = "what is the answer to this question" if asked else says
+    read = "the evidence in front of you" + (" and what you know" if reasoned else "")
+    return {
+        "labels": describe(task, evidence=not known),
+        "labels_known": describe(task, evidence=given),
+        "labels_pool": describe(task, evidence=given, pool=not known),
+        "options": show_options(task),
+        "subject": task["subject"],
+        "work": "answer a question" if asked else "check a claim",
+        "to_decide": "The question to answer:" if asked else "The claim to decide:",
+        "asks": asks,
+        "holds": asks if asked or given else "what holds for this claim",
+        "basis": read if given else "what you know",
+        "grounds": "what you know" if known else read,
+        "reasons": (KNOWN_STEPS if reasoned else KNOWN)
+        if known
+        else WORKED_OUT
+        if reasoned
+        else BORNE_OUT.format(subject=task["subject"]),
+        "others": FROM_OTHERS if known else FROM_OWN_EVIDENCE,
+        "cite": CITE if given else CITE_NOTHING,
+    }
+
+
+def unsettled_label(task: Task) -> str | None:
+    """The label for unsettled evidence; None if the task has none."""
+    written = set(map(fold, UNSETTLED))
+    meant = {OPEN, _PUBMEDQA[2][1]}
+    return next((x for x in task["labels"] if fold(x) in written or task["meanings"].get(x) in meant), None)
+
+
+def full_answer(task: Task, answer: str) -> str:
+    """An answer that can be read alone: an option's letter with its text."""
+    return f"{answer} ({task['meanings'][answer]})" if _lettered(task) and answer in task["meanings"] else answer

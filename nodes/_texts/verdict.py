@@ -1,0 +1,219 @@
+"""The basis of a verdict, the warnings about it, and the outcome of a debate in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moot.nodes._records.entries import Turn, Warned
+from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.turns import Citation
+from moot.nodes._texts.answers import abstains, same_answer
+from moot.nodes._texts.quotes import count_citations
+from moot.nodes._texts.task import full_answer
+from moot.retrievers._origins import origins
+
+NO_VERDICT = "No verdict: the evidence does not tell."
+MOST_REASONS = 5
+"""Most reasons and citations that are put into words."""
+CAVEATS: Mapping[str, str] = {
+    "no_evidence": "no evidence",
+    "fabricated_citations": "all citations fabricated",
+    "single_origin": "one origin",
+    "stand_in": "a source stood in",
+    "retrieval_failed": "a source failed",
+    "demo_model": "demonstration model",
+}
+"""Kinds of warnings shown with a verdict, in this order, each with its words in the verdict's line."""
+MOST_CAVEATS = 3
+"""Most warnings of one kind that are shown with a verdict; others are only in the list of all warnings."""
+
+
+def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
+    """The turns that the verdict is based on.
+
+    The judge's turn; else the summariser's or moderator's, if there is one, and the last answers that agree with it.
+    """
+    judged = [t for t in document["turns"] if t["step"] == "judge"]
+    judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]  # of a panel
+    answer = document["answer"] or document["raw_verdict"]  # which may be an abstention
+    if judged or answer is None:
+        return judged
+    decided = [t for t in document["turns"] if (t["step"] == "summarise" and t.get("answer")) or t.get("preferred")]
+    votes = [(v["answer"], v["group"]) for v in document["votes"]]
+    same = [g for said, g in votes if said is not None and same_answer(document["task"], said, answer)]
+    group = next((g for said, g in votes if said == answer), same[0] if same else None)
+    voters = {(v["agent"], v.get("number")) for v in document["votes"] if v["group"] == group and group is not None}
+    given = [t for t in document["turns"] if t["step"] == "respond" and t["round"] == document["rounds"]]
+    return [*decided, *(t for t in given if (t["agent"], t.get("number")) in voters)]
+
+
+def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: bool = False) -> list[Citation]:
+    """The citations of the verdict, each piece of evidence and quote once.
+
+    The judges of a panel cite nothing; their verdict has the citations of the winning side.
+
+    Args:
+        document: a result document.
+        fabricated: whether to include citations of evidence that the writer was not shown.
+    """
+    won = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(str(document["raw_verdict"]))
+    argued = [t for t in document["turns"] if t["step"] == "argue" and t.get("side") == won]
+    cited = [c for t in [*verdict_turns(document), *argued] for c in t.get("citations") or []]
+    once = {(c["evidence_id"], c["quote"], c["fabricated"]): c for c in cited}
+    return [c for c in once.values() if fabricated or not c["fabricated"]]
+
+
+def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str, int]:
+    """Citations of the verdict: how many are verified, unverified and fabricated, and the total.
+
+    They are those of `verdict_citations` with the fabricated ones, each piece of evidence and quote once.
+
+    Args:
+        document: a result document.
+    """
+    return count_citations([{"citations": verdict_citations(document, fabricated=True)}])  # type: ignore[typeddict-item]
+
+
+def citations_in_words(document: DebateState | dict[str, Any]) -> str:
+    """The verdict's citations by kind, in words: ``Citations: 2 verified, 1 unverified, 0 fabricated.``
+
+    Args:
+        document: a result document.
+    """
+    count = count_verdict_citations(document)
+    kinds = ", ".join(f"{count[kind]} {kind}" for kind in ("verified", "unverified", "fabricated"))
+    return f"Citations: {kinds}." if count["total"] else "Citations: none."
+
+
+# --- what is said against it ------------------------------------------------------------------------------------------
+
+
+def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
+    """Warnings about a verdict itself: no evidence, only fabricated citations, or a single origin.
+
+    A verdict is based on no evidence (``no_evidence``) if the debate searches for some or was given some, and the
+    deciding speakers were shown none. Their turns are `verdict_turns`: the ``evidence_ids`` name no piece of
+    the document. If nothing was found, nothing could be shown; so this includes debates without any evidence.
+    Closed-book debates have no such warning: without sources, or with ``retrieval`` set to none or no tool calls
+    allowed, as long as nothing is given with the claim. A trial always searches for evidence.
+
+    All citations are fabricated (``fabricated_citations``) if the verdict has citations, and each names a piece that
+    was not shown to who cites it.
+
+    A verdict has a single origin (``single_origin``) if all its verified citations are of one (`origins`): of one
+    website, one document, or of near-duplicates of each other.
+
+    Args:
+        document: a result document, or the state that becomes one. Without an answer there are no warnings, unless
+            the debate ended because the evidence does not settle it.
+    """
+    if document["answer"] is None and not abstains(document["task"], document["raw_verdict"]):
+        return []
+    warned: list[Warned] = []
+
+    def warn(kind: str, detail: str) -> None:
+        warned.append({"kind": kind, "where": "verdict", "detail": detail})
+
+    known = {piece["id"] for piece in document["evidence"]}
+    decided = verdict_turns(document) or document["turns"]
+    if not known and _looks_for_evidence(document):
+        warn("no_evidence", "The verdict is based on no evidence: none was found.")
+    elif known and not any(id in known for turn in decided for id in turn.get("evidence_ids") or []):
+        warn("no_evidence", "The verdict is based on no evidence: it was decided without any.")
+    count = count_verdict_citations(document)
+    if count["total"] and count["fabricated"] == count["total"]:
+        all_of_them = f"All {count['total']} citations of the verdict are fabricated: they name"
+        which = all_of_them if count["total"] > 1 else "The only citation of the verdict is fabricated: it names"
+        warn("fabricated_citations", f"{which} evidence that was not shown.")
+    if len(found := verdict_origins(document)) == 1:
+        warn("single_origin", f"All citations of the verdict are of one origin: {found[0]}.")
+    return warned
+
+
+def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
+    """The origins of the verdict's verified citations, each once.
+
+    Args:
+        document: a result document, or the state that becomes one.
+    """
+    cited = {c["evidence_id"] for c in verdict_citations(document) if c["verified"]}
+    return list(dict.fromkeys(origins(piece for piece in document["evidence"] if piece["id"] in cited).values()))
+
+
+def _looks_for_evidence(document: DebateState | dict[str, Any]) -> bool:
+    """Whether a debate without evidence was meant to have some."""
+    settings = document["settings"]
+    if document["corpora"] or document["debates"]:  # sources were searched, or there was a trial
+        return True
+    if settings.get("retrieval") == "none" or settings.get("max_tool_calls") == 0:
+        return False
+    debaters = [one for one in settings.get("debaters") or [] if isinstance(one, Mapping)]
+    return bool(settings.get("sources")) or any(one.get("retriever") for one in debaters)
+
+
+def caveats(document: Mapping[str, Any]) -> list[Warned]:
+    """The warnings shown with the verdict, of the kinds in `CAVEATS`; each detail once, because rounds repeat them.
+
+    Args:
+        document: a result document, or as much of it as there is.
+    """
+    told: list[Warned] = []
+    for kind in CAVEATS:
+        of_kind = {one["detail"]: one for one in document["warnings"] if one["kind"] == kind}
+        told += [*of_kind.values()][:MOST_CAVEATS]
+    return told
+
+
+def caveat_in_words(warned: Warned) -> str:
+    """A warning as it is shown with the verdict."""
+    return f"A source failed: {warned['detail']}" if warned["kind"] == "retrieval_failed" else warned["detail"]
+
+
+def verdict_line(document: Mapping[str, Any], said: str) -> str:
+    """A verdict's line with its most important warnings in a few words: ``REFUTES (max_rounds) - no evidence``.
+
+    Args:
+        document: a result document.
+        said: the verdict and its stop reason.
+    """
+    kinds = dict.fromkeys(CAVEATS[one["kind"]] for one in caveats(document))
+    return said + (f" - {'; '.join(kinds)}" if kinds else "")
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def reasons_by_who(document: DebateState | dict[str, Any]) -> dict[str, list[Turn]]:
+    """Reasons of the deciding speakers, each once, with the turns of all that gave it word for word."""
+    given: dict[str, list[Turn]] = {}
+    for turn in verdict_turns(document):
+        if reason := turn.get("rationale") or turn.get("reason"):
+            given.setdefault(reason, []).append(turn)
+    return given
+
+
+def in_words(document: Mapping[str, Any]) -> str:
+    """The outcome of a debate: the answer, the reasons for it, and its citations; or why there is no answer."""
+    if document["error"]:
+        return f"No verdict. {document['error']['detail']}"
+    warned = "\n".join(f"Warning: {caveat_in_words(one)}" for one in caveats(document))
+    answer = document["answer"]
+    if answer is None and not abstains(document["task"], document["raw_verdict"]):
+        return "\n\n".join(filter(None, (f"No verdict ({document['stop_reason']}).", warned)))
+    known = {piece["id"]: piece for piece in document["evidence"]}
+    said = [
+        f"{', '.join(dict.fromkeys(turn['agent'] for turn in turns))}: {reason}"
+        for reason, turns in reasons_by_who(dict(document)).items()
+    ]
+    cited = [
+        f'- {known[c["evidence_id"]]["title"] or c["evidence_id"]}: "{c["quote"]}"'
+        + ("" if c["verified"] else " (not found in its text)")
+        for c in verdict_citations(dict(document))
+    ]
+    said_it = NO_VERDICT if answer is None else full_answer(document["task"], answer)
+    head = verdict_line(document, f"{said_it} ({document['stop_reason']})")
+    counted = citations_in_words(dict(document))
+    hangs_on = (document.get("robustness") or {}).get("said", "")
+    blocks = [head, warned, hangs_on, *said[:MOST_REASONS], "\n".join([counted, *cited[:MOST_REASONS]])]
+    return "\n\n".join(block for block in blocks if block)

@@ -1,0 +1,50 @@
+"""Admissibility of evidence (PROClaim; S2, section 2.3, Eq. 6): its weight and the ruling on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import Standing
+
+PLACES = 9
+"""Decimal places to which weights, scores and their changes are rounded before comparison with a threshold."""
+
+
+def is_above(value: float, threshold: float) -> bool:
+    """Whether a value is above a threshold, rounded to `PLACES`."""
+    return round(value - threshold, PLACES) > 0
+
+
+def admissibility(relevance: float, credibility: float) -> float:
+    """w = relevance x credibility (S2, Eq. 6), all in [0, 1].
+
+    Args:
+        relevance: how much it bears on the claim, in [0, 1].
+        credibility: how far its source can be trusted, in [0, 1].
+
+    Raises:
+        ValueError: one of them is outside of [0, 1].
+    """
+    if not (0 <= relevance <= 1 and 0 <= credibility <= 1):
+        raise ValueError(f"relevance and credibility are from 0 to 1, not {relevance} and {credibility}")
+    return round(relevance * credibility, PLACES) + 0.0  # never -0.0
+
+
+def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> Standing:
+    """The ruling on a piece of this weight (S2, section 2.3): above ``admitted`` it is admitted, above ``disputed``
+    it is disputed, else it is discarded.
+
+    Args:
+        weight: its admissibility, in [0, 1].
+        admitted: the threshold of admitted evidence.
+        disputed: the threshold of disputed evidence.
+    """
+    if is_above(weight, admitted):
+        return "admitted"
+    return "disputed" if is_above(weight, disputed) else "discarded"
+
+
+def ranked(evidence: Iterable[Evidence]) -> list[Evidence]:
+    """Evidence by weight, highest first and unweighed last; equal ones keep their order."""
+    return sorted(evidence, key=lambda piece: -piece.get("weight", 0.0))

@@ -1,0 +1,300 @@
+"""The participants of a trial (PROClaim; S2), and the texts that each is shown.
+
+Two counsel, each a model, argue for two sides: the plaintiff for the claim, the defense against it. In the primary
+debate each speaks for the side whose name it has, in the switched one for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from langgraph.types import Send
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.state import DebateState, TrialState
+from moot.nodes._speakers.hand_over import hand_over, new_turn
+from moot.nodes._texts.quotes import fold
+from moot.nodes._texts.show import cited_ids, show_claim, show_evidence
+from moot.nodes._texts.task import wording
+from moot.nodes._trial.admissibility import ranked
+from moot.prompts import as_data
+from moot.prompts._files import enclosed, without_brackets
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import UNTITLED, clean, standing
+
+Side = Literal["plaintiff", "defense"]
+SIDES: tuple[Side, Side] = ("plaintiff", "defense")
+OTHER: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
+
+RECENT = 4
+"""Arguments and testimonies that speakers are shown: the last four (S2, section 2.4)."""
+NO_EXHIBIT = "(no exhibit is on record)"
+OPENING_WORDS = 15
+"""Words that replace the title of an exhibit without one."""
+LONGEST_FIELD = 120
+"""Most characters of an expert's field in its prompt."""
+LONGEST_TITLE = 60
+LONGEST_PASSAGE = 400
+"""Most characters of an exhibit's title, and of a passage quoted from it, in a list of exhibits."""
+
+
+def counsel_for(side: str, phase: str) -> str:
+    """The counsel that speaks for a side in a phase of the trial; also the name of its model's role."""
+    return OTHER[side] if phase == "switched" else side
+
+
+# --- turns ------------------------------------------------------------------------------------------------------------
+
+
+def handed(state: TrialState) -> Turn:
+    """The turn passed to a step."""
+    return state["turns"][0]
+
+
+def side_of(state: TrialState) -> str:
+    """The side of the turn passed to a step."""
+    return str(handed(state)["side"])
+
+
+def given(state: TrialState, settings: Any) -> list[Evidence]:
+    """The exhibits passed to a step."""
+    return state["evidence"]
+
+
+def turn_of(agent: str, step: str, phase: str | None = None) -> Callable[[TrialState], Turn]:
+    """Starts a speaker's turn in the current round of a phase, by default the state's phase."""
+    return lambda state: new_turn(this_round(state), agent, step, phase=phase or state["phase"])
+
+
+def turn_after(agent: str, step: str) -> Callable[[TrialState], Turn]:
+    """Starts a turn that answers the turn passed on: in the same round, for the same side."""
+
+    def begin(state: TrialState) -> Turn:
+        before = handed(state)
+        number = SIDES.index(before["side"]) + 1
+        return new_turn(before["round"], agent, step, number, phase=before["phase"], side=before["side"])
+
+    return begin
+
+
+def about(state: TrialState) -> tuple[str, Task, list[str]]:
+    """The subject of the trial: the claim, the task, and the claim's premises."""
+    return state["claim"], state["task"], state.get("premises", [])
+
+
+def this_round(state: TrialState) -> int:
+    """The number of the current round, from 1; 0 if a phase has no rounds."""
+    return state["rounds"] + 1 if "rounds" in state else 0
+
+
+def said_in(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
+    """The turns of a step in a round."""
+    return [turn for turn in turns if turn["round"] == round and turn["step"] == step]
+
+
+def when(state: TrialState, settings: Any) -> dict[str, Any]:
+    """The round of a step, and the most rounds of its debate."""
+    return {"round": this_round(state) or handed(state)["round"], "max_rounds": settings.rounds_of(state["phase"])}
+
+
+def premises_of(turns: Iterable[Turn]) -> list[str]:
+    """The premises of a claim, if they were found; else empty."""
+    return next((turn["premises"] or [] for turn in turns if turn["step"] == "premises"), [])
+
+
+def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
+    """Arguments and testimonies in order: all, or the last ones.
+
+    A round's arguments come before its testimonies, whatever order their turns have.
+    """
+    given = [turn for turn in turns if turn.get("argument") or turn.get("testimony")]
+    given.sort(key=lambda turn: (turn["round"], turn["step"] == "testify", SIDES.index(turn["side"] or "plaintiff")))
+    return given if last is None else given[max(0, len(given) - last) :]
+
+
+def to_sides(
+    to: str, state: TrialState, step: str, sides: Sequence[Side] = SIDES, **more: Callable[[Side], Any]
+) -> list[Send]:
+    """Sends the counsel of these sides to a node, each with its own turn in the current round.
+
+    Args:
+        to: the node.
+        state: the phase.
+        step: the step of their turns.
+        sides: the sides.
+        more: further state keys, by side.
+    """
+    sends = []
+    for side in sides:
+        counsel = counsel_for(side, state["phase"])
+        turn = new_turn(this_round(state), counsel, step, phase=state["phase"], side=side)
+        further = {key: value(side) for key, value in more.items()}
+        speaker = {"name": counsel, **further.pop("speaker", {})}
+        sends.append(to_one(to, state, speaker, turn, **further))
+    return sends
+
+
+def to_one(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any) -> Send:
+    """Sends one speaker to a node with a turn, the phase and the premises of the claim."""
+    known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
+    return hand_over(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
+
+
+# --- evidence ---------------------------------------------------------------------------------------------------------
+
+
+def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[Evidence]:
+    """The pool of a debate: admitted evidence by weight, then evidence discovered in the debate, in order.
+
+    So a round's prompts begin with the exhibits of the previous round, which a provider's prefix cache can reuse.
+
+    Args:
+        evidence: the debate's evidence.
+        turns: the debate's turns, which give the order of joining; without them, discoveries keep their order.
+    """
+    pieces = standing(evidence)
+    admitted = ranked(piece for piece in pieces if piece.get("status") == "admitted")
+    discovered = [piece for piece in pieces if piece.get("status") == "discovered"]
+    searches = sorted(
+        (turn for turn in turns if turn.get("joined")), key=lambda turn: (turn["round"], SIDES.index(turn["side"]))
+    )
+    order = {id: place for place, id in enumerate(dict.fromkeys(id for turn in searches for id in turn["joined"]))}
+    return admitted + sorted(discovered, key=lambda piece: order.get(piece["id"], len(order)))
+
+
+def kept_out(piece: Evidence) -> bool:
+    """Whether a piece was found before the debates but not admitted to them."""
+    return (piece.get("status") == "seed" or "weight" in piece) and piece["status"] != "admitted"
+
+
+def seen(exhibits: Sequence[Evidence], said: Iterable[Turn] = (), *, whole: bool = True) -> list[Evidence]:
+    """The exhibits that `show_record` shows a speaker, who may cite them: all, or those cited before."""
+    cited = cited_ids(said)
+    return [piece for piece in standing(exhibits) if whole or piece["id"] in cited]
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def holds(task: Task, side: str) -> str:
+    """A side's position on the claim."""
+    asked = task["subject"] == "question"
+    if side == "plaintiff":
+        return "the answer to the question is yes" if asked else "the claim is true"
+    return "the answer to the question is no" if asked else "the claim is false"
+
+
+def case(claim: str, task: Task, premises: Sequence[str] = (), exhibits: Sequence[Evidence] = ()) -> dict[str, str]:
+    """The values common to every prompt of a trial."""
+    return wording(task) | {
+        "claim": show_claim(claim, task),
+        "premises": show_premises(premises),
+        "exhibits": show_evidence(exhibits, NO_EXHIBIT),
+        "plaintiff_holds": holds(task, "plaintiff"),
+        "defense_holds": holds(task, "defense"),
+    }
+
+
+def show_premises(premises: Sequence[str]) -> str:
+    """The premises of a claim, numbered, under a heading; empty if unknown."""
+    if not premises:
+        return ""
+    lines = "\n".join(f"{number}. {premise}" for number, premise in enumerate(premises, 1))
+    return f"What it rests on:\n{as_data('premises', lines)}"
+
+
+def show_record(
+    exhibits: Sequence[Evidence], said: Sequence[Turn] = (), *, whole: bool = True, titles: bool = False
+) -> str:
+    """The exhibits on record, under a heading.
+
+    Args:
+        exhibits: the exhibits on record.
+        said: arguments and testimonies with quotes from them.
+        whole: whether to show all texts; otherwise only cited exhibits, with their titles and verified
+            quotes, and the number of others.
+        titles: whether to name the others as well.
+    """
+    pieces = standing(exhibits)
+    if whole or not pieces:
+        return f"Exhibits on record:\n{show_evidence(pieces, NO_EXHIBIT)}"
+    passages = quoted(said)
+    used = seen(pieces, said, whole=False)
+    rest = [piece for piece in pieces if piece not in used]
+    lines = [
+        line
+        for piece in used
+        for line in (_titled(piece), *(f'- "{one_line(q, LONGEST_PASSAGE)}"' for q in passages.get(piece["id"], ())))
+    ]
+    others = f"(On record and not cited: {len(rest)})"
+    if titles:
+        lines, others = [*lines, *map(_titled, rest)], ""
+    parts = ["Exhibits on record, by title, with what was quoted from them:"]
+    return "\n".join(
+        [*parts, *([enclosed("exhibits", lines)] if lines else []), *([others] if rest and others else [])]
+    )
+
+
+def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
+    """The verified quotes from each exhibit, by its id, without quotes contained in longer ones."""
+    found: dict[str, dict[str, str]] = {}
+    for turn in said:
+        for citation in turn.get("citations") or []:
+            if citation["verified"]:
+                quote = citation["quote"]
+                found.setdefault(citation["evidence_id"], {}).setdefault(fold(quote), quote)
+    return {
+        id: [quote for words, quote in quotes.items() if not any(words in other for other in quotes if other != words)]
+        for id, quotes in found.items()
+    }
+
+
+def _titled(piece: Evidence) -> str:
+    """An exhibit's id and title, or its first words if it has no title."""
+    words = piece["text"].split()
+    opening = " ".join(words[:OPENING_WORDS]) + (" ..." if len(words) > OPENING_WORDS else "")
+    return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'], LONGEST_TITLE)}"
+
+
+def record_seen(state: TrialState, settings: Any) -> list[Evidence]:
+    """The exhibits shown to a speaker who weighs the statements, from the state and the settings."""
+    return seen(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
+
+
+def show_recent(said: Sequence[Turn], nothing: str = "") -> str:
+    """The last arguments and testimonies, oldest first; without any, a text that says so."""
+    return show_statements(said[-RECENT:], "What was said last, in its order:", nothing)
+
+
+def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> str:
+    """Arguments and testimonies under a heading, with their citations; without any, a text that says so."""
+    return "\n".join([heading, *(show_statement(turn) for turn in turns)]) if turns else nothing
+
+
+def show_statement(turn: Turn) -> str:
+    """An argument or a testimony; its tag, which only moot writes, lists its citations and their faults."""
+    by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
+    field = turn.get("expertise")
+    called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""
+    marks = dict.fromkeys(map(_cited, turn.get("citations") or []))
+    cites = {"cites": ", ".join(marks)} if marks else {}
+    text = called + (turn.get("argument") or turn.get("testimony") or "(nothing that could be used)")
+    return as_data(kind, text, by=by, round=str(turn["round"]), **cites)
+
+
+def _cited(citation: Mapping[str, Any]) -> str:
+    if citation["fabricated"]:
+        return "an exhibit that does not exist"
+    return str(citation["evidence_id"]) + ("" if citation["verified"] else " (its quote does not stand there)")
+
+
+def one_line(text: str, most: int) -> str:
+    """Others' text in the form for one line of ours: without line breaks and tags, and of limited length."""
+    line = " ".join(clean(text).split())
+    return without_brackets(line if len(line) <= most else line[:most].rstrip() + " ...")
+
+
+def show_round(round: int, max_rounds: int | None) -> str:
+    """The number of the round and of the most rounds; empty for round 0."""
+    most = f" of at most {max_rounds}" if max_rounds else ""
+    return f"This is round {round}{most}." if round else ""

@@ -1,0 +1,377 @@
+"""A debate in court (PROClaim; S2, section 2.5): a trial's settings, the edges of a round, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from langgraph.types import Send
+from moot.core.errors import ReplyError
+from moot.nodes._records.entries import Turn
+from moot.nodes._records.reducers import recorded_round
+from moot.nodes._runtime.budget import is_spent, was_cut
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.opening import Needs
+from moot.nodes._runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
+from moot.nodes._runtime.state import DebateState, TrialState
+from moot.nodes._speakers.hand_over import SHARED_ROLES, Agent, named_once, needs_for, numbered
+from moot.nodes._steps.score import average
+from moot.nodes._trial.confidence import CONSENSUS_WEIGHT, QUALITY_WEIGHT, Verdict
+from moot.nodes._trial.counsel import (
+    SIDES,
+    Side,
+    on_record,
+    premises_of,
+    said_in,
+    statements,
+    this_round,
+    to_sides,
+)
+from moot.nodes._trial.critique import advice_for, found_by
+from moot.nodes._trial.stopping import is_exhausted, reflection_total, why_stop
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+WITHOUT_RETRIEVAL = 3
+"""Rounds of both debates without retrieval (S2, Table 6)."""
+TEMPERATURES: dict[str, float | None] = {
+    **dict.fromkeys(("plaintiff", "defense", "expert"), 0.5),
+    **dict.fromkeys(("court", "arbiter"), 0.2),
+    **dict.fromkeys(("critic", "miner", "analyser", "negotiator", "retrieval", "judges"), 0.3),
+}
+"""Sampling temperatures of roles (S2, appendix B.3); ``judges`` stands for all of them."""
+ROLES = frozenset(TEMPERATURES) - {"judges"}
+
+
+def _odd(judges: tuple[Agent, ...]) -> tuple[Agent, ...]:
+    if len(judges) % 2 == 0:
+        raise ValueError(f"a panel has an odd number of judges, not {len(judges)}")
+    named_once((judge.name for judge in judges), ROLES | SHARED_ROLES)
+    return judges
+
+
+def _over_defaults(given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    if unknown := sorted(set(map(str, given)) - set(TEMPERATURES)):
+        raise ValueError(f"there is no role {unknown[0]!r}; known are {', '.join(sorted(TEMPERATURES))}")
+    return {**TEMPERATURES, **given}
+
+
+class TrialSettings(SourcesSettings):
+    """Settings of a trial. The defaults are PROClaim's (S2, Table 8)."""
+
+    judges: Annotated[tuple[Agent, ...], numbered("judge"), AfterValidator(_odd)] = Field(
+        tuple(Agent(name=f"judge-{number}") for number in (1, 2, 3)),
+        min_length=1,
+        max_length=15,
+        description="The panel: a list of judges, or of their models, or how many; an odd number. The first is the "
+        "chief judge. Each should have its own model, different from the counsel's.",
+    )
+    temperatures: Annotated[dict[str, Annotated[float, Field(ge=0, le=2)] | None], BeforeValidator(_over_defaults)] = (
+        Field(
+            TEMPERATURES,
+            description="Sampling temperatures of roles (judges: of all judges) whose models name none; null leaves "
+            "one to the endpoint. If only `temperature` is set, it applies to all roles.",
+        )
+    )
+    sources: tuple[Source, ...] = Field(
+        ("chroma",),
+        max_length=10,
+        description=f"Sources of evidence: {SOURCES}; an empty list for a trial only on the texts given with "
+        "the claim, without a search.",
+    )
+    max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    seed_k: int = Field(5, ge=1, le=50, description="Documents from each source in the search for the claim itself.")
+    max_premises: int = Field(10, ge=1, le=50, description="Most premises with a search for evidence; others are kept.")
+    admitted_above: float = Field(0.5, ge=0, le=1, description="Evidence of a higher weight is admitted.")
+    disputed_above: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Evidence of a higher weight, and not admitted, is disputed: only the panel reads it.",
+    )
+    ask_person: tuple[Moment, ...] = ask_person()
+    max_rounds: int = Field(10, ge=1, le=20, description="Most rounds of the primary debate.")
+    min_rounds: int = Field(2, ge=1, le=20, description="No debate stops early before the end of this round.")
+    switched_rounds: int = Field(2, ge=1, le=20, description="Most rounds of the debate with switched sides.")
+    role_switch: bool = Field(True, description="Off: no debate with switched sides.")
+    progressive_retrieval: bool = Field(
+        True,
+        description=f"Off: there is no retrieval during the debates, and each has exactly {WITHOUT_RETRIEVAL} rounds.",
+    )
+    self_reflection: bool = Field(True, description="Off: no side reflects on its case.")
+    novelty_threshold: float = Field(0.20, ge=0, le=2, description="Least novelty of evidence that joins the record.")
+    redundant_similarity: float = Field(
+        0.85, ge=-1, le=1, description="Evidence more similar to the record than this is redundant."
+    )
+    redundant_share: float = Field(
+        0.70, ge=0, le=1, description="A larger redundant share of a retrieval ends the side's search."
+    )
+    min_request_similarity: float = Field(
+        0.20,
+        ge=-1,
+        le=1,
+        description="Least similarity (cosine) of evidence that joins the record to the side's request.",
+    )
+    max_retrievals: int = Field(10, ge=1, le=20, description="Most retrievals of a side in a debate.")
+    relevance_gain: float | None = Field(
+        None,
+        ge=-2,
+        le=2,
+        description="Least gain in relevance of a side's retrieval over its last one, e.g. 0.05; less ends the side's "
+        "search. Null: gains do not count.",
+    )
+    plateau: float = Field(
+        0.05,
+        ge=0,
+        le=2,
+        description="Smaller changes of both sides' reflection in two rounds in a row stop the debate.",
+    )
+    exhaustion: float = Field(
+        0.10, ge=0, le=2, description="Less novelty of the retrieved evidence in two rounds in a row stops the debate."
+    )
+    exhibits: Literal["cited", "whole"] = Field(
+        "cited",
+        description="Form of exhibits for gaps, testimony, reflections and the critic: cited shows the title and the "
+        "quoted passages, whole the whole text. Arguments and judges always have the whole text.",
+    )
+    panel_tokens: int = Field(
+        48_000,
+        ge=500,
+        le=2_000_000,
+        description="Most tokens (about) of the record that a judge reads; exhibits that "
+        "were not cited are left out first, then those of the lowest weight.",
+    )
+    inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
+        None,
+        description="The answer for an inconclusive verdict: abstain gives the task's label for it, or no answer; with "
+        "burden_of_refutation a claim that was not refuted counts as supported. Null: abstain if the task has such "
+        "a label, else burden_of_refutation.",
+    )
+    consensus_weight: float = Field(
+        CONSENSUS_WEIGHT,
+        ge=0,
+        le=1,
+        description="Weight in `confidence` of the share of judges with this verdict.",
+    )
+    quality_weight: float = Field(
+        QUALITY_WEIGHT, ge=0, le=1, description="Weight in `confidence` of the judges' mean scores (from 0 to 1)."
+    )
+    verdict_labels: dict[Verdict, str] = Field(
+        {}, description="Your own labels for SUPPORTED, NOT SUPPORTED and INCONCLUSIVE."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_temperature(cls, given: Any) -> Any:
+        """If only `temperature` is set, it applies to all roles."""
+        if isinstance(given, Mapping) and "temperature" in given and "temperatures" not in given:
+            return {**given, "temperatures": dict.fromkeys(TEMPERATURES, given["temperature"])}
+        return given
+
+    @model_validator(mode="after")
+    def _disputed_below_admitted(self) -> TrialSettings:
+        if self.disputed_above > self.admitted_above:
+            raise ValueError("`disputed_above` must not be above `admitted_above`: nothing would be disputed")
+        return self
+
+    def roles(self) -> set[str]:
+        """The roles that may have a model of their own."""
+        return {*ROLES, *(judge.name for judge in self.judges)} | SHARED_ROLES
+
+    def temperature_of(self, role: str) -> float | None:
+        """The sampling temperature of a role whose model names none."""
+        judges = any(judge.name == role for judge in self.judges)
+        return self.temperatures.get(role, self.temperatures["judges"] if judges else self.temperature)
+
+    @property
+    def searches_on(self) -> bool:
+        """Whether the sides search for more evidence during the debates."""
+        return self.progressive_retrieval and bool(self.sources)
+
+    def rounds_of(self, phase: str) -> int:
+        """Most rounds of a debate."""
+        if not self.progressive_retrieval:
+            return WITHOUT_RETRIEVAL
+        return self.switched_rounds if phase == "switched" else self.max_rounds
+
+
+def trial_needs(settings: TrialSettings) -> Needs:
+    """The resources of a trial with these settings.
+
+    Args:
+        settings: the trial's.
+    """
+    roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
+    speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
+    return needs_for(settings, speakers, settings.opened(), encoder=settings.searches_on)
+
+
+# --- edges ------------------------------------------------------------------------------------------------------------
+
+
+def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
+    """Starts the debates, each with the evidence from the negotiation.
+
+    Args:
+        state: the trial.
+        debates: the node of each phase.
+    """
+    given = {
+        "claim": state["claim"],
+        "task": state["task"],
+        "settings": state.get("settings", {}),
+        "premises": premises_of(state["turns"]),
+        "evidence": state["evidence"],
+        "rounds": 0,
+        "budget": state.get("budget"),
+        "depth": state["depth"],
+    }
+    return [Send(node, {**given, "phase": phase}) for phase, node in debates.items()]
+
+
+def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
+    """Sends a side's counsel to argue, with the record, the statements, the critic's advice and its reflection.
+
+    Args:
+        to: the node.
+        state: the debate in court.
+        side: the side that argues.
+    """
+    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
+    last = this_round(state) - 1
+    known = {"advice": advice_for(state["turns"], side, last), **found_by(state["turns"], side, last)}
+    return to_sides(
+        to,
+        state,
+        "argue",
+        [side],
+        evidence=lambda side: record,
+        heard=lambda side: said,
+        speaker=lambda side: known,
+    )
+
+
+def to_experts(to: str, state: TrialState) -> list[Send]:
+    """Sends each side to request an expert, who would testify from the record.
+
+    Args:
+        to: the node.
+        state: the debate in court.
+    """
+    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
+    return to_sides(to, state, "request_expert", evidence=lambda side: record, heard=lambda side: said)
+
+
+def to_reflection(to: str, state: TrialState) -> list[Send]:
+    """Sends each side that has argued to reflect on its arguments.
+
+    Args:
+        to: the node.
+        state: the debate in court.
+    """
+    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
+    spoken: list[Side] = [side for side in SIDES if any(t["step"] == "argue" and t["side"] == side for t in said)]
+    return to_sides(to, state, "reflect", spoken, evidence=lambda side: record, heard=lambda side: said)
+
+
+def may_close(state: TrialState, settings: TrialSettings) -> bool:
+    """Whether to ask the court to close the debate after this round: only if its ruling could be the stop reason.
+
+    It cannot be before ``min_rounds``, or if novelty, which has priority, is exhausted.
+
+    Args:
+        state: the debate in court.
+        settings: the trial's.
+    """
+    rounds = this_round(state)
+    if not settings.progressive_retrieval or rounds < settings.min_rounds:
+        return False
+    return not is_exhausted(course_of(state["turns"], rounds)["novelty"], settings.exhaustion)
+
+
+# --- the end of a round -----------------------------------------------------------------------------------------------
+
+
+def close_round_node() -> Node:
+    """Counts and records the round, and decides whether the debate stops; then its course goes to ``debates``.
+
+    Reads: phase, rounds, turns, budget, calls. If a side gave no argument in the primary debate, there is nothing to
+    judge, and the trial fails.
+    """
+
+    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+        settings, turns, rounds = run.settings, state["turns"], this_round(state)
+        course = course_of(turns, rounds)
+        reason = "max_rounds" if rounds >= settings.rounds_of(state["phase"]) else None
+        if settings.progressive_retrieval:
+            reason = why_stop(
+                rounds=rounds,
+                totals=course["reflection_total"],
+                novelties=course["novelty"],
+                resolved=_found(turns, rounds, "critique", "debate_resolved"),
+                closed=_found(turns, rounds, "close", "close"),
+                min_rounds=settings.min_rounds,
+                max_rounds=settings.rounds_of(state["phase"]),
+                plateau=settings.plateau,
+                exhaustion=settings.exhaustion,
+            )
+        if reason is None and is_spent(state):
+            reason = "budget_exhausted"
+        open_still = "min_rounds" if rounds < settings.min_rounds else "unresolved"
+        found = reason or (open_still if settings.progressive_retrieval else "every_round")
+        record = recorded_round(rounds, state["phase"], reason=found)
+        if reason is None:
+            return {"rounds": rounds, **record}
+        _check_heard(state, run)
+        entry = {"phase": state["phase"], "stop_reason": reason, "rounds": rounds, **course}
+        return {"rounds": rounds, "stop_reason": reason, "debates": [entry], **record}
+
+    return Node(step)
+
+
+def _found(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
+    return any(turn.get(field) is True for turn in said_in(turns, round, step))
+
+
+def _check_heard(state: TrialState, run: Run) -> None:
+    heard = {turn["side"] for turn in state["turns"] if turn.get("argument")}
+    silent = " and the ".join(side for side in SIDES if side not in heard)
+    cut = any(was_cut(turn) for turn in state["turns"] if turn["step"] == "argue")
+    if silent and state["phase"] == "primary" and not cut:
+        raise ReplyError(
+            f"The {silent} gave no usable argument in any round, so there is nothing to judge. Try another model, or "
+            "set `structured_output` otherwise.",
+            "unparsed",
+        )
+    if silent:
+        when = "after the sides were switched" if state["phase"] == "switched" else "before the budget was used up"
+        run.ledger.warn("side_not_heard", f"The {silent} gave no usable argument {when}.")
+
+
+def course_of(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
+    """The course of a debate by round: each side's and the total reflection, and the novelty of retrieved evidence.
+
+    ``novelty`` is the mean over both sides' candidates of a round, null without retrieval.
+    """
+    sides = {side: [_reflection(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
+    totals = [reflection_total(*of) for of in zip(*sides.values(), strict=True)]
+    novelty = [_novelty(turns, round) for round in range(1, rounds + 1)]
+    ended = {turn["side"]: turn["ended"] for turn in turns if turn.get("ended")}
+    return {"reflection": sides, "reflection_total": totals, "novelty": novelty, "retrieval_ended": ended}
+
+
+def _reflection(turns: Sequence[Turn], round: int, side: str) -> float | None:
+    said = said_in(turns, round, "reflect")
+    return next((turn["scores"].get("reflection") for turn in said if turn["side"] == side), None)
+
+
+def _novelty(turns: Sequence[Turn], round: int) -> float | None:
+    """From turns with a mean and a number of candidates each: the mean over all candidates."""
+    weighed = [
+        value
+        for turn in said_in(turns, round, "discover")
+        for value in [turn["scores"].get("novelty")] * len(turn["evidence_ids"])
+        if value is not None
+    ]
+    return average(weighed)

@@ -1,0 +1,191 @@
+"""The evaluation of a finished round (PROClaim; S2, sections 2.5 and 2.6): reflection, critic, court."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.node import Node
+from moot.nodes._runtime.state import TrialState
+from moot.nodes._trial.counsel import (
+    OTHER,
+    about,
+    case,
+    on_record,
+    record_seen,
+    said_in,
+    seen,
+    show_recent,
+    show_record,
+    show_round,
+    show_statements,
+    side_of,
+    statements,
+    turn_of,
+    when,
+)
+from moot.nodes._trial.replies import (
+    ClosingReply,
+    CritiqueReply,
+    ReflectionReply,
+)
+from moot.nodes._trial.step import Step, explained
+from moot.nodes._trial.stopping import reflection_score
+from moot.retrievers import Evidence
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+REFLECT = Step("proclaim/reflect", ReflectionReply)
+CRITIQUE = Step("proclaim/critique", CritiqueReply, "critic")
+CLOSE = Step("proclaim/close", ClosingReply, "court")
+
+
+@explained(
+    own="the side's own last arguments.",
+    others="the other side's last arguments.",
+    exhibits="the evidence on record.",
+    said="arguments and testimonies with quotes from it; by default those of the two sides.",
+)
+async def reflect(
+    claim: str,
+    task: Task,
+    premises: Sequence[str],
+    own: Sequence[Turn],
+    others: Sequence[Turn],
+    model: Speaker | BaseChatModel,
+    *,
+    side: str,
+    exhibits: Sequence[Evidence] = (),
+    said: Sequence[Turn] = (),
+    whole: bool = False,
+    round: int = 0,
+    max_rounds: int | None = None,
+    prompt: str = REFLECT.prompt,
+) -> ReflectionReply:
+    """A counsel's assessment of its own side's last arguments (S2, section 2.6)."""
+    both = statements([*own, *others])
+    shown = {
+        "exhibits": show_record(exhibits, said or both, whole=whole),
+        "statements": show_statements(both, "What the two sides argued last, in its order:", "Nothing was argued yet."),
+        "round": show_round(round, max_rounds),
+    }
+    return await REFLECT.ask(model, case(claim, task, premises) | shown, prompt, side=side)
+
+
+@explained(said="the statements so far; all of them are shown.")
+async def critique(
+    claim: str,
+    task: Task,
+    premises: Sequence[str],
+    exhibits: Sequence[Evidence],
+    said: Sequence[Turn],
+    model: Speaker | BaseChatModel,
+    *,
+    whole: bool = False,
+    round: int = 0,
+    max_rounds: int | None = None,
+    prompt: str = CRITIQUE.prompt,
+) -> CritiqueReply:
+    """A critic's view of both sides in a round, and the open questions (S2, section 2.6)."""
+    shown = {
+        "exhibits": show_record(exhibits, said, whole=whole),
+        "statements": show_statements(said, "What was said so far, in its order:", "Nothing was said so far."),
+        "round": show_round(round, max_rounds),
+    }
+    return await CRITIQUE.ask(model, case(claim, task, premises) | shown, prompt)
+
+
+@explained()
+async def close_or_go_on(
+    claim: str,
+    task: Task,
+    premises: Sequence[str],
+    said: Sequence[Turn],
+    model: Speaker | BaseChatModel,
+    *,
+    round: int = 0,
+    max_rounds: int | None = None,
+    prompt: str = CLOSE.prompt,
+) -> ClosingReply:
+    """Whether the court closes the debate after a round (S2, section 2.5, iv)."""
+    shown = {"statements": show_recent(said, "Nothing was said yet."), "round": show_round(round, max_rounds)}
+    return await CLOSE.ask(model, case(claim, task, premises) | shown, prompt)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def reflect_node() -> Node:
+    """Writes a counsel's assessment of its own side into its turn, with the reflection score.
+
+    Reads: claim, task, premises, evidence, heard, turns.
+    """
+
+    def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[ReflectionReply]:
+        side, said = side_of(state), [turn for turn in state["heard"] if turn["step"] == "argue"]
+        own, others = ([turn for turn in said if turn["side"] == of][-2:] for of in (side, OTHER[side]))
+        return reflect(
+            *about(state),
+            own,
+            others,
+            speaker,
+            side=side,
+            exhibits=state["evidence"],
+            said=state["heard"],
+            whole=settings.exhibits == "whole",
+            **when(state, settings),
+        )
+
+    return REFLECT.node(
+        ask,
+        shown=record_seen,
+        scores=lambda said: {"reflection": reflection_score(said.logic, said.novelty, said.rebuttal)},
+    )
+
+
+def critique_node() -> Node:
+    """Adds the critic's turn. Reads: claim, task, premises, rounds, turns, evidence."""
+
+    def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[CritiqueReply]:
+        return critique(
+            *about(state),
+            on_record(state["evidence"], state["turns"]),
+            statements(state["turns"]),
+            speaker,
+            whole=settings.exhibits == "whole",
+            **when(state, settings),
+        )
+
+    def shown(state: TrialState, settings: Any) -> list[Evidence]:
+        record = on_record(state["evidence"], state["turns"])
+        return seen(record, statements(state["turns"]), whole=settings.exhibits == "whole")
+
+    return CRITIQUE.node(ask, turn_of(CRITIQUE.role, "critique"), shown=shown)
+
+
+def court_node() -> Node:
+    """Adds the court's turn: whether it closes the debate. Reads: claim, task, premises, rounds, turns."""
+    return CLOSE.node(
+        lambda state, speaker, settings: close_or_go_on(
+            *about(state), statements(state["turns"]), speaker, **when(state, settings)
+        ),
+        turn_of(CLOSE.role, "close"),
+    )
+
+
+def found_by(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
+    """A side's findings in its reflection after a round: ``flaws`` and ``stance``; empty if unusable."""
+    for turn in said_in(turns, round, "reflect"):
+        if turn["side"] == side:
+            return {"flaws": turn.get("flaws") or [], "stance": turn.get("refined_stance") or ""}
+    return {"flaws": [], "stance": ""}
+
+
+def advice_for(turns: Sequence[Turn], side: str, round: int) -> list[str]:
+    """The critic's advice for a side after a round."""
+    said = next((turn["recommendations"] for turn in said_in(turns, round, "critique")), None)
+    return (said or {}).get(side, [])

@@ -1,0 +1,319 @@
+"""Progressive retrieval in a trial (PROClaim; S2, section 2.4, appendix I): gap, query, results, novelty."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.types import Send
+from moot.core.errors import BudgetExhausted, MootError
+from moot.nodes._models.speaker import Speaker, is_alone
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.budget import in_time
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import TrialState
+from moot.nodes._steps.retrieving import held_to_share
+from moot.nodes._steps.score import average, mean_cosine
+from moot.nodes._texts.replies import QueryReply
+from moot.nodes._trial.admissibility import is_above
+from moot.nodes._trial.counsel import (
+    SIDES,
+    Side,
+    about,
+    case,
+    counsel_for,
+    given,
+    kept_out,
+    on_record,
+    said_in,
+    show_recent,
+    show_record,
+    show_round,
+    side_of,
+    statements,
+    this_round,
+    to_sides,
+    when,
+)
+from moot.nodes._trial.negotiation import searcher
+from moot.nodes._trial.novelty import (
+    is_new,
+    novelties,
+    redundant_share,
+    relevance_gain,
+    retrieval_end,
+    similarity,
+)
+from moot.nodes._trial.replies import GapReply
+from moot.nodes._trial.step import Step, explained
+from moot.prompts import as_data
+from moot.retrievers import Evidence
+from moot.retrievers._encoders import Encoder, vectors_of
+from moot.retrievers._evidence import merge_evidence
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+GAP = Step("proclaim/gap", GapReply)
+QUERY = Step("proclaim/query", QueryReply, "retrieval")
+REFINE = Step("proclaim/refine", QueryReply, "court")
+
+
+@explained()
+async def state_gap(
+    claim: str,
+    task: Task,
+    premises: Sequence[str],
+    exhibits: Sequence[Evidence],
+    said: Sequence[Turn],
+    model: Speaker | BaseChatModel,
+    *,
+    side: str,
+    whole: bool = False,
+    round: int = 0,
+    max_rounds: int | None = None,
+    prompt: str = GAP.prompt,
+) -> GapReply:
+    """The piece of evidence that a side misses most (S2, appendix I, step 1)."""
+    shown = {"exhibits": show_record(exhibits, said, whole=whole, titles=True), "statements": show_recent(said)}
+    values = case(claim, task, premises) | shown | {"round": show_round(round, max_rounds)}
+    return await GAP.ask(model, values, prompt, side=side)
+
+
+@explained(request="the gap that the side stated, and the evidence that its reflection found missing.")
+async def query_for(
+    claim: str,
+    task: Task,
+    said: Sequence[Turn],
+    request: Sequence[str],
+    model: Speaker | BaseChatModel,
+    *,
+    prompt: str = QUERY.prompt,
+) -> QueryReply:
+    """A query from the claim, the last statements and a side's request (S2, appendix I, step 2)."""
+    wanted = as_data("request", "\n".join(request)) if request else "(whatever helps to decide)"
+    values = case(claim, task) | {"statements": show_recent(said), "request": wanted}
+    return await QUERY.ask(model, values, prompt)
+
+
+@explained(query="the side's query.")
+async def refine_query(
+    claim: str,
+    task: Task,
+    premises: Sequence[str],
+    query: str,
+    model: Speaker | BaseChatModel,
+    *,
+    round: int = 0,
+    max_rounds: int | None = None,
+    prompt: str = REFINE.prompt,
+) -> QueryReply:
+    """A side's query as refined by the court (S2, appendix I, step 3)."""
+    shown = {"query": as_data("query", query), "round": show_round(round, max_rounds)}
+    return await REFINE.ask(model, case(claim, task, premises) | shown, prompt)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def gap_node() -> Node:
+    """Writes a side's gap into its turn. Reads: claim, task, premises, evidence, heard, turns."""
+    return GAP.node(
+        lambda state, speaker, settings: state_gap(
+            *about(state),
+            state["evidence"],
+            state["heard"],
+            speaker,
+            side=side_of(state),
+            whole=settings.exhibits == "whole",
+            **when(state, settings),
+        ),
+        shown=given,
+    )
+
+
+def discovery_query_node() -> Node:
+    """Writes a query for a side's gap into its turn. Reads: claim, task, heard, turns.
+
+    Without a usable query the claim replaces it, with a warning.
+    """
+
+    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+        turn, speaker = state["turns"][0], await run.speaker(QUERY.role)
+        wanted = [text for text in (turn.get("gap"), state["debater"].get("need")) if text]
+        try:
+            said = await query_for(state["claim"], state["task"], state["heard"], wanted, speaker)
+        except MootError as error:
+            if not is_alone(error):
+                raise
+            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was searched.")
+            return {"turns": [{**turn, "formulated": None, "query": state["claim"]}]}
+        return {"turns": [{**turn, "formulated": said.query, "query": said.query}]}
+
+    return Node(step, prompts=(QUERY.prompt,))
+
+
+def refine_node() -> Node:
+    """Writes the query as refined by the court into a side's turn; without a usable reply, it stays unchanged.
+
+    Reads: claim, task, premises, turns.
+    """
+
+    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+        turn, speaker = state["turns"][0], await run.speaker(REFINE.role)
+        try:
+            query, asked = str(turn["query"]), when(state, run.settings)
+            said = await refine_query(*about(state), query, speaker, **asked)
+        except MootError as error:
+            if not is_alone(error):
+                raise
+            run.ledger.warn("query_not_refined", f"{error.detail} The query was searched unchanged.")
+            return {}
+        return {"turns": [{**turn, "query": said.query}]}
+
+    return Node(step, prompts=(REFINE.prompt,))
+
+
+def admit_node() -> Node:
+    """Adds evidence that both sides retrieved in a round to the record if it is new and fits the request.
+
+    Reads: rounds, turns, evidence. The plaintiff's candidates come first. Evidence not admitted before the debate stays
+    out, and counts as known; so does evidence beyond an origin's share. A side's retrieval is
+    ended if it was its last. If comparisons take longer than `max_seconds` allows, nothing joins, with a
+    warning.
+    """
+
+    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+        turns = sorted(said_in(state["turns"], this_round(state), "discover"), key=_side)
+        known = {piece["id"]: piece for piece in state["evidence"]}
+        found = [known[i] for turn in turns for i in turn["evidence_ids"]]
+        if not found:
+            return {"turns": [_ended(_searched(turn), state["turns"], run.settings) for turn in turns]}
+        encoder, settings = await run.encoder(), run.settings
+        pieces, requests = [*found, *on_record(state["evidence"])], [request_of(state, turn) for turn in turns]
+        encoding = asyncio.gather(vectors_of(pieces, encoder), encoder.embed(requests))
+        try:
+            vectors, asked = await in_time(encoding, "text encoder")
+        except BudgetExhausted as error:
+            unmet = [piece for piece in found if "status" not in piece]
+            run.ledger.warn("not_weighed", f"{error.detail} Not compared with the record: {len(unmet)} results.")
+            ended = [_ended(_searched(turn), state["turns"], settings) for turn in turns]
+            return {"turns": ended, "evidence": [_settled(piece, joins=False) for piece in unmet]}
+        asked_of = [request for request, turn in zip(asked, turns, strict=True) for _ in turn["evidence_ids"]]
+        near = [similarity(*pair) for pair in zip(vectors, asked_of, strict=False)]
+        barred = {place for place, piece in enumerate(found) if kept_out(piece)}
+        beside = {place for place, value in enumerate(near) if is_above(settings.min_request_similarity, value)}
+        barred |= {place for place in beside if found[place].get("status") == "discarded"}  # found in vain before
+        out, least = barred | beside, settings.novelty_threshold
+        new = novelties(vectors[: len(found)], vectors[len(found) :], least, barred, beside)
+        joins = [is_new(novelty, least) and place not in out for place, novelty in enumerate(new)]
+        joining = merge_evidence((), (piece for piece, joins_in in zip(found, joins, strict=True) if joins_in))
+        fit = {piece["id"] for piece in await held_to_share(joining, run, on_record(state["evidence"]))}
+        joins = [joins_in and piece["id"] in fit for piece, joins_in in zip(found, joins, strict=True)]
+        met = [*zip(found, new, near, joins, strict=True)]
+        written: list[Turn] = []
+        evidence: list[Evidence] = []
+        for turn in turns:
+            mine, met = met[: len(turn["evidence_ids"])], met[len(turn["evidence_ids"]) :]
+            evidence += [_met(*one, turn) for one in mine]
+            new = [novelty for _, novelty, _, _ in mine]
+            scores = {"novelty": average(new), "redundancy": redundant_share(new, settings.redundant_similarity)}
+            scores |= {"request_similarity": average([near for _, _, near, _ in mine])}
+            scores |= await _relevance(turn, [piece for piece, _, _, _ in mine], run, encoder)
+            joined = [piece["id"] for piece, _, _, joins_in in mine if joins_in]
+            written.append(_ended({**turn, "joined": joined, "scores": scores}, state["turns"], settings))
+        return {"turns": written, "evidence": evidence}
+
+    return Node(step)
+
+
+def request_of(state: TrialState, turn: Turn) -> str:
+    """A side's request: the gap, and the evidence that its last reflection found missing; else its query."""
+    return "\n".join(filter(None, (turn.get("gap"), need(state, turn["side"])))) or str(turn["query"])
+
+
+def _searched(turn: Turn) -> Turn:
+    return {**turn, "joined": [], "scores": {"novelty": None, "redundancy": None, "request_similarity": None}}
+
+
+def _side(turn: Turn) -> int:
+    return SIDES.index(turn["side"])
+
+
+def _met(piece: Evidence, novelty: float, near: float, joins: bool, turn: Turn) -> Evidence:
+    """The piece with its novelty when a side found it, its similarity to the request, and its outcome."""
+    asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
+    found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
+    met: Evidence = {**piece, "retrievals": [{**r, "novelty": novelty, "request_similarity": near} for r in found]}
+    if "status" not in piece or joins:
+        return _settled(met, joins=joins)
+    return met
+
+
+def _settled(piece: Evidence, *, joins: bool) -> Evidence:
+    """The piece as found by a debate, with whether it joins the record."""
+    return {**piece, "pool": "discovery", "status": "discovered" if joins else "discarded"}
+
+
+async def _relevance(turn: Turn, pieces: Sequence[Evidence], run: Run, encoder: Encoder) -> dict[str, float | None]:
+    """The mean cosine of a side's query and its results, if gains in it count."""
+    if run.settings.relevance_gain is None:
+        return {}
+    (query,) = await encoder.embed([str(turn["query"])])
+    return {"relevance": mean_cosine(query, await vectors_of(pieces, encoder))}
+
+
+def _ended(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
+    """The turn of a side's retrieval, with the reason if it is the side's last."""
+    made = [t for t in turns if t["step"] == "discover" and t["agent"] == turn["agent"] and t["round"] < turn["round"]]
+    gain = relevance_gain([t["scores"].get("relevance") for t in [*made, turn]])
+    end = retrieval_end(
+        turn["scores"]["redundancy"],
+        len(made) + 1,
+        gain,
+        most_redundant=settings.redundant_share,
+        most_retrievals=settings.max_retrievals,
+        least_gain=settings.relevance_gain,
+    )
+    return {**turn, "ended": end}
+
+
+# --- edges ------------------------------------------------------------------------------------------------------------
+
+
+def still_searching(state: TrialState) -> list[Side]:
+    """The sides whose progressive retrieval has not ended.
+
+    Args:
+        state: the debate in court.
+    """
+    over = {turn["side"] for turn in state["turns"] if turn.get("ended")}
+    return [side for side in SIDES if side not in over]
+
+
+def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
+    """Sends every side that still searches to look for its missing evidence.
+
+    Args:
+        to: the node.
+        state: the debate in court.
+        settings: with the sources.
+    """
+    said, record = statements(state["turns"]), on_record(state["evidence"], state["turns"])
+    return to_sides(
+        to,
+        state,
+        "discover",
+        still_searching(state),
+        speaker=lambda side: searcher(counsel_for(side, state["phase"]), settings) | {"need": need(state, side)},
+        evidence=lambda side: record,
+        heard=lambda side: said,
+    )
+
+
+def need(state: TrialState, side: str | None) -> str | None:
+    """The evidence that a side's last reflection found missing."""
+    reflections = said_in(state["turns"], this_round(state) - 1, "reflect")
+    return next((turn["discovery_need"] for turn in reflections if turn["side"] == side), None)

@@ -1,0 +1,240 @@
+"""The statements in court in a round (PROClaim; S2, section 2.5): arguments, and the testimony of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.node import Node
+from moot.nodes._runtime.state import TrialState
+from moot.nodes._steps.responding import quote_check
+from moot.nodes._trial.counsel import (
+    LONGEST_FIELD,
+    about,
+    case,
+    given,
+    handed,
+    one_line,
+    record_seen,
+    seen,
+    show_recent,
+    show_record,
+    show_round,
+    side_of,
+    turn_after,
+    when,
+)
+from moot.nodes._trial.replies import (
+    ArgumentReply,
+    ExpertRequestReply,
+    ExpertRulingReply,
+    TestimonyReply,
+)
+from moot.nodes._trial.step import Step, explained
+from moot.prompts import as_data
+from moot.prompts._files import listed
+from moot.retrievers import Evidence
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+ARGUE = Step("proclaim/argue", ArgumentReply)
+REQUEST = Step("proclaim/request_expert", ExpertRequestReply)
+RULE = Step("proclaim/rule_on_expert", ExpertRulingReply, "court")
+TESTIFY = Step("proclaim/testify", TestimonyReply, "expert")
+
+
+@explained(
+    advice="the critic's advice for the side after the last round.",
+    flaws="the weaknesses that the side found in its own case after the last round.",
+    stance="how the side would now present its case.",
+    verified_quotes="refuse an argument without a quote from the evidence.",
+)
+async def argue(
+    claim: str,
+    task: Task,
+    premises: Sequence[str],
+    exhibits: Sequence[Evidence],
+    said: Sequence[Turn],
+    model: Speaker | BaseChatModel,
+    *,
+    side: str,
+    advice: Sequence[str] = (),
+    flaws: Sequence[str] = (),
+    stance: str = "",
+    round: int = 0,
+    max_rounds: int | None = None,
+    verified_quotes: bool = False,
+    prompt: str = ARGUE.prompt,
+) -> ArgumentReply:
+    """A side's argument for a round (S2, section 2.5, step 2)."""
+    shown = {"exhibits": show_record(exhibits), "statements": show_recent(said), "advice": show_advice(advice)}
+    shown |= {"reflection": show_reflection(flaws, stance), "round": show_round(round, max_rounds)}
+    ids = {piece["id"] for piece in exhibits}
+    speaker = as_speaker(model, side)
+    check: Any = quote_check(exhibits, ids, speaker) if verified_quotes and exhibits else None
+    values = case(claim, task, premises) | shown
+    return await ARGUE.ask(speaker, values, prompt, side=side, evidence_ids=sorted(ids), check=check)
+
+
+@explained()
+async def request_expert(
+    claim: str,
+    task: Task,
+    said: Sequence[Turn],
+    model: Speaker | BaseChatModel,
+    *,
+    side: str,
+    round: int = 0,
+    max_rounds: int | None = None,
+    prompt: str = REQUEST.prompt,
+) -> ExpertRequestReply:
+    """Whether a side wants an expert to testify (S2, section 2.5, step 3)."""
+    shown = {"statements": show_recent(said), "round": show_round(round, max_rounds)}
+    values = case(claim, task) | shown
+    return await REQUEST.ask(model, values, prompt, side=side)
+
+
+@explained(
+    side="the side that requests the expert: ``plaintiff`` or ``defense``.",
+    expertise="the expert's field.",
+    reason="the side's reason.",
+)
+async def rule_on_expert(
+    claim: str,
+    task: Task,
+    said: Sequence[Turn],
+    model: Speaker | BaseChatModel,
+    *,
+    side: str,
+    expertise: str,
+    reason: str,
+    round: int = 0,
+    max_rounds: int | None = None,
+    prompt: str = RULE.prompt,
+) -> ExpertRulingReply:
+    """Whether the court hears the expert that a side wants (S2, section 2.5, step 3)."""
+    request = as_data("request", f"By the {side}: an expert in {expertise}.\nReason: {reason}")
+    shown = {"statements": show_recent(said), "request": request, "round": show_round(round, max_rounds)}
+    values = case(claim, task) | shown
+    return await RULE.ask(model, values, prompt)
+
+
+@explained(
+    expertise="the expert's field, in one line; the prompt names it as an instruction.",
+    reason="the question of the side that requested the expert.",
+)
+async def give_testimony(
+    claim: str,
+    task: Task,
+    exhibits: Sequence[Evidence],
+    said: Sequence[Turn],
+    model: Speaker | BaseChatModel,
+    *,
+    expertise: str,
+    reason: str,
+    whole: bool = False,
+    prompt: str = TESTIFY.prompt,
+) -> TestimonyReply:
+    """An expert's testimony from the record (S2, section 2.5, step 3)."""
+    shown = {"exhibits": show_record(exhibits, said, whole=whole), "statements": show_recent(said)}
+    shown |= {"request": as_data("request", reason), "expertise": one_line(expertise, LONGEST_FIELD)}
+    ids = sorted(piece["id"] for piece in seen(exhibits, said, whole=whole))
+    return await TESTIFY.ask(model, case(claim, task) | shown, prompt, evidence_ids=ids)
+
+
+def show_advice(advice: Sequence[str]) -> str:
+    """The critic's advice under a heading; empty if there is none."""
+    lines = listed((f"- {line}" for line in advice), empty="")
+    return f"What the critic advised your side after the last round:\n{as_data('advice', lines)}" if lines else ""
+
+
+def show_reflection(flaws: Sequence[str], stance: str) -> str:
+    """A side's findings on its own case, under a heading; empty if there are none."""
+    lines = [f"Flaw: {flaw}" for flaw in flaws] + ([f"Your case, as you would put it now: {stance}"] if stance else [])
+    heading = "What you found when you looked back at your own case after the last round:"
+    return f"{heading}\n{as_data('reflection', chr(10).join(lines))}" if lines else ""
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def argue_node() -> Node:
+    """Writes a side's argument into its turn; if its counsel's model cannot be reached, the trial fails.
+
+    Reads: claim, task, premises, evidence, heard, debater, turns.
+    """
+    return ARGUE.node(
+        lambda state, speaker, settings: argue(
+            *about(state),
+            state["evidence"],
+            state["heard"],
+            speaker,
+            side=side_of(state),
+            advice=state["debater"].get("advice", []),
+            flaws=state["debater"].get("flaws", []),
+            stance=state["debater"].get("stance", ""),
+            **when(state, settings),
+            verified_quotes=settings.verified_quotes,
+        ),
+        shown=given,
+        vital=True,
+    )
+
+
+def request_expert_node() -> Node:
+    """Writes whether a side wants an expert into its turn. Reads: claim, task, heard, turns."""
+    return REQUEST.node(
+        lambda state, speaker, settings: request_expert(
+            state["claim"], state["task"], state["heard"], speaker, side=side_of(state), **when(state, settings)
+        )
+    )
+
+
+def rule_on_expert_node() -> Node:
+    """Adds the court's turn: whether it hears the expert that a side wants. Reads: claim, task, heard, turns."""
+    return RULE.node(
+        lambda state, speaker, settings: rule_on_expert(
+            state["claim"],
+            state["task"],
+            state["heard"],
+            speaker,
+            side=side_of(state),
+            expertise=expertise_of(state),
+            reason=reason_of(state),
+            **when(state, settings),
+        ),
+        turn_after(RULE.role, "rule_on_expert"),
+    )
+
+
+def testify_node() -> Node:
+    """Adds the expert's turn. Reads: claim, task, evidence, heard, turns."""
+    begin = turn_after(TESTIFY.role, "testify")
+    return TESTIFY.node(
+        lambda state, speaker, settings: give_testimony(
+            state["claim"],
+            state["task"],
+            state["evidence"],
+            state["heard"],
+            speaker,
+            expertise=expertise_of(state),
+            reason=reason_of(state),
+            whole=settings.exhibits == "whole",
+        ),
+        lambda state: {**begin(state), "expertise": expertise_of(state)},
+        shown=record_seen,
+    )
+
+
+def expertise_of(state: TrialState) -> str:
+    """The expertise that a side requested."""
+    return str(handed(state)["expertise"])
+
+
+def reason_of(state: TrialState) -> str:
+    """A side's reason for an expert."""
+    return str(handed(state)["reason"])

@@ -1,0 +1,261 @@
+"""The negotiation of evidence before a trial (PROClaim; S2, sections 2.1 to 2.3): each step one call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.types import Send
+from moot.core.errors import ReplyError, WorldError
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._runtime.budget import was_cut
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import TrialState
+from moot.nodes._speakers.hand_over import new_turn
+from moot.nodes._steps.compare import silence_of
+from moot.nodes._steps.retrieving import held_to_share
+from moot.nodes._texts.show import show_evidence
+from moot.nodes._trial.admissibility import admissibility, ruling
+from moot.nodes._trial.counsel import OTHER, SIDES, about, case, given, premises_of, said_in, side_of, to_one, turn_of
+from moot.nodes._trial.replies import AdmissibilityReply, ChallengesReply, PremisesReply, StanceQueriesReply
+from moot.nodes._trial.step import Step, explained
+from moot.prompts import as_data
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import GIVEN, given_in, left_out, standing
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+PREMISES = Step("proclaim/premises", PremisesReply, "miner")
+QUERIES = Step("proclaim/stance_queries", StanceQueriesReply, "negotiator")
+CHALLENGE = Step("proclaim/challenge", ChallengesReply)
+WEIGH = Step("proclaim/weigh", AdmissibilityReply, "arbiter")
+
+
+@explained()
+async def mine_premises(
+    claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = PREMISES.prompt
+) -> PremisesReply:
+    """The premises of a claim, each of which can be checked alone (S2, section 2.1)."""
+    return await PREMISES.ask(model, case(claim, task), prompt)
+
+
+@explained()
+async def stance_queries(
+    claim: str, task: Task, model: Speaker | BaseChatModel, *, prompt: str = QUERIES.prompt
+) -> StanceQueriesReply:
+    """A query for evidence that supports a claim, and one for evidence that challenges it (S2, section 2.3)."""
+    return await QUERIES.ask(model, case(claim, task), prompt)
+
+
+@explained(evidence="evidence found by the other side, or given with the claim.")
+async def challenge(
+    claim: str,
+    task: Task,
+    premises: Sequence[str],
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    side: str,
+    prompt: str = CHALLENGE.prompt,
+) -> ChallengesReply:
+    """One side's challenges to evidence that it did not bring (S2, section 2.3)."""
+    ids = [piece["id"] for piece in evidence]
+    return await CHALLENGE.ask(model, case(claim, task, premises, evidence), prompt, side=side, evidence_ids=ids)
+
+
+@explained(piece="the evidence.", challenges="the challenges to it.")
+async def weigh_evidence(
+    claim: str,
+    task: Task,
+    premises: Sequence[str],
+    piece: Evidence,
+    model: Speaker | BaseChatModel,
+    *,
+    challenges: Sequence[str] = (),
+    prompt: str = WEIGH.prompt,
+) -> AdmissibilityReply:
+    """The relevance and credibility of one piece of evidence, each from 0 to 1 (S2, section 2.3)."""
+    said = "\n".join(as_data("challenge", reason) for reason in challenges)
+    shown = {
+        "evidence": show_evidence([piece]),
+        "challenges": f"What was said against it, which is to be checked:\n{said}" if said else "",
+    }
+    return await WEIGH.ask(model, case(claim, task, premises) | shown, prompt)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def premises_node() -> Node:
+    """Adds the miner's turn with the premises. Reads: claim, task."""
+    return PREMISES.node(
+        lambda state, speaker, settings: mine_premises(state["claim"], state["task"], speaker),
+        turn_of(PREMISES.role, "premises", "negotiation"),
+    )
+
+
+def stance_queries_node() -> Node:
+    """Adds the negotiator's turn: two queries. Reads: claim, task."""
+    return QUERIES.node(
+        lambda state, speaker, settings: stance_queries(state["claim"], state["task"], speaker),
+        turn_of(QUERIES.role, "stance_queries", "negotiation"),
+    )
+
+
+def disclose_node() -> Node:
+    """Marks given and found evidence with its first pool, and warns of premises without a search.
+
+    No origin has more than its share of all evidence found: the rest is left out, with a warning.
+
+    Reads: turns, evidence.
+    """
+
+    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+        pools = {piece["id"]: GIVEN for piece in given_in(state["evidence"])}
+        for turn in state["turns"]:
+            for found in turn.get("evidence_ids", []) if "pool" in turn else ():
+                pools.setdefault(found, turn["pool"])
+        pieces: list[Evidence] = [
+            {**piece, "pool": pools[piece["id"]], "status": "seed"}
+            for piece in state["evidence"]
+            if piece["id"] in pools
+        ]
+        kept = {piece["id"] for piece in await held_to_share(standing(pieces), run)}
+        pieces = [piece if piece["id"] in kept else left_out(piece) for piece in pieces]
+        premises = premises_of(state["turns"])
+        if (over := len(premises) - run.settings.max_premises) > 0:
+            run.ledger.warn("premises_not_searched", f"{over} of {len(premises)} premises; `max_premises` bounds them.")
+        return {"evidence": pieces}
+
+    return Node(step)
+
+
+def challenge_node() -> Node:
+    """Writes a counsel's challenges to evidence that its side did not bring into its turn.
+
+    Reads: claim, task, premises, evidence, turns.
+    """
+    return CHALLENGE.node(
+        lambda state, speaker, settings: challenge(*about(state), state["evidence"], speaker, side=side_of(state)),
+        shown=given,
+    )
+
+
+def weigh_exhibit_node() -> Node:
+    """Writes the relevance and credibility of one piece of evidence into the arbiter's turn.
+
+    Reads: claim, task, premises, evidence, heard, turns.
+    """
+
+    def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[AdmissibilityReply]:
+        (piece,) = state["evidence"]
+        return weigh_evidence(*about(state), piece, speaker, challenges=challenges_to(piece["id"], state["heard"]))
+
+    return WEIGH.node(ask, shown=given, scores=lambda said: {"weight": admissibility(said.relevance, said.credibility)})
+
+
+def rule_node() -> Node:
+    """Rules on every piece that was weighed; a piece without a weight stays out of the debates, with a warning.
+
+    Reads: turns, evidence. If evidence was found and none of it could be weighed, the trial fails.
+    """
+
+    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+        known = {piece["id"]: piece for piece in state["evidence"]}
+        weighed = [turn for turn in state["turns"] if turn["step"] == "weigh"]
+        if weighed and not any(turn["scores"] or was_cut(turn) for turn in weighed):
+            raise nothing_weighed(weighed)
+        ruled: list[Evidence] = []
+        for turn in weighed:
+            (exhibit,) = turn["evidence_ids"]
+            if (weight := turn["scores"].get("weight")) is None:
+                run.ledger.warn("not_weighed", f"{exhibit} could not be weighed, so it is not admitted.")
+                continue
+            found = ruling(weight, admitted=run.settings.admitted_above, disputed=run.settings.disputed_above)
+            ruled.append({**known[exhibit], **_weighed(turn), "weight": weight, "status": found})
+        if not any(piece["status"] == "admitted" for piece in ruled):
+            run.ledger.warn("nothing_admitted", "No evidence was admitted: the debates start without any exhibit.")
+        return {"evidence": ruled}
+
+    return Node(step)
+
+
+def nothing_weighed(turns: Sequence[Turn]) -> WorldError:
+    """Why no evidence could be weighed."""
+    if all(turn.get("outcome") == "failed" for turn in turns):
+        detail = "The arbiter could not be reached for any piece of evidence. See the warnings for the reasons."
+        return WorldError(detail, kind="nothing_weighed", retryable=True)
+    detail = "The arbiter gave no usable reply on any piece of evidence. Try another model in `models.arbiter`."
+    return ReplyError(detail, silence_of(turns))
+
+
+def _weighed(turn: Turn) -> Any:
+    return {"relevance": turn["relevance"], "credibility": turn["credibility"]}
+
+
+# --- edges ------------------------------------------------------------------------------------------------------------
+
+
+def to_seed(to: str, state: TrialState, settings: Any) -> Send:
+    """Sends the search for the claim itself."""
+    turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
+    return to_one(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
+
+
+def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
+    """Sends the searches for every premise, and with each side's query."""
+    sends = []
+    for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
+        turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
+        sends.append(to_one(to, state, searcher("retrieval", settings), {**turn, "query": premise, "pool": "premises"}))
+    (asked,) = said_in(state["turns"], 0, "stance_queries")
+    for side, query in zip(SIDES, (asked["supporting_query"], asked["challenging_query"]), strict=True):
+        if query is not None:
+            turn = new_turn(0, side, "retrieve", phase="negotiation", side=side)
+            sends.append(to_one(to, state, searcher(side, settings), {**turn, "query": query, "pool": side}))
+    return sends
+
+
+def searcher(name: str, settings: Any) -> dict[str, Any]:
+    """The speaker that searches the trial's sources."""
+    return {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
+
+
+def to_challengers(to: str, state: TrialState) -> list[Send]:
+    """Sends each side to the other side's evidence, and to the given texts."""
+    sends = []
+    for side in SIDES:
+        theirs = {i for turn in state["turns"] if turn.get("pool") == OTHER[side] for i in turn["evidence_ids"]}
+        theirs |= {piece["id"] for piece in given_in(state["evidence"])}
+        turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
+        evidence = [piece for piece in standing(state["evidence"]) if piece["id"] in theirs]
+        if evidence:
+            sends.append(to_one(to, state, {"name": side}, turn, evidence=evidence))
+    return sends
+
+
+def to_arbiter(to: str, state: TrialState) -> list[Send]:
+    """Sends the arbiter to every piece of evidence, with the challenges to it."""
+    heard = [turn for turn in state["turns"] if turn["step"] == "challenge"]
+    return [
+        to_one(
+            to,
+            state,
+            {"name": "arbiter"},
+            new_turn(0, "arbiter", "weigh", number, phase="negotiation"),
+            evidence=[piece],
+            heard=heard,
+        )
+        for number, piece in enumerate(standing(state["evidence"]), 1)
+    ]
+
+
+def challenges_to(evidence_id: str, turns: Sequence[Turn]) -> list[str]:
+    """The challenges to a piece of evidence by sides that were shown it."""
+    said: list[Mapping[str, str]] = [
+        c for turn in turns if evidence_id in turn["evidence_ids"] for c in turn.get("challenges") or []
+    ]
+    return [c["reason"] for c in said if c["evidence_id"] == evidence_id]

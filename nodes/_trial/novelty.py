@@ -1,0 +1,119 @@
+"""Novelty of retrieved evidence, and the end of progressive retrieval (PROClaim; S2, Eq. 1, Table 1, appendix I)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from moot.core.lazy import imported
+from moot.nodes._trial.admissibility import PLACES, is_above
+from moot.retrievers._encoders import Vector
+
+RetrievalEnd = Literal["redundancy", "retrievals", "relevance_gain"]
+"""Why a side's progressive retrieval ended: too many redundant results, too many retrievals, too little gain."""
+
+
+def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
+    """novelty(d) = 1 - max cos(e_d, e_p) over the pool (S2, Eq. 1), in [0, 2]; 1 if the pool is empty.
+
+    Args:
+        vector: the candidate's vector.
+        pool: vectors of the evidence in the pool; all have the candidate's dimension, and any length but 0.
+
+    Raises:
+        ValueError: a vector is zero or not finite.
+    """
+    np = imported("numpy")
+    if not len(pool):
+        return 1.0
+    d, p = np.asarray(vector, dtype=float), np.asarray(pool, dtype=float)
+    lengths = np.linalg.norm(p, axis=1) * np.linalg.norm(d)
+    if not np.all(np.isfinite(lengths) & (lengths > 0)):
+        raise ValueError("a vector without a direction has no cosine")
+    return round(1 - float(np.max(p @ d / lengths)), PLACES) + 0.0  # never -0.0
+
+
+def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
+    """The cosine of two vectors of one dimension, in [-1, 1].
+
+    Raises:
+        ValueError: as `novelty`.
+    """
+    return round(1 - novelty(vector, [other]), PLACES) + 0.0
+
+
+def is_new(novelty: float, least: float) -> bool:
+    """Whether a piece of this novelty joins the pool (S2, section 2.4)."""
+    return not is_above(least, novelty)
+
+
+def novelties(
+    candidates: Sequence[Vector],
+    pool: Sequence[Vector],
+    least: float = 0.20,
+    barred: Collection[int] = (),
+    beside: Collection[int] = (),
+) -> list[float]:
+    """Each candidate's novelty, in order; a candidate of at least ``least`` joins the pool before the next one.
+
+    Args:
+        candidates: their vectors.
+        pool: the vectors of the pool so far.
+        least: the least novelty of a candidate that joins.
+        barred: indices of candidates that were ruled out before: they are known, so their novelty is 0.
+        beside: indices of candidates that do not join, however new they are.
+    """
+    known, found = list(pool), []
+    for place, vector in enumerate(candidates):
+        found.append(0.0 if place in barred else novelty(vector, known))
+        if is_new(found[-1], least) and place not in beside and place not in barred:
+            known.append(vector)
+    return found
+
+
+def redundant_share(novelties: Sequence[float], similarity: float = 0.85) -> float | None:
+    """The share of candidates whose similarity to the pool, 1 - novelty, is above ``similarity``; None without any.
+
+    Args:
+        novelties: 1 - similarity of each candidate to the pool, in [0, 2].
+        similarity: cosine above which a candidate is redundant.
+    """
+    if not novelties:
+        return None
+    return sum(is_above(1 - value, similarity) for value in novelties) / len(novelties)
+
+
+def retrieval_end(
+    share: float | None,
+    retrievals: int,
+    gain: float | None = None,
+    *,
+    most_redundant: float = 0.70,
+    most_retrievals: int = 10,
+    least_gain: float | None = None,
+) -> RetrievalEnd | None:
+    """Why a side's retrieval ends after its last one, or None if it continues (S2, Table 1).
+
+    Args:
+        share: the redundant share of the last retrieval; None if it found nothing.
+        retrievals: the number of the side's retrievals.
+        gain: the gain in relevance of the last one over the previous one; None if unknown.
+        most_redundant: a larger share ends the retrieval.
+        most_retrievals: this number ends it.
+        least_gain: a smaller gain ends it; None if gains do not count.
+    """
+    if share is not None and is_above(share, most_redundant):
+        return "redundancy"
+    if least_gain is not None and gain is not None and is_above(least_gain, gain):
+        return "relevance_gain"
+    return "retrievals" if retrievals >= most_retrievals else None
+
+
+def relevance_gain(relevances: Sequence[float | None]) -> float | None:
+    """The gain in relevance (mean cos(query, document)) of the last retrieval over the previous one.
+
+    None if there is no previous one, or if either is unknown.
+    """
+    if len(relevances) < 2 or relevances[-1] is None or relevances[-2] is None:
+        return None
+    return round(relevances[-1] - relevances[-2], PLACES)

@@ -1,0 +1,392 @@
+"""The panel of a trial (PROClaim; S2, sections 2.7 and 2.8): consistency, judges, verdict and confidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.types import Send
+from moot.core.errors import BUDGET_EXHAUSTED, ReplyError, UserError, WorldError
+from moot.nodes._models.speaker import Speaker
+from moot.nodes._records.entries import CourtDebate, Task, Turn, Vote
+from moot.nodes._runtime.budget import Decision, was_cut
+from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.state import DebateState, TrialState
+from moot.nodes._speakers.hand_over import declared, new_turn
+from moot.nodes._steps.compare import silence_of
+from moot.nodes._texts.answers import fold
+from moot.nodes._texts.show import show_persona
+from moot.nodes._texts.task import FALSE, OPEN, REFUTED, SUPPORTED, TASKS, TRUE, UNSETTLED
+from moot.nodes._trial.confidence import (
+    CONSENSUS_WEIGHT,
+    QUALITIES,
+    QUALITY_WEIGHT,
+    VERDICTS,
+    PanelVerdict,
+    Verdict,
+    base_confidence,
+    consensus_strength,
+    final_confidence,
+    judge_quality,
+    mean_scores,
+    panel_verdict,
+    reflection_adjustment,
+    role_switch_adjustment,
+)
+from moot.nodes._trial.counsel import SIDES, case, premises_of, to_one, turn_of
+from moot.nodes._trial.record import exhibits, record_of, show_debate, told_tokens
+from moot.nodes._trial.replies import ConsistencyReply, JudgementReply
+from moot.nodes._trial.step import Step, explained
+from moot.retrievers import Evidence
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+_YES, _NO, _MAYBE = ((meaning, (label,)) for label, meaning, _ in TASKS["pubmedqa"].labels)
+_NOT_SUPPORTED = TASKS["hover"].labels[1][1]
+SAID: dict[Verdict, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "SUPPORTED": ((TRUE, _YES[0]), (*SUPPORTED, "true", *_YES[1])),
+    "NOT SUPPORTED": ((FALSE, _NOT_SUPPORTED, _NO[0]), (*REFUTED, "not supported", "false", *_NO[1])),
+    "INCONCLUSIVE": (
+        (OPEN, _NOT_SUPPORTED, _MAYBE[0]),
+        (*UNSETTLED, "inconclusive", "unproven", "unverified", "unknown", *_MAYBE[1]),
+    ),
+}
+"""The meanings and spellings of labels for each verdict."""
+
+
+def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> dict[Verdict, str]:
+    """The task's label for each verdict; without INCONCLUSIVE if the task has no label for it.
+
+    Args:
+        task: the task.
+        given: labels from the settings; others are found by their meanings or spellings (HoVer's NOT_SUPPORTED also
+            covers unsettled claims).
+
+    Raises:
+        UserError: the task has no label for a true claim, or for a false one, several labels fit one
+            verdict, or a label in the settings is not the task's, or is another verdict's.
+    """
+    given = given or {}
+    known = set(map(fold, task["labels"]))
+    if strange := [label for label in given.values() if fold(label) not in known]:
+        raise UserError(
+            f"verdict_labels: the task {task['name']!r} has no label {strange[0]!r}"
+            + (f"; it has {', '.join(task['labels'])}." if task["labels"] else ", nor any other."),
+            kind="unfit_task",
+        )
+    fitting = {verdict: _fitting(task, verdict, given) for verdict in VERDICTS}
+    found = {verdict: labels[0] for verdict, labels in fitting.items() if len(labels) == 1}
+    missing = set(VERDICTS[:2]) - set(found)
+    unclear = any(len(labels) > 1 for labels in fitting.values())
+    if missing or unclear or found["SUPPORTED"] == found["NOT SUPPORTED"]:
+        what = f"labels: {', '.join(task['labels'])}" if task["labels"] else f"a {task['kind'].replace('_', ' ')}"
+        raise UserError(
+            f"A trial ends with SUPPORTED, NOT SUPPORTED or INCONCLUSIVE, and the task {task['name']!r} asks for "
+            f"{what}. Choose a task that checks claims, or say which label stands for which verdict: "
+            'verdict_labels={"SUPPORTED": ..., "NOT SUPPORTED": ...}.',
+            kind="unfit_task",
+        )
+    return found
+
+
+def _fitting(task: Task, verdict: Verdict, given: Mapping[Verdict, str]) -> list[str]:
+    if verdict in given:
+        return [label for label in task["labels"] if fold(label) == fold(given[verdict])]
+    meanings, spellings = SAID[verdict]
+    known = set(map(fold, spellings))
+    return [label for label in task["labels"] if task["meanings"].get(label) in meanings or fold(label) in known]
+
+
+def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | None) -> str | None:
+    """The answer for a verdict; None if the debate abstains and the task has no label for that.
+
+    Args:
+        verdict: the panel's.
+        labels: from `verdict_labels`.
+        policy: the rule for INCONCLUSIVE: ``abstain``, or ``burden_of_refutation``, by which a claim that was not
+            refuted counts as true (S2, appendix C); None for ``abstain`` if the task has a label for it, else for
+            ``burden_of_refutation``.
+    """
+    if verdict != "INCONCLUSIVE":
+        return labels[verdict]
+    policy = policy or ("abstain" if verdict in labels else "burden_of_refutation")
+    return labels.get(verdict) if policy == "abstain" else labels["SUPPORTED"]
+
+
+def fits(settings: Any, task: Task) -> None:
+    """Refuses a task that a trial cannot decide.
+
+    Args:
+        settings: with ``verdict_labels``.
+        task: the task.
+
+    Raises:
+        UserError: as `verdict_labels`.
+    """
+    verdict_labels(task, settings.verdict_labels)
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+ANALYSE = Step("proclaim/analyse", ConsistencyReply, "analyser")
+JUDGE = Step("proclaim/judge", JudgementReply, "judge")
+PANEL = Decision(
+    JUDGE.prompt,
+    lambda task: JudgementReply,
+    lambda state, settings: record_of(state["claim"], state["task"], (), (), settings.panel_tokens)[0],
+    around=1200,
+)
+"""The least call of each judge: the claim, with an empty record."""
+
+
+@explained(turns="of both debates.")
+async def analyse_consistency(
+    claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = ANALYSE.prompt
+) -> ConsistencyReply:
+    """How consistently counsel argued when they changed sides (S2, section 2.7): one call."""
+    debates = {"first_debate": show_debate(turns, "primary"), "second_debate": show_debate(turns, "switched")}
+    return await ANALYSE.ask(model, case(claim, task, premises_of(turns)) | debates, prompt)
+
+
+@explained(
+    turns="of the whole trial.",
+    evidence="all evidence, with its rulings.",
+    most_tokens="most tokens (about) of the record; uncited exhibits of the lowest weight are left out first.",
+    persona="the judge's persona.",
+)
+async def judge_record(
+    claim: str,
+    task: Task,
+    turns: Sequence[Turn],
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    most_tokens: int = 48_000,
+    persona: str | None = None,
+    prompt: str = JUDGE.prompt,
+) -> JudgementReply:
+    """One judge's findings and verdict from the record of a trial (S2, section 2.8): one call."""
+    values, _ = record_of(claim, task, turns, evidence, most_tokens)
+    return await JUDGE.ask(model, values | {"persona": show_persona(persona)}, prompt)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def analyse_node() -> Node:
+    """Adds the analyser's turn. Reads: claim, task, turns."""
+    return ANALYSE.node(
+        lambda state, speaker, settings: analyse_consistency(state["claim"], state["task"], state["turns"], speaker),
+        turn_of(ANALYSE.role, "analyse", "panel"),
+    )
+
+
+def compile_record_node() -> Node:
+    """Warns of exhibits left out because the record is too long, and of judges that are not independent.
+
+    Reads: claim, task, turns, evidence.
+    """
+
+    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+        most = run.settings.panel_tokens
+        values, left = record_of(state["claim"], state["task"], state["turns"], state["evidence"], most)
+        if left:
+            ids = ", ".join(piece["id"] for piece in left)
+            run.ledger.warn("exhibits_left_out", f"The record is longer than {most} tokens; not shown: {ids}.")
+        if (told := told_tokens(values)) > most:
+            run.ledger.warn(
+                "record_too_long",
+                f"Statements and scores alone have {told} tokens, and are shown whole; `panel_tokens` is {most}.",
+            )
+        if same := sharing_a_model(run.settings):
+            run.ledger.warn(
+                "shared_model",
+                f"{', '.join(same)}: the model of a counsel or of another judge. Each should have its own.",
+            )
+        return {}
+
+    return Node(step)
+
+
+def judge_record_node() -> Node:
+    """Writes a judge's findings and verdict into its turn. Reads: claim, task, evidence, heard, debater, turns."""
+    return JUDGE.node(
+        lambda state, speaker, settings: judge_record(
+            state["claim"],
+            state["task"],
+            state["heard"],
+            state["evidence"],
+            speaker,
+            most_tokens=settings.panel_tokens,
+            persona=state["debater"].get("persona"),
+        ),
+        shown=exhibits_read,
+    )
+
+
+def exhibits_read(state: TrialState, settings: Any) -> list[Evidence]:
+    """The exhibits that fit into a judge's record."""
+    _, left = record_of(state["claim"], state["task"], state["heard"], state["evidence"], settings.panel_tokens)
+    unread = {piece["id"] for piece in left}
+    return [piece for piece in exhibits(state["evidence"]) if piece["id"] not in unread]
+
+
+def sharing_a_model(settings: Any) -> list[str]:
+    """The critic if a counsel has its model, and the judges whose model a counsel or another judge has."""
+    argued = {choose_model(settings, side).model for side in SIDES}
+    judges = {judge.name: choose_model(settings, judge.name, judge.model).model for judge in settings.judges}
+    times = Counter(judges.values())
+    same = [name for name, model in judges.items() if model in argued or times[model] > 1]
+    return [*(["critic"] if choose_model(settings, "critic").model in argued else []), *same]
+
+
+def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
+    """Sends every judge to the whole record.
+
+    Args:
+        to: the node.
+        state: the trial.
+        settings: with the ``judges``.
+    """
+    return [
+        to_one(
+            to,
+            state,
+            declared(judge),
+            new_turn(0, judge.name, "judge", phase="panel"),
+            evidence=state["evidence"],
+            heard=state["turns"],
+        )
+        for judge in settings.judges
+    ]
+
+
+def decide_node() -> Node:
+    """Ends the trial with the panel's verdict, its answer, and the confidence in it.
+
+    Reads: task, turns, and if present debates and metrics. A panel without a debate before it stops
+    with ``single_pass``, and no reflection counts. If no judge gave a verdict, the trial fails.
+    """
+
+    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+        judged = [turn for turn in state["turns"] if turn["step"] == "judge"]
+        decided = panel_verdict([turn.get("verdict") for turn in judged])  # type: ignore[misc]
+        if decided is None:
+            raise no_verdict(judged)
+        labels = verdict_labels(state["task"], run.settings.verdict_labels)
+        answers = {v: answer_for(v, labels, run.settings.inconclusive) for v in VERDICTS}
+        answer = answers[decided.verdict]
+        if decided.verdict == "INCONCLUSIVE" and answer == labels["SUPPORTED"]:
+            run.ledger.warn(
+                "burden_of_refutation",
+                f"The panel found the claim INCONCLUSIVE; because it was not refuted, the answer is {answer}.",
+            )
+        first = primary(state.get("debates") or [])
+        return {
+            "answer": answer,
+            "raw_verdict": decided.verdict,
+            "stop_reason": first["stop_reason"] if first else "single_pass",
+            "rounds": first["rounds"] if first else 0,
+            "votes": [_vote(turn, answers) for turn in judged],
+            "metrics": {**state.get("metrics", {}), "panel": panel_report(judged, decided)},
+            **confidence_of(decided, judged, state, run.settings.consensus_weight, run.settings.quality_weight),
+        }
+
+    return Node(step, decides=lambda settings: {judge.name: PANEL for judge in settings.judges})
+
+
+def no_verdict(judged: Sequence[Turn]) -> WorldError:
+    """The error if no judge gave a verdict."""
+    if all(turn.get("outcome") == "failed" for turn in judged):
+        detail = "No judge could be reached. See the warnings for the reasons; another model can be named in `judges`."
+        return WorldError(detail, kind="no_judge", retryable=True)
+    if any(was_cut(turn) for turn in judged):
+        return WorldError("A ceiling was reached before any judge gave a verdict. Raise it.", kind=BUDGET_EXHAUSTED)
+    detail = "No judge gave a usable verdict. Try other models for the judges, or set `structured_output` otherwise."
+    return ReplyError(detail, silence_of(judged))
+
+
+def _vote(turn: Turn, answers: Mapping[Verdict, str | None]) -> Vote:
+    """A judge's verdict as a vote; a verdict without an answer of the task is kept as it is."""
+    said: Any = turn.get("verdict")
+    group = None if said is None else VERDICTS.index(said)
+    return {"agent": turn["agent"], "answer": None if said is None else answers[said] or said, "group": group}
+
+
+def confidence_of(
+    decided: PanelVerdict,
+    judged: Sequence[Turn],
+    state: DebateState,
+    consensus_weight: float = CONSENSUS_WEIGHT,
+    quality_weight: float = QUALITY_WEIGHT,
+) -> dict[str, Any]:
+    """The confidence in a verdict, with its parts."""
+    scores: Any = [turn for turn in judged if turn.get("verdict") is not None]
+    sigma, quality = consensus_strength(decided.winning, decided.votes), judge_quality(scores)
+    said = next((turn for turn in state["turns"] if turn["step"] == "analyse"), None)
+    consistency = said.get("overall") if said else None
+    reflected = winners_reflection(decided.verdict, primary(state.get("debates") or []))
+    base = base_confidence(sigma, quality, consensus_weight, quality_weight)
+    switch, reflection = role_switch_adjustment(consistency), reflection_adjustment(reflected)
+    parts = {
+        "consensus_strength": sigma,
+        "quality": quality,
+        "base": base,
+        "consistency": consistency,
+        "role_switch": switch,
+        "winning_reflection": reflected,
+        "reflection": reflection,
+    }
+    final = final_confidence(base, switch, reflection, decided.winning, decided.votes)
+    told = [f"{decided.winning} of {decided.votes} judges' votes", "their scores"]
+    told += ["the counsel's consistency"] if consistency is not None else []
+    told += ["the winner's last reflection"] if reflected is not None else []
+    return {
+        "confidence": round(final, 6),
+        "confidence_from": ", ".join(told),
+        "confidence_parts": {name: None if part is None else round(part, 6) + 0.0 for name, part in parts.items()},
+    }
+
+
+def primary(debates: Sequence[CourtDebate]) -> CourtDebate | None:
+    """The entry of the primary debate; None if there was none."""
+    return next((debate for debate in debates if debate["phase"] == "primary"), None)
+
+
+def winners_reflection(verdict: Verdict, debate: CourtDebate | None) -> float | None:
+    """The winning side's last reflection score in the primary debate; None if there is none."""
+    side = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}.get(verdict)
+    scores = [score for score in (debate["reflection"][side] if debate and side else []) if score is not None]
+    return scores[-1] if scores else None
+
+
+def panel_report(judged: Sequence[Turn], decided: PanelVerdict) -> dict[str, Any]:
+    """How much the judges disagreed, and the reasons of those in the minority.
+
+    ``agreement`` is the share of pairs of judges with one verdict; null with fewer than two verdicts.
+    """
+    given = [turn for turn in judged if turn.get("verdict") is not None]
+    pairs = [one["verdict"] == other["verdict"] for one, other in combinations(given, 2)]
+    return {
+        "verdicts": {verdict: sum(turn["verdict"] == verdict for turn in given) for verdict in VERDICTS},
+        "judges": len(judged),
+        "without_verdict": [turn["agent"] for turn in judged if turn.get("verdict") is None],
+        "unanimous": len({turn["verdict"] for turn in given}) == 1,
+        "tied": decided.tied,
+        "agreement": sum(pairs) / len(pairs) if pairs else None,
+        "means": mean_scores(given),  # type: ignore[arg-type]
+        "spread": {name: _spread([turn[name] for turn in given]) for name in QUALITIES},  # type: ignore[literal-required]
+        "dissent": [
+            {"agent": turn["agent"], "verdict": turn["verdict"], "reason": turn["reason"]}
+            for turn in given
+            if turn["verdict"] != decided.verdict
+        ],
+    }
+
+
+def _spread(values: Sequence[float]) -> float:
+    return round(max(values) - min(values), 6)

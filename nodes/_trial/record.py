@@ -1,0 +1,177 @@
+"""The record of a trial for its panel (PROClaim; S2, section 2.8): all evidence, statements and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from moot.nodes._records.entries import Task, Turn
+from moot.nodes._texts.show import cited_ids, show_evidence
+from moot.nodes._trial.counsel import SIDES, case, on_record, premises_of, show_statements, statements
+from moot.prompts import as_data
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import standing
+from moot.retrievers._excerpts import count_tokens
+
+NAMES = {"primary": "first", "switched": "second"}
+"""Names of the debates in the record."""
+
+
+TOLD = ("first_debate", "second_debate", "retrieval", "critic", "reflections", "consistency")
+"""The parts of a record that are always shown whole."""
+
+
+def exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
+    """The panel's evidence: admitted pieces by weight, discoveries of the debates, then disputed pieces.
+
+    Pieces without a weight or a ruling are disputed, too, and come last.
+    """
+    pieces = standing(evidence)
+    disputed = [piece for piece in pieces if piece.get("status", "seed") in ("disputed", "seed")]
+    return on_record(pieces) + sorted(disputed, key=lambda piece: -piece.get("weight", 0.0))
+
+
+def fitting(
+    pieces: Sequence[Evidence], cost: Callable[[Evidence], int], room: int, cited: Collection[str] = ()
+) -> tuple[list[Evidence], list[Evidence]]:
+    """The exhibits that fit into so many tokens, and the ones left out, both in their given order.
+
+    Uncited exhibits are left out first, then cited ones; both from the end, the lowest weight first.
+
+    Args:
+        pieces: in the order of `exhibits`.
+        cost: the tokens of an exhibit.
+        room: the tokens available.
+        cited: the ids of cited exhibits.
+    """
+    total = sum(cost(piece) for piece in pieces)
+    left: set[str] = set()
+    from_the_end = list(reversed(pieces))
+    for piece in sorted(from_the_end, key=lambda piece: piece["id"] in cited):
+        if total <= room:
+            break
+        total -= cost(piece)
+        left.add(piece["id"])
+    return [p for p in pieces if p["id"] not in left], [p for p in pieces if p["id"] in left]
+
+
+def record_of(
+    claim: str, task: Task, turns: Sequence[Turn], evidence: Sequence[Evidence], most_tokens: int
+) -> tuple[dict[str, str], list[Evidence]]:
+    """The values of a judge's prompt, and the exhibits left out because the record is too long.
+
+    Args:
+        claim: the claim.
+        task: the task.
+        turns: the turns of the whole trial.
+        evidence: all evidence, with its rulings.
+        most_tokens: most tokens (about) of exhibits, transcripts and scores.
+    """
+    values = case(claim, task, premises_of(turns))
+    told = {
+        "first_debate": show_debate(turns, "primary"),
+        "second_debate": show_debate(turns, "switched"),
+        "retrieval": show_retrieval(turns),
+        "critic": show_critic(turns),
+        "reflections": show_reflections(turns),
+        "consistency": show_consistency(turns),
+    }
+    room, cited = most_tokens - told_tokens(told), cited_ids(turns)
+    kept, left = fitting(exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room, cited)
+    missed = ", ".join(piece["id"] for piece in left if piece["id"] in cited)
+    missing = f"({len(left)} more are left out for the record's length; cited of these: {missed or 'none'}.)"
+    shown = [show_exhibits(kept), *([missing] if left else [])]
+    return values | told | {"exhibits": "\n".join(shown)}, left
+
+
+def told_tokens(values: Mapping[str, str]) -> int:
+    """About how many tokens of a record are statements and scores, without its exhibits."""
+    return sum(count_tokens(values[name]) for name in TOLD)
+
+
+def show_exhibits(pieces: Sequence[Evidence]) -> str:
+    """Exhibits, each with its status: its weight, or that it was found during a debate."""
+    return show_evidence(pieces, "(no exhibit is shown)", _standing)
+
+
+def _standing(piece: Evidence) -> dict[str, str]:
+    status = piece.get("status", "seed")
+    weight = {"weight": f"{piece['weight']:.2f}"} if "weight" in piece else {}
+    return {"status": "disputed" if status == "seed" else status} | weight
+
+
+def show_debate(turns: Iterable[Turn], phase: str) -> str:
+    """The transcript of a debate under a heading; empty if there was none."""
+    of = [turn for turn in turns if turn["phase"] == phase]
+    heading = f"The {NAMES[phase]} debate:"
+    return show_statements(statements(of), heading, f"{heading}\n(nothing was said)" if of else "")
+
+
+def show_retrieval(turns: Iterable[Turn]) -> str:
+    """Each side's searches by round, with their results."""
+    lines = [_searched(turn) for turn in turns if turn["step"] == "discover"]
+    return _block("How the two sides looked for more evidence:", "retrieval", lines)
+
+
+def _searched(turn: Turn) -> str:
+    scores = turn.get("scores", {})
+    novelty = "" if scores.get("novelty") is None else f", mean novelty {scores['novelty']:.2f}"
+    formulated = turn.get("formulated")
+    refined = "" if formulated in (None, turn.get("query")) else f" (asked for as: {formulated})"
+    if turn.get("retrieval") == "failed":
+        return f"{_when(turn)}, {turn['side']}: {turn.get('query')}{refined}: the sources could not be searched"
+    found = f"{len(turn.get('evidence_ids', []))} found, {len(turn.get('joined', []))} joined the record{novelty}"
+    end = f"; the side's search ended there ({turn['ended']})" if turn.get("ended") else ""
+    return f"{_when(turn)}, {turn['side']}: {turn.get('query')}{refined}: {found}{end}"
+
+
+def show_critic(turns: Iterable[Turn]) -> str:
+    """The critic's scores of each round, and the questions it left open."""
+    lines = []
+    for turn in turns:
+        if turn["step"] == "critique":
+            lines += [f"{_when(turn)}, {side}: {_scored(turn.get(side))}" for side in SIDES]
+            open_still = "; ".join(turn.get("unresolved_premises") or [])
+            lines += [f"{_when(turn)}, open: {open_still}"] if open_still else []
+    return _block("The critic's scores, from 0 to 1:", "critic", lines)
+
+
+def _scored(of: Mapping[str, Any] | None) -> str:
+    if of is None:
+        return "not scored"
+    return f"logic {of['logic']:.2f}, evidence {of['evidence']:.2f}, rebuttal {of['rebuttal']:.2f}. {of['reason']}"
+
+
+def show_reflections(turns: Iterable[Turn]) -> str:
+    """Each side's scores of itself by round."""
+    lines = []
+    for turn in turns:
+        if turn["step"] == "reflect":
+            score = turn.get("scores", {}).get("reflection")
+            said = "not scored" if score is None else f"{score:.2f}"
+            lines.append(f"{_when(turn)}, {turn['side']}: {said}")
+    return _block("How each side rates its own case, from 0 to 1:", "reflections", lines)
+
+
+def show_consistency(turns: Iterable[Turn]) -> str:
+    """The analyser's findings after the change of sides; empty if sides did not change."""
+    said = next((turn for turn in turns if turn["step"] == "analyse"), None)
+    if said is None:
+        return ""
+    if said.get("overall") is None:
+        return "How consistently the counsel argued when they changed sides is not known."
+    lines = [
+        f"{said['plaintiff_counsel']:g} for who spoke for the plaintiff first, "
+        f"{said['defense_counsel']:g} for the other one, {said['overall']:g} overall",
+        *(f"Contradiction: {text}" for text in said["contradictions"] or []),
+    ]
+    return _block("How consistently the counsel argued when they changed sides, from 0 to 10:", "consistency", lines)
+
+
+def _when(turn: Turn) -> str:
+    return f"{NAMES[turn['phase']]} debate, round {turn['round']}"
+
+
+def _block(heading: str, tag: str, lines: Sequence[str]) -> str:
+    whole = (" ".join(line.splitlines()) for line in lines)  # text of others starts no line of ours
+    return f"{heading}\n{as_data(tag, chr(10).join(whole))}" if lines else ""

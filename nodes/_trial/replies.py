@@ -1,0 +1,173 @@
+"""What the roles of a trial reply (PROClaim); the field names are a contract, as in `moot.nodes._texts.replies`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from moot.nodes._texts.answers import fold
+from moot.nodes._texts.replies import Quote, Reply, Text
+from moot.nodes._trial.confidence import VERDICTS, Verdict
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+
+def _without_blanks(texts: list[str]) -> list[str]:
+    kept: dict[str, str] = {}
+    for text in texts:
+        if text.strip():
+            kept.setdefault(fold(text), text.strip())
+    return list(kept.values())
+
+
+Texts = Annotated[list[str], AfterValidator(_without_blanks), Field(json_schema_extra={"minItems": 0})]
+"""Texts, each once, or none."""
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Ten = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+
+
+class PremisesReply(Reply):
+    """What a claim rests on."""
+
+    premises: Annotated[list[str], AfterValidator(_without_blanks), Field(min_length=1)]
+
+
+class StanceQueriesReply(Reply):
+    """A query for evidence that speaks for a claim, and one for evidence that speaks against it."""
+
+    supporting_query: Text
+    challenging_query: Text
+
+
+class Challenge(Reply):
+    """What is held against a piece of evidence."""
+
+    evidence_id: str
+    reason: Text
+
+
+class ChallengesReply(Reply):
+    """What one side holds against the other's evidence."""
+
+    challenges: Annotated[list[Challenge], Field(json_schema_extra={"minItems": 0})]
+
+
+class AdmissibilityReply(Reply):
+    """How relevant and credible a piece of evidence is."""
+
+    reason: str
+    relevance: Share
+    credibility: Share
+
+
+class GapReply(Reply):
+    """What evidence a side lacks."""
+
+    gap: Text
+
+
+class ArgumentReply(Reply):
+    """A counsel's argument."""
+
+    argument: Text
+    citations: list[Quote]
+
+
+class ExpertRequestReply(Reply):
+    """Whether a side wants an expert to testify, on what, and why."""
+
+    reason: str
+    needed: bool
+    expertise: str
+
+    @model_validator(mode="after")
+    def _on_something(self) -> ExpertRequestReply:
+        if self.needed and not self.expertise.strip():
+            raise ValueError("`expertise` is empty, though an expert is `needed`")
+        return self
+
+
+class ExpertRulingReply(Reply):
+    """Whether the court hears an expert."""
+
+    reason: str
+    granted: bool
+
+
+class TestimonyReply(Reply):
+    """What an expert says."""
+
+    __test__ = False  # no test, whatever pytest thinks
+
+    testimony: Text
+    citations: list[Quote]
+
+
+class ReflectionReply(Reply):
+    """What a counsel thinks of its own side's case."""
+
+    flaws: Texts
+    logic: Share
+    novelty: Share
+    rebuttal: Share
+    discovery_need: str
+    refined_stance: str
+
+
+class SideScores(Reply):
+    """How well one side did in a round."""
+
+    reason: str
+    logic: Share
+    evidence: Share
+    rebuttal: Share
+
+
+class Recommendations(Reply):
+    """What each side is advised to do, and queries that might help."""
+
+    plaintiff: Texts
+    defense: Texts
+    queries: Texts
+
+
+class CritiqueReply(Reply):
+    """A critic's view of a round."""
+
+    plaintiff: SideScores
+    defense: SideScores
+    unresolved_premises: Texts
+    recommendations: Recommendations
+    debate_resolved: bool
+
+
+class ClosingReply(Reply):
+    """Whether the court closes the debate."""
+
+    reason: str
+    close: bool
+
+
+class ConsistencyReply(Reply):
+    """How consistently each counsel argued when the sides were switched, from 0 to 10."""
+
+    contradictions: Texts
+    plaintiff_counsel: Ten
+    defense_counsel: Ten
+    overall: Ten
+
+
+def _verdict(value: Any) -> Any:
+    """A verdict in another spelling as it is written here."""
+    if not isinstance(value, str):
+        return value
+    plain = fold(value).upper()
+    return plain if plain in VERDICTS else value
+
+
+class JudgementReply(Reply):
+    """One judge's findings, scores from 0 to 10, and verdict."""
+
+    reason: Text
+    evidence_strength: Ten
+    argument_validity: Ten
+    scientific_reliability: Ten
+    verdict: Annotated[Verdict, BeforeValidator(_verdict)]

@@ -1,0 +1,147 @@
+"""A step of a trial, declared once with its prompt, reply and role; used as a function and as a node."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, Generic, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.errors import MootError, ReplyError
+from moot.core.redaction import redact
+from moot.nodes._models.ledger import Ledger, missed
+from moot.nodes._models.speaker import Speaker, as_speaker, is_alone
+from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.state import TrialState
+from moot.nodes._texts.quotes import check_citations, faults_of
+from moot.nodes._texts.replies import Reply
+from moot.nodes._trial.counsel import handed
+from moot.retrievers import Evidence
+
+R = TypeVar("R", bound=Reply)
+F = TypeVar("F", bound=Callable[..., Any])
+Ask = Callable[[TrialState, Speaker, Any], Awaitable[R]]
+"""Makes a step's call, from the state and the settings."""
+Shown = Callable[[TrialState, Any], Sequence[Evidence]]
+"""Returns the exhibits that a speaker is shown, from the state and the settings."""
+
+PARAMETERS = {
+    "claim": "what is tried.",
+    "task": "the form of an answer.",
+    "premises": "the premises of the claim.",
+    "exhibits": "the evidence on record.",
+    "said": "the arguments and testimonies so far; the last four are shown.",
+    "model": "who is asked.",
+    "side": "``plaintiff`` or ``defense``.",
+    "whole": "whether exhibits are shown whole, not only their titles and quotes.",
+    "round": "the round's number, from 1; 0 leaves it out.",
+    "max_rounds": "most rounds.",
+    "prompt": "the prompt's name.",
+}
+"""Parameters shared by the functions of several steps."""
+
+
+def explained(**parameters: str) -> Callable[[F], F]:
+    """Adds the parameters and errors to the docstring of a step's function.
+
+    Args:
+        parameters: parameters that are not in `PARAMETERS`, or have another meaning here.
+    """
+
+    def add(function: F) -> F:
+        known = PARAMETERS | parameters
+        lines = [f"    {name}: {known[name]}" for name in signature(function).parameters]
+        raises = "    UserError, WorldError, ReplyError: the call failed, or no reply could be used."
+        function.__doc__ = "\n".join([function.__doc__ or "", "", "Args:", *lines, "", "Raises:", raises])
+        return function
+
+    return add
+
+
+@dataclass(frozen=True)
+class Step(Generic[R]):
+    """One call, whose reply is written into a turn field by field.
+
+    Args:
+        prompt: the prompt's name.
+        reply: the schema of the reply.
+        role: the role that makes the call; empty for a side's counsel.
+    """
+
+    prompt: str
+    reply: type[R]
+    role: str = ""
+
+    async def ask(
+        self,
+        model: Speaker | BaseChatModel,
+        values: Mapping[str, str],
+        prompt: str,
+        *,
+        side: str = "",
+        evidence_ids: Sequence[str] = (),
+        check: Callable[[R], str] | None = None,
+    ) -> R:
+        """Makes the call by `Speaker.ask`; a counsel's prompt also names its side and position."""
+        if side:
+            values = {**values, "side": side, "position": values[f"{side}_holds"]}
+        return await as_speaker(model, self.role or side).ask(prompt, values, self.reply, evidence_ids, check)
+
+    def node(
+        self,
+        ask: Ask[R],
+        begin: Callable[[TrialState], Turn] = handed,
+        *,
+        shown: Shown = lambda state, settings: (),
+        scores: Callable[[R], dict[str, float]] = lambda said: {},
+        vital: bool = False,
+    ) -> Node:
+        """A node that writes the reply into a turn.
+
+        Without a usable reply the fields are null and ``outcome`` says why; if the model cannot be reached, there
+        is also a warning.
+
+        Args:
+            ask: makes the call.
+            begin: the turn; by default the one passed on.
+            shown: returns the exhibits that the speaker is shown; the turn names them and may cite them.
+            scores: values computed from the reply.
+            vital: whether the debate fails if the model cannot be reached.
+        """
+        fields = self.reply.model_fields
+
+        async def step(state: TrialState, run: Run) -> dict[str, Any]:
+            exhibits = list(shown(state, run.settings))
+            turn: Turn = {**begin(state), "evidence_ids": [piece["id"] for piece in exhibits]}
+            run.ledger.take(turn)
+            speaker = await run.speaker_of({**state.get("debater", {}), "name": turn["role"]})
+            try:
+                said = await ask(state, speaker, run.settings)
+            except MootError as error:
+                if not is_alone(error) or (vital and not isinstance(error, ReplyError)):
+                    raise
+                empty = dict.fromkeys(fields) | ({"citations": []} if "citations" in fields else {})
+                return {"turns": [{**turn, **empty, "outcome": missed(error, run.ledger)}]}
+            if speaker.not_shown:
+                exhibits = [piece for piece in exhibits if piece["id"] not in speaker.not_shown]
+                turn = {**turn, "evidence_ids": [piece["id"] for piece in exhibits]}
+            given = said.model_dump() | cited(said, exhibits, run.ledger)
+            return {"turns": [{**turn, **given, "scores": scores(said), "outcome": "ok"}]}
+
+        return Node(step, prompts=(self.prompt,))
+
+
+def cited(said: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
+    """A speaker's citations, checked against the exhibits it was shown; warnings name faulty ones."""
+    ids = {piece["id"] for piece in shown}
+    for one in getattr(said, "challenges", []):
+        if one.evidence_id not in ids:
+            ledger.warn("unknown_exhibit", f"{redact(one.evidence_id)[:80]!r} was challenged, which was not shown.")
+    if (quotes := getattr(said, "citations", None)) is None:
+        return {}
+    citations = check_citations(quotes, shown, ids)
+    for kind, fault in faults_of(citations):
+        ledger.warn(kind, fault)
+    return {"citations": citations}

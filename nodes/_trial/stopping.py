@@ -1,0 +1,91 @@
+"""The end of a courtroom debate (PROClaim; S2, section 2.5), and the reflection score used for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from moot.nodes._records.entries import StopReason
+from moot.nodes._trial.admissibility import PLACES, is_above
+
+RUN = 2
+"""Consecutive rounds that make a plateau, or exhaust novelty."""
+
+
+def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
+    """s = 0.4 logic + 0.3 novelty + 0.3 rebuttal (S2, Eq. 2), all in [0, 1].
+
+    Args:
+        logic: how sound the case is.
+        novelty: how much of it is new.
+        rebuttal: how well it answers the other side.
+    """
+    return round(0.4 * logic + 0.3 * novelty + 0.3 * rebuttal, PLACES) + 0.0  # never -0.0
+
+
+def reflection_total(plaintiff: float | None, defense: float | None) -> float | None:
+    """The sum of both sides' reflection scores of a round, in [0, 2]; None where either is unknown."""
+    return None if plaintiff is None or defense is None else round(plaintiff + defense, PLACES)
+
+
+def changes(totals: Sequence[float | None]) -> list[float | None]:
+    """How much each total differs from the one before it; None where either is unknown."""
+    return [
+        None if before is None or now is None else round(abs(now - before), PLACES) for before, now in pairwise(totals)
+    ]
+
+
+def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
+    """Whether the last two changes of the reflection total are both below ``least`` (S2, section 2.5, i)."""
+    return _all_below(changes(totals), least)
+
+
+def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool:
+    """Whether the mean novelty of the last two rounds' candidates is below ``least`` in both (S2, section 2.5, iii).
+
+    A round without candidates (None) breaks the run.
+    """
+    return _all_below(novelties, least)
+
+
+def _all_below(values: Sequence[float | None], least: float) -> bool:
+    last = values[-RUN:]
+    return len(last) == RUN and all(value is not None and is_above(least, value) for value in last)
+
+
+def why_stop(
+    *,
+    rounds: int,
+    totals: Sequence[float | None],
+    novelties: Sequence[float | None],
+    resolved: bool,
+    closed: bool,
+    min_rounds: int = 2,
+    max_rounds: int = 10,
+    plateau: float = 0.05,
+    exhaustion: float = 0.10,
+) -> StopReason | None:
+    """The first reason to stop a debate after a round; None if it continues (S2, section 2.5).
+
+    Args:
+        rounds: rounds so far.
+        totals: the reflection total of each round; None where it is unknown.
+        novelties: the mean novelty of each round's candidates; None in rounds without any.
+        resolved: whether the critic finds the debate resolved.
+        closed: whether the court closes it.
+        min_rounds: no reason counts before the end of this round.
+        max_rounds: most rounds.
+        plateau: as for `is_plateau`.
+        exhaustion: as for `is_exhausted`.
+    """
+    reasons: list[tuple[StopReason, bool]] = [
+        ("reflection_plateau", is_plateau(totals, plateau)),
+        ("critic_resolved", resolved),
+        ("novelty_exhausted", is_exhausted(novelties, exhaustion)),
+        ("judicial_signal", closed),
+    ]
+    if rounds >= min_rounds:
+        for reason, holds in reasons:
+            if holds:
+                return reason
+    return "max_rounds" if rounds >= max_rounds else None

@@ -1,0 +1,124 @@
+"""LangChain's clients of other providers, created so that moot's own retries, limits and ceilings apply to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from moot.core.endpoint import Endpoint, made_in_thread, make_client
+from moot.core.errors import UserError
+from moot.core.lazy import imported
+from moot.nodes._vendors.catalogue import VENDORS, Structure, Vendor
+
+NAMES = {
+    "temperature": ("temperature",),
+    "max_tokens": ("max_tokens", "max_output_tokens"),
+    "seed": ("seed",),
+    "timeout": ("timeout", "request_timeout", "default_request_timeout"),
+    "max_retries": ("max_retries",),
+    "api_key": ("api_key",),
+    "base_url": ("base_url",),
+}
+"""The clients' names for the options that moot sets."""
+
+
+async def vendor_chat(provider: str, model: str, endpoint: Endpoint, timeout: float, **wanted: Any) -> BaseChatModel:
+    """A provider's client for the running event loop.
+
+    Args:
+        provider: one of `VENDORS`.
+        model: the model's name.
+        endpoint: the address of calls.
+        timeout: seconds per request.
+        wanted: temperature, max_tokens and seed, if they are set.
+
+    Raises:
+        UserError: the client cannot be created, or cannot limit its replies.
+    """
+    vendor = VENDORS[provider]
+    given: dict[str, Any] = {**wanted, "timeout": timeout, "max_retries": 0}
+    if vendor.keys:
+        given["api_key"] = endpoint.api_key or "not-needed"
+    if provider == "anthropic":
+        given["base_url"] = endpoint.base_url
+    http = await _http_client(provider, endpoint, timeout)
+    return await asyncio.to_thread(_made, provider, model, vendor, given, http)
+
+
+def _made(provider: str, model: str, vendor: Vendor, given: Mapping[str, Any], http: Any) -> BaseChatModel:
+    module, _, name = vendor.chat.partition(":")
+    try:
+        kind = getattr(imported(module), name)
+        options = options_of(kind, given)
+        if given.get("max_tokens") and not {"max_tokens", "max_output_tokens"} & options.keys():
+            raise UserError(
+                f"The client for {vendor.title} cannot limit its replies: leave out `max_tokens` and ceilings, or "
+                "choose another model.",
+                kind="invalid_setting",
+            )
+        if provider == "azure_openai":
+            options["http_async_client"] = http
+        chat: BaseChatModel = imported("langchain.chat_models").init_chat_model(
+            model, model_provider=provider, **options
+        )
+    except (ImportError, ValueError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"The client for {vendor.title} cannot be created ({type(error).__name__}: "
+            f"{' '.join(str(error).split())[:200]}). Check what {vendor.package} asks for, and its release.",
+            kind="invalid_environment",
+        ) from error
+    if provider == "anthropic" and hasattr(type(chat), "_async_client"):
+        # langchain-anthropic's own client is shared by all event loops, and fails in the second.
+        vars(chat)["_async_client"] = imported("anthropic").AsyncAnthropic(
+            api_key=given["api_key"],
+            base_url=given["base_url"],
+            timeout=given["timeout"],
+            max_retries=0,
+            http_client=http,
+        )
+    return chat
+
+
+async def _http_client(provider: str, endpoint: Endpoint, timeout: float) -> Any:
+    """The running loop's HTTP client for SDKs that accept one; None for the others."""
+    sdk = {"anthropic": "anthropic", "azure_openai": "openai"}.get(provider)
+    if sdk is None:
+        return None
+
+    def make() -> Any:
+        return make_client(imported(sdk).DefaultAsyncHttpxClient, endpoint.base_url, timeout=timeout)
+
+    return await made_in_thread(("http", sdk, timeout, endpoint.base_url), make)
+
+
+def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a client accepts, by its own names; null values are left out.
+
+    Args:
+        kind: the client's class.
+        given: values by the names in `NAMES`.
+    """
+    fields = kind.model_fields
+    known = {*fields, *(field.alias for field in fields.values() if field.alias)}
+    found = {option: next((name for name in NAMES[option] if name in known), None) for option in given}
+    return {name: given[option] for option, name in found.items() if name and given[option] is not None}
+
+
+def asked_for(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """A call's options that request a form of reply.
+
+    Args:
+        structure: how the client takes a schema.
+        wanted: OpenAI's ``response_format``.
+    """
+    if structure == "words":
+        return {}
+    if structure == "response_format":
+        return {"response_format": wanted}
+    if structure == "google":
+        schema = wanted.get("json_schema", {}).get("schema")
+        return {"response_mime_type": "application/json"} | ({"response_json_schema": schema} if schema else {})
+    # In extra_body the client leaves the reply to us; as a regular argument it would raise on a cut reply.
+    return {"extra_body": {"response_format": wanted}}

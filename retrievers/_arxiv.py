@@ -1,0 +1,72 @@
+"""arXiv: abstracts of preprints (https://info.arxiv.org/help/api/user-manual.html).
+
+No key is needed; ``ARXIV_BASE_URL`` sets another address of the same API.
+"""
+
+from __future__ import annotations
+
+import re
+
+from moot.retrievers._web import Found, Source, WebRetriever, ask, read_xml, text_within
+from pydantic import BaseModel, Field
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+FIRST_DAY = "199101010000"
+OPERATORS = ("AND", "OR", "NOT", "ANDNOT", "TO")
+
+
+class Entry(BaseModel):
+    """The fields of a feed entry that we read. ``published`` is the first version's date."""
+
+    id: str = Field(min_length=1)
+    title: str
+    summary: str
+    published: str = ""
+
+
+class Preprint(Entry):
+    """An entry that is a preprint."""
+
+    published: str = Field(pattern=r"^\d{4}-\d\d-\d\d")
+
+
+def words_of(query: str) -> list[str]:
+    """The query's words, without the operators of arXiv's query language."""
+    words = re.findall(r"\w+(?:[-'’.]\w+)*", query)
+    return [word for word in words if word not in OPERATORS]
+
+
+class ArxivRetriever(WebRetriever):
+    """Search for preprints that share words with the query; each result is an abstract."""
+
+    name = "arxiv"
+    source = Source("arXiv", "https://export.arxiv.org", "ARXIV_BASE_URL")
+    longest_query = 300
+    most_results = 100
+
+    async def find(self, query: str, k: int) -> list[Found]:
+        """The best matching abstracts; any of the query's words may be missing, as in other search engines."""
+        words = words_of(query)
+        if not words:
+            return []
+        asked = " OR ".join(f"all:{word}" for word in words)
+        if self.last_day:
+            asked = f"({asked}) AND submittedDate:[{FIRST_DAY} TO {self.last_day:%Y%m%d}2359]"
+        params = {"search_query": asked, "start": "0", "max_results": str(k), "sortBy": "relevance"}
+        entries = await ask(self.source, self.limits, self._read, "/api/query", params=params)
+        links = [re.sub("^http:", "https:", entry.id) for entry in entries]
+        return [
+            Found(entry.summary, entry.title, link, link, entry.published[:10])
+            for entry, link in zip(entries, links, strict=True)
+        ]
+
+    def _read(self, body: bytes) -> list[Preprint]:
+        feed = read_xml(body, f"{ATOM}feed")
+        fields = [
+            {name: text_within(e.find(ATOM + name)) for name in Entry.model_fields}
+            for e in feed.findall(f"{ATOM}entry")
+        ]
+        for entry in map(Entry.model_validate, fields):
+            if "/api/errors" in entry.id or entry.title == "Error":
+                raise self.source.refusal(200, entry.summary)
+        return [Preprint.model_validate(entry) for entry in fields]

@@ -1,0 +1,391 @@
+"""Corpora: passages in a Chroma collection, with a manifest that records the encoder.
+
+Corpora that are built without an encoder (`NO_ENCODER`) are for search by words alone, and need no Chroma.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import resources
+from itertools import chain
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.core.files import check_home
+from moot.core.lazy import imported
+from moot.retrievers._encoders import DEFAULT_ENCODER, open_encoder
+from moot.retrievers._files import DocumentPassage, Passage, parse_passage
+from moot.retrievers._filling import Fill, Progress, Target, chroma_errors, damaged, fill_here, metadata_of
+from moot.retrievers._lexical import NO_ENCODER, NoEncoder
+from moot.retrievers._stores import FolderStore, Manifest, ServerStore, corpora_folder, open_store
+
+DEMO_CORPORA = {"demo-encyclopaedia": "encyclopaedia.jsonl", "demo-news": "news.jsonl"}
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]")
+BATCH = 512
+"""Passages that are encoded and stored at a time; an interrupted build loses at most three batches."""
+RECENT = 1.0
+"""Seconds for which the state of a corpus is cached, because a lookup needs a thread."""
+_known: dict[tuple[str | None, ...], tuple[float, str]] = {}
+"""By corpus and store: the time of the last lookup, and the state."""
+FETCHED = {"fetched", "sha256"}
+"""Fields about how a passage was fetched; they do not change its content."""
+PAGE = 5000
+"""Passages that are read at a time; Chroma cannot give tens of thousands at once."""
+
+
+def known_corpora() -> list[str]:
+    """Names of the demo corpora and of the corpora that were built. Blocking."""
+    return sorted({*(name for name in open_store().names() if not name.startswith("demo-")), *DEMO_CORPORA})
+
+
+def read_manifest(name: str) -> Manifest | None:
+    """A corpus's manifest; None if the corpus does not exist yet. Blocking.
+
+    Raises:
+        UserError: the name is not a valid corpus name, or the manifest is damaged.
+        WorldError: the Chroma server failed.
+    """
+    check_name(name)
+    return open_store().read(name)
+
+
+def delete_corpus(name: str) -> None:
+    """Deletes a corpus permanently, after waiting for other writers. Blocking.
+
+    Raises:
+        UserError: the name is not a valid corpus name.
+        WorldError: the Chroma server failed.
+    """
+    check_name(name)
+    check_home("Corpora", "corpora")
+    with imported("filelock").FileLock(corpora_folder() / f"{name}.lock"):
+        open_store().delete(name)
+
+
+def check_name(name: str) -> None:
+    """Raises an error for an invalid corpus name: the name becomes a folder."""
+    if not NAME.fullmatch(name):
+        raise UserError(
+            f"{name!r} cannot name a corpus: use 3 to 63 lower-case letters, digits, - and _.", kind="invalid_corpus"
+        )
+
+
+def check_own(name: str) -> None:
+    """Raises an error for a name that a user's own corpus cannot have."""
+    if name.startswith("demo-"):
+        raise UserError(
+            f"{name!r}: names that begin with demo- are reserved for the demo corpora.", kind="invalid_corpus"
+        )
+    check_name(name)
+
+
+def corpus_state(name: str) -> str:
+    """A text that changes when a corpus is indexed again, and differs between stores. Blocking."""
+    check_name(name)
+    known = _known  # replaced by a new dict if the corpus is indexed meanwhile
+    state = open_store().state(name)
+    known[_in_store(name)] = (time.monotonic(), state)
+    return state
+
+
+def recent_state(name: str) -> str | None:
+    """The corpus's state if this process looked it up recently and has not indexed the corpus since; else None."""
+    at, state = _known.get(_in_store(name), (-RECENT, ""))
+    return state if time.monotonic() - at < RECENT else None
+
+
+def _forget_states() -> None:
+    global _known
+    _known = {}
+
+
+def _in_store(name: str) -> tuple[str | None, ...]:
+    return (name, os.environ.get("MOOT_HOME"), os.environ.get("MOOT_CHROMA_URL"))
+
+
+def check_encoder(manifest: Manifest, encoder: str) -> None:
+    """Raises an error if a corpus is read or extended with another encoder than the one that built it."""
+    if manifest.encoder == NO_ENCODER != encoder:
+        raise _without_vectors(manifest.name)
+    if manifest.encoder != encoder:
+        raise UserError(
+            f"The corpus {manifest.name!r} was built with the encoder {manifest.encoder} ({manifest.dimension} "
+            f"dimensions) and cannot be used with {encoder}. Set embedder={manifest.encoder}, or index it again "
+            "under another name.",
+            kind="corpus_mismatch",
+        )
+
+
+def check_vectors(name: str) -> None:
+    """Refuses a corpus that has no vectors, before an encoder is opened for it. Blocking."""
+    known = None if name in DEMO_CORPORA else read_manifest(name)
+    if known is not None and known.encoder == NO_ENCODER:
+        raise _without_vectors(name)
+
+
+def _without_vectors(name: str) -> UserError:
+    return UserError(
+        f"The corpus {name!r} was built without vectors: only BM25 searches it. Name bm25:{name} as the source. "
+        "To add to it, set embedder=none; for vectors, index it again under another name.",
+        kind="corpus_mismatch",
+    )
+
+
+def check_dimension(manifest: Manifest, dimension: int) -> None:
+    """Raises an error for vectors of another length than the corpus holds: the model behind the encoder's name has
+    changed.
+    """
+    if manifest.dimension != dimension:
+        raise UserError(
+            f"The corpus {manifest.name!r} was built when the encoder {manifest.encoder} gave {manifest.dimension} "
+            f"dimensions; now it gives {dimension}. Use the model that built it, or index it again under another name.",
+            kind="corpus_mismatch",
+        )
+
+
+# --- building and opening ---------------------------------------------------------------------------------------------
+
+
+async def index_passages(
+    name: str,
+    passages: Iterable[Passage],
+    *,
+    encoder: str = DEFAULT_ENCODER,
+    progress: Progress = lambda stored, encoded: None,
+    fill: Fill = fill_here,
+) -> Manifest:
+    """Adds passages to a corpus, in batches; passages whose id and content are stored already are not encoded again.
+
+    An interrupted build can be run again and then continues. Nothing is changed until the first batch has been read.
+
+    Args:
+        name: the corpus.
+        passages: the passages to add; a known id with new content replaces the old passage, and the passages of a
+            document replace all passages of its earlier versions.
+        encoder: the encoder's name, or ``none`` for a corpus that only BM25 searches; an existing corpus accepts only
+            its own.
+        progress: called after each batch with the passages seen and the passages encoded so far.
+        fill: encodes and stores; by default in this process.
+
+    Raises:
+        UserError: a bad name, another encoder than the corpus has, a broken line in the source, no passages, two
+            different passages with the same id.
+        WorldError: the encoder's endpoint or the Chroma server failed.
+    """
+    check_own(name)
+    async with await asyncio.to_thread(_lock, name):
+        return await _build(name, passages, encoder, progress, fill)
+
+
+async def _build(
+    name: str, passages: Iterable[Passage], encoder: str, progress: Progress, fill: Fill = fill_here
+) -> Manifest:
+    store = await asyncio.to_thread(open_store)
+    known = await asyncio.to_thread(store.read, name)
+    if known is not None:
+        check_encoder(known, encoder)
+    tool = NoEncoder() if encoder == NO_ENCODER else await open_encoder(encoder)
+    dimension = len((await tool.embed(["dimension"]))[0])
+    if known is not None:
+        check_dimension(known, dimension)
+    read: dict[tuple[str, str], set[str]] = {}
+    batches = _batches(_noting(passages, read))
+    batch = await asyncio.to_thread(next, batches, None)
+    if batch is None:
+        raise UserError(
+            f"There is nothing to index into the corpus {name!r}: no passage was found.", kind="empty_corpus"
+        )
+    if known is not None and known.complete:
+        await asyncio.to_thread(_open_whole, store, known)  # else new passages could hide lost ones
+    begun = Manifest(name, tool.name, dimension, known.passages if known else 0, complete=False)
+    collection = await asyncio.to_thread(store.create, begun)
+    _forget_states()
+    await fill(Target(name, collection, tool, dimension), chain([batch], batches), progress)
+    if known is not None:
+        await asyncio.to_thread(_drop_earlier, name, collection, read)
+    digest = await asyncio.to_thread(lambda: digest_of(_stored(name, collection)))
+    whole = replace(begun, passages=await asyncio.to_thread(collection.count), complete=True, digest=digest)
+    await asyncio.to_thread(store.write, whole)
+    _forget_states()
+    return whole
+
+
+def _noting(passages: Iterable[Passage], read: dict[tuple[str, str], set[str]]) -> Iterator[Passage]:
+    """Yields the passages, and records the ids of each document's passages by its name and source."""
+    for passage in passages:
+        if isinstance(passage, DocumentPassage):
+            read.setdefault((passage.document, metadata_of(passage)["source"]), set()).add(passage.id)
+        yield passage
+
+
+def _drop_earlier(name: str, collection: Any, read: dict[tuple[str, str], set[str]]) -> None:
+    """Deletes passages of earlier versions of the documents that were read."""
+    for (document, source), ids in read.items():
+        with chroma_errors(name, "it cannot be written"):
+            stored = collection.get(where={"source": source}, include=[])["ids"]
+            if gone := [id for id in stored if id.startswith(f"{document}#") and id not in ids]:
+                collection.delete(ids=gone)
+
+
+def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+    batch: list[Passage] = []
+    contents: dict[str, int] = {}
+    for passage in passages:
+        content = hash(passage.model_dump_json())
+        if contents.setdefault(passage.id, content) != content:
+            raise UserError(
+                f"Two different passages have the id {passage.id!r}. Give each passage its own id.",
+                kind="invalid_file",
+            )
+        batch.append(passage)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """An open corpus. ``collection`` is its Chroma collection; its methods block."""
+
+    manifest: Manifest
+    collection: Any
+
+
+async def open_corpus(name: str, encoder: str) -> Corpus:
+    """Opens a corpus for dense search; a demo corpus is built on first use.
+
+    Args:
+        name: the corpus.
+        encoder: the encoder of the queries.
+
+    Raises:
+        UserError: the corpus is missing, unfinished, damaged, or has another encoder.
+        WorldError: the Chroma server failed.
+    """
+    if name in DEMO_CORPORA:
+        manifest = await _build_demo(name, encoder)
+    else:
+        manifest = await asyncio.to_thread(_find_corpus, name)
+    check_encoder(manifest, encoder)
+    store = await asyncio.to_thread(open_store)
+    return Corpus(manifest, await asyncio.to_thread(_open_whole, store, manifest))
+
+
+def _open_whole(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
+    """A corpus's collection, checked to hold as many passages as the manifest says. Blocking."""
+    collection = store.open(manifest.name)
+    with chroma_errors(manifest.name, "it cannot be read"):
+        stored = collection.count()
+    if stored < manifest.passages:
+        raise store.damaged(manifest.name, f"it should hold {manifest.passages} passages and holds {stored}")
+    with chroma_errors(manifest.name, "vectors are missing"):  # if files were lost, searches return only the rest
+        for offset in (0, stored - 1):
+            collection.get(limit=1, offset=offset, include=["embeddings"])
+    return collection
+
+
+def _find_corpus(name: str) -> Manifest:
+    manifest = read_manifest(name)
+    if manifest is None:
+        raise UserError(
+            f"There is no corpus {name!r}. Known: {', '.join(known_corpora())}. "
+            f"Build one with: moot index PATH --corpus {name}",
+            kind="unknown_corpus",
+        )
+    if not manifest.complete:
+        with chroma_errors(name, "it cannot be read"):
+            stored = open_store().open(name).count()
+        raise UserError(
+            f"The corpus {name!r} is unfinished: its indexing was interrupted after {stored} passages, or still "
+            "runs. Wait for it, or run the same `moot index` again; it continues from there.",
+            kind="unfinished_corpus",
+        )
+    return manifest
+
+
+async def _build_demo(name: str, encoder: str) -> Manifest:
+    """The demo corpus for an encoder; if several processes need it at once, one builds it and the others wait."""
+    suffix = "" if encoder == DEFAULT_ENCODER else "-" + hashlib.blake2b(encoder.encode(), digest_size=4).hexdigest()
+    store = name + suffix
+    manifest = await asyncio.to_thread(read_manifest, store)
+    if manifest is not None and manifest.complete:
+        return manifest
+    async with await asyncio.to_thread(_lock, store):
+        manifest = await asyncio.to_thread(read_manifest, store)
+        if manifest is not None and manifest.complete:
+            return manifest
+        return await _build(store, await asyncio.to_thread(demo_passages, name), encoder, lambda stored, encoded: None)
+
+
+def _lock(name: str) -> Any:
+    """The lock of a corpus, held by the process that writes it. Blocking."""
+    check_name(name)
+    check_home("Corpora", "corpora")
+    return imported("filelock").AsyncFileLock(corpora_folder() / f"{name}.lock")
+
+
+def demo_passages(name: str) -> list[Passage]:
+    """The passages of a demo corpus, from the package."""
+    text = (resources.files("moot.retrievers") / "demo" / DEMO_CORPORA[name]).read_text(encoding="utf-8")
+    return [parse_passage(line, f"{name}, line {n}") for n, line in enumerate(text.splitlines(), start=1)]
+
+
+def all_passages(name: str) -> list[Passage]:
+    """Every passage of a corpus, in the order of their ids. Blocking.
+
+    Raises:
+        UserError: the corpus is missing, unfinished or damaged.
+    """
+    if name in DEMO_CORPORA:
+        return sorted(demo_passages(name), key=lambda p: p.id)
+    manifest = _find_corpus(name)
+    collection = _open_whole(open_store(), manifest)
+    found = {passage.id: passage for passage in _stored(name, collection)}
+    if len(found) < manifest.passages:
+        raise damaged(name, f"it should hold {manifest.passages} passages and gives {len(found)}")
+    return [found[i] for i in sorted(found)]
+
+
+def _stored(name: str, collection: Any) -> Iterator[Passage]:
+    """The passages in a collection. Blocking."""
+    with chroma_errors(name, "it cannot be read"):
+        for start in range(0, collection.count(), PAGE):
+            page = collection.get(limit=PAGE, offset=start, include=["documents", "metadatas"])
+            for id, text, more in zip(page["ids"], page["documents"], page["metadatas"], strict=True):
+                yield Passage(id=id, text=text, **more)
+
+
+def digest_of(passages: Iterable[Passage]) -> str:
+    """A digest of a set of passages, independent of their order and of when their pages were fetched.
+
+    It is the sum of the passages' digests, so that none has to be stored (AdHash: Bellare and Micciancio, 1997).
+    """
+    total = 0
+    for passage in passages:
+        own = hashlib.blake2b(passage.model_dump_json(exclude=FETCHED).encode(), digest_size=16)
+        total = (total + int.from_bytes(own.digest())) % 2**128
+    return f"{total:032x}"
+
+
+def corpus_digest(name: str) -> str:
+    """The digest of a corpus's passages. Blocking.
+
+    Raises:
+        UserError: the corpus is missing, unfinished or damaged.
+    """
+    known = None if name in DEMO_CORPORA else _find_corpus(name)
+    return known.digest if known and known.digest else _digest_in(name, corpus_state(name))
+
+
+@lru_cache(maxsize=64)
+def _digest_in(name: str, state: str) -> str:
+    return digest_of(all_passages(name))

@@ -1,0 +1,180 @@
+"""Documents are parsed in child processes with limits on memory and time, because a document may be malicious."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from moot.core.errors import UserError
+from moot.retrievers._documents.parse import Kind, Parsed, Unreadable, parse
+
+MEMORY = 2 * 2**30
+"""Bytes of address space of a child."""
+SECONDS = 60.0
+"""The time limit of a document; each MiB adds one second."""
+AT_ONCE = max(1, min(4, os.cpu_count() or 1))
+"""Most child processes."""
+KEPT = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "LANG", "LC_ALL", "TMPDIR")
+"""The environment variables that a child gets: no keys."""
+
+
+class Child:
+    """A process that parses one document after another. After a document that kills it, a new process is started."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def read(self, file: Path, kind: Kind) -> Parsed:
+        """Parses a document. Blocking.
+
+        Raises:
+            Unreadable: it cannot be read, or takes too much time or memory.
+        """
+        process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        seconds = SECONDS + file.stat().st_size / 2**20
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, give_up)
+        timer.start()
+        try:
+            process.stdin.write(json.dumps([os.fspath(file.absolute()), kind]).encode() + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        finally:
+            timer.cancel()
+        if not line:
+            self.close()
+            why = (
+                f"more than {seconds:.0f} seconds"
+                if late.is_set()
+                else f"more than {MEMORY // 2**20:,} MiB of memory, or it crashes the reader"
+            )
+            raise Unreadable(f"to read it takes {why}")
+        found: Parsed | str = json.loads(line)
+        if isinstance(found, str):
+            raise Unreadable(found)
+        return found
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in KEPT if name in os.environ},
+            start_new_session=True,  # Ctrl-C goes to the parent only
+        )
+        return self._process
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process is not None:
+            self._process.kill()
+            for end in (self._process.stdin, self._process.stdout):
+                with suppress(OSError):
+                    end.close()  # type: ignore[union-attr]
+            self._process.wait()
+            self._process = None
+
+
+def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[Parsed | Unreadable]:
+    """The parsed documents, or the reasons why they cannot be read, in order; several are parsed at once. Blocking."""
+    idle = [Child() for _ in range(AT_ONCE)]
+    children = tuple(idle)
+
+    def read(file: Path, kind: Kind) -> Parsed | Unreadable:
+        child = idle.pop()
+        try:
+            return child.read(file, kind)
+        except Unreadable as error:
+            return error
+        except OSError as error:
+            return Unreadable(f"it cannot be read ({error.strerror or error})")
+        finally:
+            idle.append(child)
+
+    pool = ThreadPoolExecutor(AT_ONCE)
+    ahead: deque[Future[Parsed | Unreadable]] = deque()
+    try:
+        for file, kind in files:
+            ahead.append(pool.submit(read, file, kind))
+            if len(ahead) > 2 * AT_ONCE:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        for future in ahead:
+            future.cancel()
+        for child in children:
+            child.close()
+        pool.shutdown()
+
+
+def read_document(file: Path, name: str, kind: Kind) -> Parsed:
+    """As `read_documents`, for one document.
+
+    Raises:
+        UserError: it cannot be read; ``name`` is its name in the error.
+    """
+    (found,) = read_documents([(file, kind)])
+    if isinstance(found, Unreadable):
+        raise unreadable(name, found)
+    return found
+
+
+def unreadable(name: str, why: Unreadable) -> UserError:
+    """The error for a document that cannot be read."""
+    return UserError(f"{name} cannot be read: {why}.", kind="invalid_file")
+
+
+def bound() -> None:
+    """Limits this process: memory, no file writes, no core dump."""
+    with suppress(ImportError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def main() -> None:
+    """Reads the documents that standard input names, one per line, and writes the results to standard output."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # libraries must not print into the results
+    bound()
+    for line in sys.stdin:
+        file, kind = json.loads(line)
+        try:
+            answer: Parsed | str = parse(Path(file), kind)
+        except Unreadable as error:
+            answer = str(error)
+        except MemoryError:  # the rest would use memory that the next document needs
+            return
+        except RecursionError:
+            answer = "it is nested too deeply"
+        except Exception:  # noqa: BLE001 - a parser may fail in any way on a malicious document
+            answer = f"it is damaged, or is not a {kind} file in spite of its name"
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""Fetches pages and files from addresses that users give, without access to private networks.
+
+Every IP address of a host is checked, also after each redirect, and the connection uses a checked address: a name is
+not looked up a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import hashlib
+import json
+import os
+import re
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from ipaddress import IPv6Address, IPv6Network, ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import getproxies
+
+from moot.core.endpoint import no_client, tls
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.files import write_whole
+from moot.core.home import moot_home
+from moot.core.lazy import imported
+from moot.retrievers._documents.parse import encoding_marked
+
+HOSTS = "MOOT_FETCH_HOSTS"
+"""The environment variable with hosts in a private network that may be fetched, separated by commas."""
+LARGEST = 50 * 2**20
+"""Bytes of an answer, decompressed."""
+SECONDS = 60.0
+"""Time limit from the first connection to the last byte."""
+REDIRECTS = 5
+CHARSETS = re.compile(r"ascii|iso8859|cp\d|koi8|mac[-_]|gb|big5|euc_|shift_jis|tis-620|utf-(8|16|32)", re.IGNORECASE)
+"""First letters of Python's names of page encodings: others, such as idna, are slow on malicious pages."""
+TEXTS = (".html", ".csv", ".md", ".txt", ".jsonl")
+TRANSLATED = IPv6Network("64:ff9b::/96")
+"""IPv6 addresses that contain an IPv4 address, of any network."""
+SUFFIXES = {
+    "application/pdf": ".pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/xhtml+xml": ".html",
+    "text/html": ".html",
+    "text/csv": ".csv",
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+    "application/jsonl": ".jsonl",
+    "application/x-ndjson": ".jsonl",
+}
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """The result of a fetch.
+
+    Args:
+        url: the address that was given.
+        from_url: the address that answered, after redirects.
+        retrieved: the time in ISO form, UTC.
+        kind: the media type of the answer.
+        sha256: the hash of its bytes, in hexadecimal.
+        file: the file with its bytes.
+        text: the file in UTF-8, if the answer named another encoding; otherwise ``file``.
+    """
+
+    url: str
+    from_url: str
+    retrieved: str
+    kind: str
+    sha256: str
+    file: Path
+    text: Path
+
+
+def is_url(text: str) -> bool:
+    """Whether a text has the form of a page's address."""
+    return bool(re.match(r"https?://", text, re.IGNORECASE))
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is public; for an address that contains another, the inner one counts."""
+    known = ip_address(address.partition("%")[0])
+    if isinstance(known, IPv6Address):
+        inner = known.ipv4_mapped or known.sixtofour or (known.teredo or (None, None))[1]
+        if known in TRANSLATED:
+            inner = ip_address(known.packed[-4:])  # type: ignore[assignment]
+        if inner is not None:
+            return is_public(str(inner))
+    return known.is_global and not known.is_multicast
+
+
+def fetch(url: str) -> Fetched:
+    """Fetches an address and stores the answer unchanged under ``MOOT_HOME/fetched``. Blocking.
+
+    Raises:
+        UserError: not an HTTP address, an address in a private network, or a content type that is not supported.
+        WorldError: it cannot be reached, refuses, is too large, or takes too long.
+    """
+    return asyncio.run(fetch_page(url))
+
+
+async def fetch_page(url: str) -> Fetched:
+    """As `fetch`, within an event loop."""
+    try:
+        async with asyncio.timeout(SECONDS), _session() as session:
+            at = url
+            for _ in range(REDIRECTS + 1):
+                check_address(at)
+                async with session.get(at, allow_redirects=False) as answer:
+                    if answer.status not in (301, 302, 303, 307, 308) or "location" not in answer.headers:
+                        return await asyncio.to_thread(_kept, url, at, answer, await _content(url, answer))
+                    at = urljoin(at, answer.headers["location"])
+    except TimeoutError as error:
+        raise WorldError(f"{url} took longer than {SECONDS:.0f} seconds.", kind="timeout", retryable=True) from error
+    except (imported("aiohttp").ClientError, OSError, UnicodeError) as error:
+        if isinstance(cause := error.__cause__ or error, MootError):
+            raise cause from None
+        proxy = " The environment's proxies are not used for it." if getproxies() else ""
+        raise WorldError(f"{url} cannot be reached ({error}).{proxy}", kind="unreachable", retryable=True) from error
+    raise WorldError(f"{url} redirects more than {REDIRECTS} times.", kind="bad_response")
+
+
+def check_address(url: str) -> None:
+    """Checks an address before the lookup of its host; the IP addresses are checked after the lookup.
+
+    Raises:
+        UserError: it may not be fetched.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise UserError(f"{url} is not an address ({error}).", kind="invalid_file") from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise UserError(f"{url} is not an address that begins with http:// or https://.", kind="invalid_file")
+    if parts.username or parts.password:
+        raise UserError(f"The address of {host} contains a user name or a password. Leave it out.", kind="invalid_file")
+    try:
+        literal = str(ip_address(host.partition("%")[0]))
+    except ValueError:
+        return
+    check_public(host, literal)
+
+
+def check_public(host: str, address: str) -> None:
+    """Checks that a host's IP address is public, or that the host is listed in ``MOOT_FETCH_HOSTS``.
+
+    Raises:
+        UserError: neither.
+    """
+    named = {name.strip().lower() for name in os.environ.get(HOSTS, "").split(",")}
+    if host.lower() not in named and not is_public(address):
+        raise UserError(
+            f"{host} is in a private network ({address}) and is not fetched. To allow it, add it to {HOSTS}.",
+            kind="invalid_file",
+        )
+
+
+@asynccontextmanager
+async def _session() -> AsyncIterator[Any]:
+    aiohttp = imported("aiohttp")
+
+    class Checked(aiohttp.ThreadedResolver):  # type: ignore[misc, name-defined]
+        """A resolver that returns checked addresses; the connection uses one of them."""
+
+        async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> Any:
+            found = await super().resolve(host, port, family)
+            for one in found:
+                check_public(host, one["host"])
+            return found
+
+    try:
+        connector = aiohttp.TCPConnector(resolver=Checked(), ssl=await asyncio.to_thread(tls), use_dns_cache=False)
+    except (ValueError, OSError) as error:
+        raise no_client(error) from error
+    headers = {"User-Agent": "moot", "Accept": "text/html,application/pdf;q=0.9,*/*;q=0.5"}
+    # Without the environment's proxies: a proxy would look names up itself.
+    async with aiohttp.ClientSession(connector=connector, headers=headers, trust_env=False) as session:
+        yield session
+
+
+async def _content(url: str, answer: Any) -> bytes:
+    if answer.status != 200:
+        raise WorldError(f"{url} answered with HTTP {answer.status} {answer.reason or ''}.", kind="bad_response")
+    parts, size = [], 0
+    async for part in answer.content.iter_chunked(2**16):
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST:
+            raise WorldError(f"{url} has more than {LARGEST // 2**20} MiB.", kind="bad_response")
+    return b"".join(parts)
+
+
+def _kept(url: str, at: str, answer: Any, content: bytes) -> Fetched:
+    kind = answer.content_type.lower()
+    suffix = Path(unquote(urlsplit(at).path)).suffix.lower()
+    suffix = SUFFIXES.get(kind) or (suffix if suffix in SUFFIXES.values() else "")
+    if not suffix:
+        raise UserError(f"{url} is {kind or 'of an unknown kind'}, which is not supported.", kind="invalid_file")
+    digest = hashlib.sha256(content).hexdigest()
+    folder = moot_home() / "fetched"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    recoded = in_utf8(content, answer.charset) if suffix in TEXTS and answer.charset else None
+    file = folder / f"{digest}{suffix}"
+    text = file if recoded is None else folder / f"{digest}.utf-8{suffix}"
+    found = Fetched(url, at, moment, kind, digest, file, text)
+    write_whole(file, content, private=True)
+    if recoded is not None:
+        write_whole(text, recoded, private=True)
+    about = {**asdict(found), "file": file.name, "text": text.name}
+    write_whole(file.with_suffix(".json"), json.dumps(about), private=True)
+    return found
+
+
+def in_utf8(content: bytes, charset: str) -> bytes | None:
+    """A text in UTF-8 with its byte order mark; None if it declares its encoding itself, or is not in the given one.
+
+    Valid UTF-8 is read as UTF-8, whatever the header says: servers often name one encoding for all of their pages.
+
+    Args:
+        content: the text.
+        charset: the encoding in the header.
+    """
+    try:
+        name = codecs.lookup(charset).name
+        if encoding_marked(content) or not CHARSETS.match(name) or (b"\0" not in content and _is_utf8(content)):
+            return None
+        return codecs.BOM_UTF8 + content.decode(name).encode()
+    except (LookupError, UnicodeError, ValueError):
+        return None
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,362 @@
+"""The text of a document, with its pages and headings. Documents are untrusted: see `children`."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from moot.core.lazy import imported
+from typing_extensions import TypedDict
+
+DAMAGED = "it is damaged. Open it in a program that can display it, and save it again"
+PICTURE = "a picture. Run text recognition (OCR) on it, and save the result as text or PDF"
+Kind = Literal["pdf", "html", "docx", "csv"]
+
+LARGEST_DOCUMENT = 200 * 2**20
+"""Most bytes of a file."""
+LARGEST_UNPACKED = 100 * 2**20
+"""Most bytes of a Word document's text, unpacked as XML."""
+MOST_PAGES = 5000
+MOST_CHARACTERS = 50_000_000
+"""Most characters of a document's text."""
+LIKELY = 0.2
+"""Least similarity of a text's letters to a language (0 to 1) for a guess of its encoding."""
+LONGEST_CELL = 1_000_000
+"""Most characters of a CSV cell."""
+FOREIGN = {
+    b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls), or one with a password. Save it as .docx, .csv or PDF",
+    b"{\\rtf": "rich text (RTF). Save it as .docx or PDF",
+    b"\x89PNG": PICTURE,
+    b"\xff\xd8\xff": PICTURE,
+    b"GIF8": PICTURE,
+    b"II*\0": PICTURE,
+    b"MM\0*": PICTURE,
+    b"\x1f\x8b": "a packed file. Unpack it",
+    b"%!PS": "PostScript. Save it as PDF",
+}
+"""First bytes of files that are not supported, whatever their names, and their kinds."""
+MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""The encodings named by byte order marks."""
+CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+NO_TITLES = ("untitled", "untitled document", "(anonymous)", "unspecified")
+"""Titles that programs write into PDF files without a title."""
+AS_ROWS = (
+    "each row is one passage with all of its columns, including one named `text`. If its columns are id, title and "
+    "url of passages, make it .jsonl"
+)
+BLOCKS = ("p", "li", "tr", "blockquote", "pre")
+HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+
+
+class Part(TypedDict):
+    """A paragraph, a page or a row, with the heading above it (or empty) and its page from 1 (or 0)."""
+
+    text: str
+    heading: str
+    page: int
+
+
+class Parsed(TypedDict):
+    """The result of parsing a document. ``empty_pages`` are pages without text, of ``pages``; ``published`` is the date
+    stated in the document, not its creation or modification date. ``note`` says how it was read, if the user may have
+    expected otherwise.
+    """
+
+    title: str
+    published: str
+    url: str
+    pages: int
+    empty_pages: int
+    note: str
+    parts: list[Part]
+
+
+class Unreadable(Exception):  # noqa: N818 - says why a document cannot be read
+    """The reason why a document cannot be read, as the end of a sentence."""
+
+
+def kind_of(file: Path) -> Kind | None:
+    """The kind of a file by its content, else by its name; None for plain text.
+
+    Raises:
+        OSError: it cannot be read.
+        Unreadable: its kind is not supported.
+    """
+    with file.open("rb") as opened:
+        start = opened.read(4096)
+    if b"%PDF-" in start[:1024]:
+        return "pdf"
+    if start.startswith(b"PK\x03\x04"):
+        return _packed(file)
+    if what := next((what for mark, what in FOREIGN.items() if start.startswith(mark)), None):
+        raise Unreadable(f"it is {what}")
+    if not start.strip():
+        raise Unreadable("it is empty")
+    encoding = encoding_marked(start)
+    if encoding is None and b"\0" in start:
+        raise Unreadable("it holds no text")
+    text = start.decode(encoding or "latin-1", "replace").encode().lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if text.startswith((b"<!doctype html", b"<html", b"<head", b"<body")) or b"<html" in text[:1000]:
+        return "html"
+    suffix = file.suffix.lower()
+    if suffix == ".pdf":
+        raise Unreadable("it is not a PDF, though its name says so")
+    if suffix == ".docx":
+        raise Unreadable("it is not a Word document, though its name says so")
+    return "html" if suffix in (".html", ".htm", ".xhtml") else "csv" if suffix in (".csv", ".tsv") else None
+
+
+def _packed(file: Path) -> Kind:
+    try:
+        with zipfile.ZipFile(file) as packed:
+            names = set(packed.namelist())
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        raise Unreadable(DAMAGED) from error
+    if "word/document.xml" in names:
+        return "docx"
+    raise Unreadable("it is a packed file. Unpack it, or save it as PDF, .docx or .csv")
+
+
+def parse(file: Path, kind: Kind) -> Parsed:
+    """A document's text.
+
+    Args:
+        file: the document.
+        kind: as `kind_of` returns it.
+
+    Raises:
+        Unreadable: it is too large, damaged, encrypted, or has no text.
+    """
+    if file.stat().st_size > LARGEST_DOCUMENT:
+        raise Unreadable(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB")
+    found = PARSERS[kind](file)
+    found["parts"] = [part for part in found["parts"] if part["text"].strip()]
+    if not found["parts"]:
+        raise Unreadable("it holds no text")
+    if sum(len(part["text"]) for part in found["parts"]) > MOST_CHARACTERS:
+        raise Unreadable(f"it holds more than {MOST_CHARACTERS:,} characters of text. Give a part of it")
+    return found
+
+
+def encoding_marked(content: bytes) -> str | None:
+    """The encoding that a text's byte order mark names, if it has one."""
+    return next((encoding for mark, encoding in MARKS.items() if content.startswith(mark)), None)
+
+
+def decoded(content: bytes) -> str:
+    """A decoded text; its encoding is found by the byte order mark, UTF-8, the HTML declaration, or the language.
+
+    Raises:
+        Unreadable: its encoding cannot be found.
+    """
+    named = CHARSET.search(content[:4096])
+    for encoding in (encoding_marked(content), "utf-8", named and named[1].decode()):
+        try:
+            if encoding:
+                return content.decode(encoding)
+        except (UnicodeDecodeError, LookupError):
+            continue
+    best = imported("charset_normalizer").from_bytes(content[:100_000]).best()
+    try:
+        if best is not None and best.coherence > LIKELY and b"\0" not in content:
+            return content.decode(best.encoding)
+    except UnicodeDecodeError:
+        pass
+    raise Unreadable("it is not UTF-8 text. Save the file as UTF-8")
+
+
+def texts_of(found: Parsed, name: str) -> list[dict[str, str]]:
+    """A document's text, as `moot.nodes._texts.given.GivenText`: one for each page, or each heading.
+
+    Args:
+        found: the parsed document.
+        name: its title if it has none.
+    """
+    texts: list[dict[str, str]] = []
+    before: tuple[str, int] | None = None
+    for part in found["parts"]:
+        place = (part["heading"], part["page"])
+        if place == before:
+            texts[-1]["text"] += "\n\n" + part["text"]
+            continue
+        before = place
+        title = found["title"] or name
+        title = title if part["heading"] in ("", title) else f"{title}: {part['heading']}"
+        known = {"page": str(part["page"] or ""), "heading": part["heading"], "published": found["published"]}
+        texts.append({"text": part["text"], "title": title, **{key: value for key, value in known.items() if value}})
+    return texts
+
+
+def _found(parts: list[Part], title: str = "", published: str = "", url: str = "", pages: int = 0) -> Parsed:
+    empty = pages - len({part["page"] for part in parts if part["text"].strip()}) if pages else 0
+    return {
+        "title": " ".join(title.split())[:500],
+        "published": published,
+        "url": url,
+        "pages": pages,
+        "empty_pages": empty,
+        "note": "",
+        "parts": parts,
+    }
+
+
+# --- PDF
+
+
+def _parse_pdf(file: Path) -> Parsed:
+    pdfium = imported("pypdfium2")
+    try:
+        document = pdfium.PdfDocument(file)
+    except pdfium.PdfiumError as error:
+        locked = "password" in str(error).lower()
+        raise Unreadable("it is encrypted. Save a copy without a password" if locked else DAMAGED) from error
+    pages = len(document)
+    if pages > MOST_PAGES:
+        raise Unreadable(f"it has {pages:,} pages; at most {MOST_PAGES:,} are read. Give a part of it")
+    headings = _outline(document, pdfium)
+    parts: list[Part] = []
+    heading, broken = "", 0
+    for number in range(pages):
+        heading = headings.get(number, heading)
+        try:
+            text = document[number].get_textpage().get_text_bounded()
+        except pdfium.PdfiumError:
+            broken += 1
+            continue
+        parts.append({"text": flowing(text), "heading": heading, "page": number + 1})
+    if broken == pages:
+        raise Unreadable(DAMAGED)
+    if not any(part["text"].strip() for part in parts):
+        raise Unreadable("its pages are pictures without text, such as scans. Run text recognition (OCR) on it first")
+    title = document.get_metadata_dict().get("Title") or ""
+    return _found(parts, "" if title.strip().lower() in NO_TITLES else title, pages=pages)
+
+
+def _outline(document: Any, pdfium: Any) -> dict[int, str]:
+    """The last bookmark that begins on each page; pages count from 0."""
+    found: dict[int, str] = {}
+    try:
+        for mark in document.get_toc(max_depth=3):
+            place = mark.get_dest()
+            if place is not None and place.get_index() is not None:
+                found[place.get_index()] = " ".join(mark.get_title().split())[:200]
+    except (pdfium.PdfiumError, ValueError):
+        return {}
+    return found
+
+
+def flowing(text: str) -> str:
+    """A page's lines as running text: words that were divided at the end of a line are joined."""
+    text = text.replace("\r", "\n").replace("\x02\n", "").replace("\ufffe\n", "").replace("\ufffe", "")
+    text = re.sub(r"(?<=[a-z])[-\u00ad]\n+(?=[a-z])", "", text)
+    return " ".join(text.split())
+
+
+# --- HTML and Word
+
+
+def _parse_html(file: Path) -> Parsed:
+    trafilatura, html = imported("trafilatura"), imported("lxml.html")
+    parser = html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
+    try:
+        page = html.document_fromstring(decoded(file.read_bytes()).encode(errors="replace"), parser=parser)
+    except html.etree.ParserError as error:
+        raise Unreadable("it is not readable HTML") from error
+    if any("depth" in fault.message for fault in parser.error_log):
+        raise Unreadable("it is nested too deeply. Save it as PDF")
+    whole = trafilatura.html2txt(page)
+    found = trafilatura.bare_extraction(
+        page,
+        include_comments=False,
+        include_tables=True,
+        favor_recall=True,
+        with_metadata=True,
+        date_extraction_params={"extensive_search": False, "original_date": True},  # a stated date, not a guess
+    )
+    if found is None or found.body is None:
+        return _found([{"text": whole, "heading": "", "page": 0}])
+    parts = list(_blocks(found.body, ("head",), ("p", "list", "table", "quote", "code")))
+    return _found(parts, found.title or "", found.date or "", found.url or "")
+
+
+def _blocks(body: Any, headings: tuple[str, ...], blocks: tuple[str, ...]) -> Iterator[Part]:
+    """The outermost blocks of a tree in order, each with the heading before it; text outside all blocks is one part."""
+    heading, within = "", None
+    for element in body.iter():
+        if within is not None and within in element.iterancestors():
+            continue
+        within = None
+        if element.tag in headings:
+            heading, within = " ".join(element.itertext()).strip()[:200], element
+        elif element.tag in blocks:
+            within = element
+            yield {"text": " ".join(" ".join(element.itertext()).split()), "heading": heading, "page": 0}
+
+
+def _parse_docx(file: Path) -> Parsed:
+    mammoth, html = imported("mammoth"), imported("lxml.html")
+    try:
+        with zipfile.ZipFile(file) as packed:
+            texts = (part for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
+            if sum(part.file_size for part in texts) > LARGEST_UNPACKED:
+                raise Unreadable(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")
+            about = packed.read("docProps/core.xml").decode(errors="replace") if CORE in packed.namelist() else ""
+        with file.open("rb") as opened:
+            converted = mammoth.convert_to_html(opened, convert_image=mammoth.images.img_element(lambda image: {}))
+    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError) as error:
+        raise Unreadable(DAMAGED) from error
+    if not converted.value.strip():
+        raise Unreadable("it holds no text")
+    tree = html.fragment_fromstring(converted.value, create_parent="div")
+    title = re.search(r"<dc:title>([^<]{1,500})</dc:title>", about)
+    return _found(list(_blocks(tree, HEADINGS, BLOCKS)), title[1] if title else "")
+
+
+CORE = "docProps/core.xml"
+
+
+# --- CSV
+
+
+def _parse_csv(file: Path) -> Parsed:
+    """Each row as its columns with their names."""
+    text = decoded(file.read_bytes()).removeprefix("\ufeff")
+    csv.field_size_limit(LONGEST_CELL)
+    first = text.partition("\n")[0]
+    delimiter = max(",;\t", key=first.count)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        filled = [(rows.line_num, [cell.strip() for cell in row]) for row in rows if any(map(str.strip, row))]
+    except csv.Error as error:
+        raise Unreadable(f"line {rows.line_num} is not CSV ({error})") from error
+    (_, names), *rest = filled or [(0, [])]
+    parts: list[Part] = []
+    for line, row in rest:
+        if len(row) != len(names):
+            raise Unreadable(f"line {line} has {len(row)} columns, and the first line has {len(names)}")
+        cells = (f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=True) if cell)
+        parts.append({"text": "; ".join(cells), "heading": "", "page": 0})
+    found = _found(parts)
+    if "text" in names:
+        found["note"] = AS_ROWS
+    return found
+
+
+PARSERS: dict[Kind, Callable[[Path], Parsed]] = {
+    "pdf": _parse_pdf,
+    "html": _parse_html,
+    "docx": _parse_docx,
+    "csv": _parse_csv,
+}

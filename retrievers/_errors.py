@@ -1,0 +1,6 @@
+"""The errors of moot, for who writes a source."""
+
+from moot.core.errors import MootError as MootError
+from moot.core.errors import ReplyError as ReplyError
+from moot.core.errors import UserError as UserError
+from moot.core.errors import WorldError as WorldError

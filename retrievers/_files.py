@@ -1,0 +1,289 @@
+"""Reads files into the passages of a corpus.
+
+This module reads text, Markdown and JSON Lines; `moot.retrievers._documents` reads PDF, HTML, Word and CSV.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from moot.core.errors import UserError
+from moot.core.lazy import imported
+from moot.retrievers._documents.children import read_documents, unreadable
+from moot.retrievers._documents.fetch import fetch
+from moot.retrievers._documents.parse import LARGEST_DOCUMENT, Kind, Parsed, Part, Unreadable, decoded, kind_of
+from moot.retrievers._evidence import clean
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+LONGEST_PARAGRAPH = 1200
+"""Most characters of a text file's paragraph in one passage; about the default encoder's limit."""
+
+
+class Passage(BaseModel):
+    """One passage of a corpus, as a JSONL line."""
+
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+
+    id: str = Field(min_length=1, max_length=512)
+    title: str = ""
+    text: str = Field(min_length=1)
+    source: str = ""
+    url: str | None = None
+    published: str | None = None
+    page: str | None = None
+    heading: str | None = None
+    fetched: str | None = None
+    sha256: str | None = None
+
+    @field_validator("text")
+    @classmethod
+    def _check_text(cls, text: str) -> str:
+        if not clean(text):
+            raise ValueError("holds no text")
+        return text
+
+
+class DocumentPassage(Passage):
+    """A passage of a document, which is indexed as a whole: a newer version of the document replaces all of them.
+
+    ``document`` is the prefix of its passages' ids, before a ``#``.
+    """
+
+    document: str = Field(default="", exclude=True)
+
+
+def read_passages(
+    path: Path,
+    refused: Callable[[UserError], None] | None = None,
+    noted: Callable[[str], None] = lambda note: None,
+) -> Iterator[Passage]:
+    """Passages of a file or folder, in the order of its files. Blocking.
+
+    ``.jsonl`` has one object per line, ``.txt`` and ``.md`` one passage per paragraph; PDF, HTML, Word (``.docx``) and
+    ``.csv`` keep pages and headings. The kind of a file is decided by its content if possible.
+
+    Args:
+        path: the file or folder. In a folder, names that begin with a dot are skipped.
+        refused: called for each file that cannot be read, and reading continues; by default the first one raises its
+            error, and files of other kinds are skipped.
+        noted: called with a sentence on missing parts of a file, or on how it was read.
+
+    Raises:
+        UserError: nothing to read, or a file that cannot be read (in JSON Lines with the line).
+    """
+    if not path.exists():
+        raise UserError(f"There is no file or folder {path}.", kind="missing_file")
+    files = _files(path)
+    if not files:
+        raise UserError(f"{path} holds nothing to index: give {', '.join(NAMES)} files.", kind="missing_file")
+    kinds: dict[Path, Kind | UserError | None] = {file: _kind(file, name, path) for file, name in files}
+    documents = read_documents((file, kind) for file, kind in kinds.items() if isinstance(kind, str))
+    for file, name in files:
+        try:
+            kind = kinds[file]
+            if isinstance(kind, UserError):
+                raise kind
+            if kind:
+                found = next(documents)
+                if isinstance(found, Unreadable):
+                    raise unreadable(name, found)
+                if found["empty_pages"]:
+                    empty = f"{found['empty_pages']:,} of its {found['pages']:,} pages"
+                    noted(f"{name}: {empty} hold no text (they are empty or pictures).")
+                if found["note"]:
+                    noted(f"{name}: {found['note']}.")
+                yield from _passages_of(found, name)
+            else:
+                yield from READERS[file.suffix.lower()](file, name)
+        except (OSError, UserError) as error:
+            if refused is None and path.is_dir() and not file.is_dir() and file.suffix.lower() not in NAMES:
+                continue
+            problem = error if isinstance(error, UserError) else _not_open(name, error)
+            if refused is None:
+                raise problem from error
+            refused(problem)
+
+
+def read_page(url: str) -> list[Passage]:
+    """The passages of a page or file on the web, with its address. Blocking; see `moot.retrievers._documents.fetch`.
+
+    Raises:
+        UserError, WorldError: it cannot be fetched or read.
+    """
+    fetched = fetch(url)
+    host = urlsplit(fetched.from_url).hostname or url
+    return [
+        passage.model_copy(
+            update={
+                "id": f"{url}#{passage.id.partition('#')[2]}",
+                "title": host if passage.title.startswith(fetched.sha256) else passage.title,
+                "source": host,
+                "url": passage.url or fetched.from_url,
+                "fetched": fetched.retrieved,
+                "sha256": fetched.sha256,
+                "document": url,
+            }
+        )
+        for passage in read_passages(fetched.text)
+    ]
+
+
+def _files(path: Path) -> list[tuple[Path, str]]:
+    """The files to read, each with its path within the folder, and the entries that cannot be read."""
+    if path.is_file():
+        return [(path, path.name)]
+    inside: list[Path] = []
+    closed: list[OSError] = []
+    for folder, folders, files in os.walk(path, onerror=closed.append):
+        inside += [Path(folder, name) for name in files]
+        inside += [link for name in folders if (link := Path(folder, name)).is_symlink() and _leads_out(link, path)]
+    inside += [Path(error.filename) for error in closed]
+    found = ((file, file.relative_to(path)) for file in sorted(inside))
+    return [(file, name.as_posix()) for file, name in found if not any(part.startswith(".") for part in name.parts)]
+
+
+def _leads_out(file: Path, path: Path) -> bool:
+    return not file.resolve().is_relative_to(path.resolve())
+
+
+def _kind(file: Path, name: str, path: Path) -> Kind | UserError | None:
+    """The reader of a file: a parser of documents, or the text reader (None); or the error if there is none."""
+    try:
+        if path.is_dir() and _leads_out(file, path):
+            return unreadable(name, Unreadable("it is a link out of the folder"))
+        if not file.is_file() and not file.is_dir() and file.exists():
+            return unreadable(name, Unreadable("it is not a file but a pipe, a socket or a device"))
+        kind = kind_of(file) if file.suffix.lower() != ".jsonl" else None
+    except Unreadable as why:
+        return unreadable(name, why)
+    except OSError as error:
+        return _not_open(name, error)
+    if kind is None and file.suffix.lower() not in READERS:
+        return unreadable(name, Unreadable(f"files of this kind are not supported; these are: {', '.join(NAMES)}"))
+    return kind
+
+
+def _not_open(name: str, error: OSError) -> UserError:
+    return UserError(f"{name} cannot be read ({error.strerror or error}).", kind="invalid_file")
+
+
+def _passages_of(found: Parsed, name: str) -> Iterator[Passage]:
+    """A document's parts, split to the length that encoders read."""
+    title = found["title"] or Path(name).stem
+    for number, part in enumerate(_sections(found["parts"]), start=1):
+        texts = [text.strip() for text in _split(part["text"]) if clean(text)]
+        place = f"{name}#page={part['page']}" if part["page"] else f"{name}#{number}"
+        heading = part["heading"]
+        for i, text in enumerate(texts, start=1):
+            yield _passage(
+                name,
+                id=place if len(texts) == 1 else f"{place}.{i}",
+                title=title if heading in ("", title) else f"{title}: {heading}",
+                text=text,
+                source=name,
+                url=found["url"] or None,
+                published=found["published"] or None,
+                page=str(part["page"]) if part["page"] else None,
+                heading=heading or None,
+            )
+
+
+def _sections(parts: list[Part]) -> Iterator[Part]:
+    """The parts, with those under one heading joined: a single list item says little."""
+    for (heading, page), same in groupby(parts, lambda part: (part["heading"], part["page"])):
+        if heading:
+            yield {"text": "\n\n".join(part["text"] for part in same), "heading": heading, "page": page}
+        else:
+            yield from same
+
+
+def _passage(name: str, **fields: Any) -> Passage:
+    try:
+        return DocumentPassage(document=name, **fields)
+    except ValidationError as error:
+        raise UserError(
+            f"{name!r} cannot be indexed: its path, which becomes the passages' id, is too long or not UTF-8. Rename "
+            "or move the file.",
+            kind="invalid_file",
+        ) from error
+
+
+def _read_jsonl(file: Path, name: str) -> Iterator[Passage]:
+    with file.open(encoding="utf-8-sig", errors="strict") as lines:
+        number = 0
+        try:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield parse_passage(line, f"{name}, line {number}")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name}, after line {number}: not UTF-8 text. Save the file as UTF-8.", kind="invalid_file"
+            ) from error
+
+
+def parse_passage(line: str, where: str) -> Passage:
+    """Parses a JSONL line into a passage; ``where`` names file and line in the error."""
+    try:
+        return Passage.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        problem = f"{field}: {first['msg']}" if field else first["msg"]
+        raise UserError(
+            f"{where}: {problem}. Each line is an object with id, text and, if known, title, source, url, published.",
+            kind="invalid_file",
+        ) from error
+
+
+def _read_text(file: Path, name: str) -> Iterator[Passage]:
+    title = file.stem
+    for number, block in enumerate(re.split(r"\n\s*\n", text_in(file, name)), start=1):
+        heading = re.match(r"#+\s+(.+)", block.strip()) if file.suffix.lower() == ".md" else None
+        if heading:
+            title = heading.group(1).strip()
+            block = block.strip()[heading.end() :]
+        parts = [part for part in _split(block.strip()) if clean(part)]
+        for i, part in enumerate(parts, start=1):
+            place = f"{name}#{number}" if len(parts) == 1 else f"{name}#{number}.{i}"
+            yield _passage(name, id=place, title=title, text=part, source=name)
+
+
+def text_in(file: Path, name: str) -> str:
+    """A text file's text, whatever its encoding.
+
+    Raises:
+        OSError: it cannot be read.
+        UserError: it is too large, or its encoding cannot be found.
+    """
+    try:
+        if file.stat().st_size > LARGEST_DOCUMENT:
+            raise Unreadable(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB. Save it in parts, or as .jsonl")
+        text = decoded(file.read_bytes()).removeprefix("\ufeff")
+    except Unreadable as why:
+        raise unreadable(name, why) from why
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _split(block: str) -> list[str]:
+    """A paragraph, split at the ends of sentences or words if it is longer than encoders read."""
+    if len(block) <= LONGEST_PARAGRAPH:
+        return [block]
+    splitter = imported("langchain_text_splitters").RecursiveCharacterTextSplitter(
+        separators=["\n", ". ", " ", ""], keep_separator="end", chunk_size=LONGEST_PARAGRAPH, chunk_overlap=0
+    )
+    parts: list[str] = splitter.split_text(block)
+    return parts
+
+
+NAMES = (".pdf", ".html", ".docx", ".csv", ".txt", ".md", ".jsonl")
+READERS: dict[str, Callable[[Path, str], Iterator[Passage]]] = {
+    ".jsonl": _read_jsonl,
+    ".txt": _read_text,
+    ".md": _read_text,
+}

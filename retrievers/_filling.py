@@ -1,0 +1,177 @@
+"""Fills a corpus: encodes and stores passages, in this process or in others."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from moot.core.errors import UserError, WorldError
+from moot.retrievers._encoders import Encoder, Vector, open_encoder
+from moot.retrievers._evidence import clean, encoded_text
+from moot.retrievers._files import Passage
+from moot.retrievers._stores import open_store
+
+
+@dataclass(frozen=True)
+class Target:
+    """A corpus that is being filled: its name, its collection, its encoder and the length of its vectors."""
+
+    name: str
+    collection: Any
+    encoder: Encoder
+    dimension: int
+
+
+Progress = Callable[[int, int], None]
+"""Called with the passages seen and the passages encoded so far."""
+Fill = Callable[[Target, Iterator[list[Passage]], Progress], Awaitable[None]]
+"""Stores all passages of some batches."""
+
+
+async def fill_here(target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
+    """Stores passages that are not stored yet, in this process.
+
+    While a batch is encoded, the previous one is written and the next one is started.
+    """
+
+    def read() -> tuple[int, list[Passage]] | None:
+        batch = next(batches, None)
+        return None if batch is None else (len(batch), not_stored(target.name, target.collection, batch))
+
+    async def begin() -> tuple[int, list[Passage], asyncio.Future[list[Vector]]] | None:
+        found = await asyncio.to_thread(read)
+        return found and (*found, asyncio.ensure_future(encode_passages(target.encoder, target.dimension, found[1])))
+
+    seen = encoded = 0
+    begun = await begin()
+    storing: asyncio.Future[None] | None = None
+    following: asyncio.Future[Any] | None = None
+    try:
+        while begun is not None:
+            following = asyncio.ensure_future(begin())
+            count, fresh, encoding = begun
+            vectors = await encoding
+            if storing:
+                await asyncio.shield(storing)
+                progress(seen, encoded)
+            storing = asyncio.ensure_future(
+                asyncio.to_thread(store_passages, target.name, target.collection, fresh, vectors)
+            )
+            seen, encoded = seen + count, encoded + len(fresh)
+            begun = await following
+    finally:
+        try:
+            await _given_up(following)
+        finally:
+            await _written(storing)
+    if storing:
+        storing.result()
+    progress(seen, encoded)
+
+
+async def _written(storing: asyncio.Future[None] | None) -> None:
+    """Waits until all writes have ended, even if the build is cancelled meanwhile."""
+    cancelled: asyncio.CancelledError | None = None
+    while storing and not storing.done():
+        try:
+            await asyncio.wait({storing})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled:
+        raise cancelled
+
+
+async def _given_up(following: asyncio.Future[Any] | None) -> None:
+    """Cancels the work that was started for batches that will not be stored."""
+    if following is not None:
+        ahead: Any = (await asyncio.gather(following, return_exceptions=True))[0]
+        if isinstance(ahead, tuple):
+            ahead[2].cancel()
+            await asyncio.gather(ahead[2], return_exceptions=True)
+
+
+async def fill_part(name: str, encoder: str, dimension: int, passages: list[Passage]) -> int:
+    """Stores the passages that are not stored yet, for a corpus that another process builds. Returns their number.
+
+    Args:
+        name: the corpus, on a Chroma server.
+        encoder: its encoder's name.
+        dimension: the length of its vectors.
+        passages: some of its passages.
+
+    Raises:
+        UserError: the corpus is gone, or this machine has no such encoder.
+        WorldError: the encoder's endpoint or the Chroma server failed.
+    """
+    store = await asyncio.to_thread(open_store)
+    collection = await asyncio.to_thread(store.open, name)
+    fresh = await asyncio.to_thread(not_stored, name, collection, passages)
+    vectors = await encode_passages(await open_encoder(encoder), dimension, fresh)
+    await asyncio.to_thread(store_passages, name, collection, fresh, vectors)
+    return len(fresh)
+
+
+async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passage]) -> list[Vector]:
+    """The vectors of passages, checked to have the corpus's dimension."""
+    if not passages:
+        return []
+    vectors = await encoder.embed([encoded_text(p.title, p.text) for p in passages])
+    if len(vectors[0]) != dimension:
+        raise WorldError(
+            f"The encoder {encoder.name} returned vectors of {dimension} and then of {len(vectors[0])} dimensions. "
+            "Run the same `moot index` again, or use another encoder.",
+            kind="bad_response",
+        )
+    return vectors
+
+
+def not_stored(name: str, collection: Any, batch: list[Passage]) -> list[Passage]:
+    """The passages that a collection does not hold with the same content. Blocking."""
+    batch = list({p.id: p for p in batch}.values())  # one passage may be given twice
+    with chroma_errors(name, "it cannot be read"):
+        stored = collection.get(ids=[p.id for p in batch], include=["documents", "metadatas"])
+    known = {i: (d, m) for i, d, m in zip(stored["ids"], stored["documents"], stored["metadatas"], strict=True)}
+    return [p for p in batch if known.get(p.id) != (clean(p.text), metadata_of(p))]
+
+
+def store_passages(name: str, collection: Any, passages: list[Passage], vectors: list[Vector]) -> None:
+    """Stores passages with their vectors; known ids get the new content. Blocking."""
+    if not passages:
+        return
+    with chroma_errors(name, "it cannot be written"):
+        collection.upsert(
+            ids=[p.id for p in passages],
+            documents=[clean(p.text) for p in passages],
+            metadatas=[metadata_of(p) for p in passages],
+            embeddings=vectors,
+        )
+
+
+def metadata_of(passage: Passage) -> dict[str, str]:
+    """Title, source, url and date of a passage; the source is always present because Chroma rejects empty metadata."""
+    fields = {"title": clean(passage.title), "url": passage.url, "published": passage.published}
+    fields |= {"page": passage.page, "heading": clean(passage.heading or "")}
+    fields |= {"fetched": passage.fetched, "sha256": passage.sha256}
+    return {"source": clean(passage.source) or "(no source)"} | {k: v for k, v in fields.items() if v}
+
+
+def damaged(name: str, problem: str) -> UserError:
+    """The error for a corpus with missing or changed data."""
+    return open_store().damaged(name, problem)
+
+
+@contextmanager
+def chroma_errors(name: str, problem: str) -> Iterator[None]:
+    """Turns errors of Chroma or SQLite into `damaged`; `ServerStore.errors` has already converted those of a server."""
+    try:
+        yield
+    except Exception as error:
+        chroma = sys.modules.get("chromadb.errors")  # not imported here: a corpus without vectors does not need it
+        if isinstance(error, sqlite3.Error) or (chroma and isinstance(error, chroma.ChromaError)):
+            raise damaged(name, f"{problem} ({error})") from error
+        raise

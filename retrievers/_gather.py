@@ -1,0 +1,69 @@
+"""Searches several sources at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from moot.core.errors import MootError, UserError
+from moot.retrievers._evidence import Evidence, Retriever
+from moot.retrievers._normalise import Rules, normalise
+from moot.retrievers._search import ONLINE
+from moot.retrievers._tampering import current_tampering
+
+MOST_WANTED = 500
+"""Most pieces that are requested."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The pieces found, and the errors of the sources that failed, by name."""
+
+    evidence: list[Evidence]
+    failures: dict[str, MootError] = field(default_factory=dict)
+
+
+async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> Finding:
+    """The results of several sources, each for its query, as one list.
+
+    A source that fails is listed in the failures, and the results of the others are used.
+
+    Args:
+        queries: each with its source.
+        rules: filters and limits of the results.
+
+    Raises:
+        UserError: a source is misconfigured; a used-up quota is a failure.
+    """
+    retrieved = datetime.now(UTC)
+    answers = await ask_all(queries, rules)
+    found = [answer for answer in answers if not isinstance(answer, MootError)]
+    failures = {s.name: a for (s, _), a in zip(queries, answers, strict=True) if isinstance(a, MootError)}
+    return Finding(await asyncio.to_thread(normalise, found, rules, retrieved), failures)
+
+
+async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[list[Evidence] | MootError]:
+    """The unprocessed results of each source for its query, or its error.
+
+    Raises:
+        UserError: a source is misconfigured.
+    """
+    return await asyncio.gather(*(_ask(source, query, rules) for source, query in queries))
+
+
+async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | MootError:
+    try:
+        return current_tampering().found(await source.search(query, wanted(source.name, rules)))
+    except MootError as error:
+        if isinstance(error, UserError) and error.kind != "quota":
+            raise
+        return error
+
+
+def wanted(source: str, rules: Rules) -> int:
+    """The number of pieces to request from a source, so that enough remain; services may charge for more than ten."""
+    if source in ONLINE:
+        return max(rules.k, min(2 * rules.k, 10))
+    return min(MOST_WANTED, rules.k * (10 if rules.published_before else 2))

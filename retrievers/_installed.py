@@ -1,0 +1,29 @@
+"""Sources of installed packages, which declare them as entry points of the group ``moot.sources``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moot.retrievers._evidence import Evidence, make_evidence
+from moot.retrievers._langchain_source import OwnSource
+
+
+class InstalledSource(OwnSource):
+    """A source of an installed package. Its pieces are made anew, under its name."""
+
+    async def _pieces(self, query: str, k: int) -> list[Evidence]:
+        return [_piece(found, query, self.name) for found in (await self._tool.search(query, k))[:k]]
+
+
+def _piece(found: Mapping[str, Any], query: str, name: str) -> Evidence:
+    return make_evidence(
+        text=found["text"],
+        title=found.get("title") or "",
+        source=found.get("source") or name,
+        url=found.get("url"),
+        published=found.get("published"),
+        query=query,
+        score=next((one.get("score") for one in found.get("retrievals") or ()), None),
+        retriever=name,
+    )

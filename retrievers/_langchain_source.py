@@ -1,0 +1,162 @@
+"""The user's own LangChain retrievers and vector stores, by module and attribute.
+
+``langchain:shop.search:store`` is the object ``store`` of the module ``shop.search``, which is searched among the
+installed packages and then in the current directory. A server opens only the entries of ``MOOT_LANGCHAIN_SOURCES``
+(comma separated), because its callers must not choose which code is imported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import sys
+from collections.abc import Iterable
+from datetime import date
+from operator import attrgetter
+from typing import Any
+
+from moot.core.endpoint import DEFAULT_LIMITS, Limits
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.lazy import imported
+from moot.core.redaction import redact
+from moot.retrievers._evidence import Evidence, clean, make_evidence, merge_evidence
+from moot.retrievers._listed import check_source
+
+SEARCHES = ("asimilarity_search_with_relevance_scores", "asimilarity_search_with_score")
+"""Search methods of a vector store, preferred ones first; many stores do not implement the first."""
+
+
+async def open_langchain(given: str, limits: Limits = DEFAULT_LIMITS) -> LangChainRetriever:
+    """The retriever for ``module:attribute``.
+
+    Raises:
+        UserError: the import is not allowed, the object is missing, or it is not a retriever.
+    """
+    check_source(given)
+    return LangChainRetriever(f"langchain:{given}", await asyncio.to_thread(load, given), limits)
+
+
+def refused(given: str, why: str, mend: str) -> UserError:
+    """The error for a retriever that cannot be opened."""
+    return UserError(f"The retriever {f'langchain:{given}'!r} {why}. {mend}.", kind="unknown_retriever")
+
+
+def load(given: str) -> Any:
+    """Imports the object. Blocking.
+
+    Raises:
+        UserError: it cannot be imported, or is not a retriever or vector store.
+    """
+    module, _, attribute = given.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # last, so that no local file replaces an installed package
+    try:
+        found = attrgetter(attribute)(imported(module))
+    except (Exception, SystemExit) as error:
+        why = f"cannot be opened ({told(error)})"
+        raise refused(given, why, "Check the module's and the attribute's name, and that the module works") from error
+    kinds = (
+        imported("langchain_core.retrievers").BaseRetriever,
+        imported("langchain_core.vectorstores").VectorStore,
+    )
+    if not isinstance(found, kinds):
+        why = f"is a {type(found).__name__}, not a LangChain retriever or vector store"
+        raise refused(given, why, "Name such an object; a factory has to be called in the module")
+    return found
+
+
+def told(error: BaseException) -> str:
+    """An exception's type and message, shortened."""
+    return redact(f"{type(error).__name__}: {clean(str(error))}".removesuffix(": ")[:2000])[:200]
+
+
+class OwnSource:
+    """A source of the user's own: what goes wrong in it, or takes too long, is an error of ours.
+
+    Args:
+        name: the source's.
+        tool: what searches.
+        limits: how long a search may take.
+    """
+
+    def __init__(self, name: str, tool: Any, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.name = name
+        self._tool = tool
+        self._limits = limits
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """The first ``k`` documents with text.
+
+        Raises:
+            WorldError: the source failed or timed out.
+        """
+        query = clean(query)
+        if not query:
+            return []
+        try:
+            async with asyncio.timeout(self._limits.timeout):
+                pieces = await self._pieces(query, k)
+        except MootError:
+            raise
+        except TimeoutError as error:
+            text = f"{self.name} found nothing in time. Try again, or raise the setting `timeout`."
+            raise WorldError(text, kind="timeout", retryable=True) from error
+        except (Exception, SystemExit) as error:
+            text = f"{self.name} failed ({told(error)}). Test it on its own."
+            raise WorldError(text, kind="search_failed") from error
+        return [piece for piece in pieces if piece["text"]]
+
+    async def _pieces(self, query: str, k: int) -> list[Evidence]:
+        raise NotImplementedError
+
+
+class LangChainRetriever(OwnSource):
+    """A LangChain retriever or vector store as a source; searches that block run in threads, as LangChain sees to.
+
+    Scores are the vector store's own.
+    """
+
+    async def _pieces(self, query: str, k: int) -> list[Evidence]:
+        return [piece_of(document, query, score, self.name) for document, score in (await self._find(query, k))[:k]]
+
+    async def _find(self, query: str, k: int) -> list[tuple[Any, float | None]]:
+        if isinstance(self._tool, imported("langchain_core.retrievers").BaseRetriever):
+            return [(document, None) for document in await self._tool.ainvoke(query)]
+        for search in SEARCHES:
+            try:
+                return list(await getattr(self._tool, search)(query, k=k))
+            except NotImplementedError:
+                continue
+        return [(document, None) for document in await self._tool.asimilarity_search(query, k=k)]
+
+
+def from_documents(documents: Iterable[Any], query: str = "", retriever: str = "documents") -> list[Evidence]:
+    """Converts LangChain documents to evidence, for steps that read the results of your own graph.
+
+    Args:
+        documents: their metadata ``title``, ``source``, ``url`` and ``published`` (or ``date``) are used.
+        query: the query that found them.
+        retriever: the retriever that found them; also their source if their metadata has none.
+
+    Returns:
+        One piece for each text and source, in their order; documents without text are left out.
+    """
+    pieces = [piece_of(document, query, None, retriever) for document in documents]
+    return merge_evidence((), [piece for piece in pieces if piece["text"]])
+
+
+def piece_of(document: Any, query: str, score: float | None, retriever: str) -> Evidence:
+    """A LangChain document as a piece of evidence."""
+    about = {name: value for name, value in document.metadata.items() if isinstance(value, str)}
+    dates = (document.metadata.get(name) for name in ("published", "date"))
+    return make_evidence(
+        text=document.page_content,
+        title=about.get("title", ""),
+        source=about.get("source") or retriever,
+        url=about.get("url"),
+        published=next((str(day) for day in dates if isinstance(day, str | int | date) and day), None),
+        query=query,
+        score=float(score) if score is not None and math.isfinite(score) else None,
+        retriever=retriever,
+    )

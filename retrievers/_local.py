@@ -1,0 +1,418 @@
+"""Search in our own corpora: dense, lexical and hybrid."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from moot.core.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once, once_per_loop
+from moot.core.errors import UserError, copied
+from moot.core.lazy import imported
+from moot.retrievers._corpus import (
+    Corpus,
+    all_passages,
+    check_dimension,
+    check_vectors,
+    corpus_state,
+    open_corpus,
+    recent_state,
+)
+from moot.retrievers._cross_encoders import CrossScorer, open_cross_encoder
+from moot.retrievers._encoders import Encoder, Vector, open_encoder, units
+from moot.retrievers._evidence import Evidence, clean, encoded_text, make_evidence
+from moot.retrievers._filling import chroma_errors, damaged
+
+T = TypeVar("T")
+Row = tuple[str, str, str, str, str | None, str | None, str | None, str | None, str | None, str | None]
+"""A stored passage: id, title, text, source, url, published, page, heading, fetched, sha256.
+
+A plain tuple of texts, because the garbage collector does not track it: it would take long for 100,000 passages.
+"""
+
+Found = list[tuple[str, dict[str, str], float]]
+"""Results of dense search: text, metadata, and distance."""
+
+DENSE_WEIGHT = 0.65
+"""The weight of dense search in `fuse`; it and `K1` were tuned on the data's `rest` queries, see docs/figures.md."""
+K1, B = 1.2, 0.75
+"""BM25's parameters in hybrid search."""
+CANDIDATES = 100
+"""Passages from each of the two searches that are fused."""
+RERANKED = 30
+"""Fused passages that a cross-encoder reranks."""
+TOGETHER = 64
+"""Queries in one request to Chroma: a single query takes about ten times as long as one of many."""
+PATIENCE = 1.0
+"""Seconds after which the next batch no longer waits for a slow one."""
+SMALL = 5000
+"""Most passages for a lexical search without a thread, which would cost more than the search."""
+STORED = ["documents", "metadatas", "embeddings"]
+"""The fields of a passage in a collection: its text, its metadata, and its vector."""
+
+
+# --- opening ----------------------------------------------------------------------------------------------------------
+
+
+async def state_of(corpus: str, *, recent: bool) -> str:
+    """A corpus's state (`corpus_state`); with ``recent``, a cached state is accepted."""
+    known = recent_state(corpus) if recent else None
+    return await asyncio.to_thread(corpus_state, corpus) if known is None else known
+
+
+async def open_chroma(
+    corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS, *, recent: bool = False
+) -> ChromaRetriever:
+    """Dense search in a corpus, opened once per event loop and state of the corpus; see `state_of`."""
+
+    async def make() -> ChromaRetriever:
+        await asyncio.to_thread(check_vectors, corpus)
+        tool = await open_encoder(encoder, limits)
+        return ChromaRetriever(await open_corpus(corpus, tool.name), tool, corpus)
+
+    state = await state_of(corpus, recent=recent)
+    key = ("chroma", corpus, encoder, limits)
+    return await or_last(key, made_once((*key, state), make))
+
+
+async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
+    """Lexical search in a corpus, opened once per event loop and state of the corpus; see `state_of`."""
+    state = await state_of(corpus, recent=recent)
+
+    async def make() -> Bm25Retriever:
+        rows = await open_rows(corpus, state)
+        return await asyncio.to_thread(Bm25Retriever, corpus, rows)
+
+    return await or_last(("bm25", corpus), made_once(("bm25", corpus, state), make))
+
+
+async def open_rows(corpus: str, state: str) -> list[Row]:
+    """Every passage of a corpus in the order of their ids, read once per event loop and state of the corpus."""
+
+    def read() -> list[Row]:
+        return [
+            (p.id, p.title, p.text, clean(p.source), p.url, p.published, p.page, p.heading, p.fetched, p.sha256)
+            for p in all_passages(corpus)
+        ]
+
+    return await made_in_thread(("rows", corpus, state), read)
+
+
+async def open_hybrid(
+    corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS, reranker: str | None = None, *, recent: bool = False
+) -> HybridRetriever:
+    """Dense and lexical search in a corpus, opened once per event loop and state of the corpus; see `state_of`.
+
+    Raises:
+        UserError: as `open_corpus`, or the cross-encoder cannot be loaded.
+    """
+
+    async def make() -> HybridRetriever:
+        dense = await open_chroma(corpus, encoder, limits)
+        rows = await open_rows(corpus, state)
+
+        def index() -> LexicalIndex:
+            # Titles count double.
+            texts = [f"{title}. {title}. {text}" if title else text for _, title, text, *_ in rows]
+            return LexicalIndex(corpus, texts, k1=K1, b=B, stem=True)
+
+        lexical = await made_in_thread(("stems", corpus, state), index)
+        scorer = await open_cross_encoder(reranker) if reranker else None
+        return HybridRetriever(dense, rows, lexical, scorer)
+
+    state = await state_of(corpus, recent=recent)
+    key = ("hybrid", corpus, encoder, limits, reranker)
+    return await or_last(key, made_once((*key, state), make))
+
+
+async def or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
+    """Opens a value; while its corpus is being indexed, returns the value that this event loop opened last.
+
+    A debate continues with the state of the corpus with which it began.
+    """
+    opened: dict[Any, T] = once_per_loop(("opened last", *map(os.environ.get, ("MOOT_HOME", "MOOT_CHROMA_URL"))), dict)
+    try:
+        opened[key] = found = await opening
+    except UserError as error:
+        if error.kind != "unfinished_corpus" or key not in opened:
+            raise
+        return opened[key]
+    return found
+
+
+# --- dense ------------------------------------------------------------------------------------------------------------
+
+
+class ChromaRetriever:
+    """Dense search in a corpus. Scores are cosines; its encoder caches the vectors of the results."""
+
+    def __init__(self, corpus: Corpus, encoder: Encoder, name: str) -> None:
+        self.name = f"chroma:{name}"
+        self.corpus = name
+        self.encoder = encoder.name
+        self.passages = corpus.manifest.passages
+        self._corpus = corpus
+        self._encoder = encoder
+        self._asked: list[tuple[Vector, int, asyncio.Future[Found]]] = []
+        self._answering: asyncio.Task[None] | None = None
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """The ``k`` passages nearest to the query.
+
+        Raises:
+            UserError: the encoder's vectors do not fit the corpus, or the corpus is damaged.
+            WorldError: the encoder's endpoint or the Chroma server failed.
+        """
+        query = clean(query)
+        if not query:
+            return []
+        found = await self._nearest(await self.embed(query), k)
+        return [self._piece(query, text, about, distance) for text, about, distance in found]
+
+    async def _nearest(self, vector: Vector, k: int) -> Found:
+        """Searches in batches: queries that arrive in one moment, or while others wait, go to Chroma together."""
+        made: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        self._asked.append((vector, k, made))
+        if self._answering is None or self._answering.done():
+            self._answering = asyncio.create_task(self._answer())
+        return await made
+
+    async def _answer(self) -> None:
+        while self._asked:
+            k = self._asked[0][1]
+            alike = [one for one in self._asked if one[1] == k]
+            self._asked = alike[TOGETHER:] + [one for one in self._asked if one[1] != k]
+            batch = asyncio.create_task(self._answer_all([one for one in alike[:TOGETHER] if not one[2].done()]))
+            await asyncio.wait([batch], timeout=PATIENCE)
+
+    async def _answer_all(self, asked: Sequence[tuple[Vector, int, asyncio.Future[Found]]]) -> None:
+        if not asked:
+            return
+        vectors = [vector for vector, _, _ in asked]
+        answers: list[Any]
+        try:
+            answers = await asyncio.to_thread(self._found, vectors, asked[0][1])
+            if len(answers) < len(vectors):
+                raise damaged(self._corpus.manifest.name, "some queries have no answer")
+        except Exception as error:  # noqa: BLE001 - raised for every caller of the batch
+            answers = [copied(error) for _ in asked]
+        for (_, _, made), answer in zip(asked, answers, strict=True):
+            if not made.done():
+                made.set_exception(answer) if isinstance(answer, Exception) else made.set_result(answer)
+
+    async def embed(self, query: str) -> Vector:
+        """The query's vector, checked to fit the corpus."""
+        vector = (await self._encoder.embed([query]))[0]
+        check_dimension(self._corpus.manifest, len(vector))
+        return vector
+
+    def cosines(self, vector: Vector, count: int, others: Sequence[str]) -> dict[str, float]:
+        """The cosines of the ``count`` nearest passages, and of the ``others``, by id. Blocking."""
+        np = imported("numpy")
+        found = self._query([vector], count, [])
+        near = {i: 1 - float(d) for i, d in zip(found["ids"][0], found["distances"][0], strict=True)}
+        missing = [i for i in others if i not in near]
+        if not missing:
+            return near
+        with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
+            rows = self._corpus.collection.get(ids=missing, include=["embeddings"])
+        if len(rows["ids"]) < len(missing):
+            raise damaged(self._corpus.manifest.name, "passages are missing that it held when it was opened")
+        cosines = np.asarray(rows["embeddings"]) @ np.asarray(vector)
+        return near | dict(zip(rows["ids"], cosines.tolist(), strict=True))
+
+    def recall(self, ids: Sequence[str]) -> None:
+        """Makes the encoder cache the vectors of these passages. Blocking."""
+        with chroma_errors(self._corpus.manifest.name, "it cannot be read"):
+            rows = self._corpus.collection.get(ids=list(ids), include=STORED)
+        self._remember(*(rows[column] for column in STORED))
+
+    def _found(self, vectors: Sequence[Vector], k: int) -> list[Found]:
+        found = self._query(vectors, k, STORED)
+        for columns in zip(*(found[column] for column in STORED), strict=True):
+            self._remember(*columns)
+        shown = (found[column] for column in ("documents", "metadatas", "distances"))
+        return [[*zip(*rows, strict=True)] for rows in zip(*shown, strict=True)]
+
+    def _remember(self, texts: Sequence[str], about: Sequence[dict[str, str]], vectors: Sequence[Vector]) -> None:
+        # By the text stored with the vector, because the passage may have changed since the corpus was opened.
+        encoded = [encoded_text(some.get("title", ""), text) for text, some in zip(texts, about, strict=True)]
+        self._encoder.remember(encoded, units(vectors))
+
+    def _query(self, vectors: Sequence[Vector], k: int, include: list[str]) -> Any:
+        with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
+            return self._corpus.collection.query(
+                query_embeddings=list(vectors), n_results=k, include=[*include, "distances"]
+            )
+
+    def _piece(self, query: str, text: str, about: dict[str, str], distance: float) -> Evidence:
+        return make_evidence(
+            text=text,
+            title=about.get("title", ""),
+            source=about["source"],
+            url=about.get("url"),
+            published=about.get("published"),
+            page=about.get("page"),
+            heading=about.get("heading"),
+            fetched=about.get("fetched"),
+            sha256=about.get("sha256"),
+            query=query,
+            score=round(1 - distance, 6),
+            retriever=self.name,
+        )
+
+
+# --- lexical ----------------------------------------------------------------------------------------------------------
+
+
+class LexicalIndex:
+    """BM25 (Robertson and Zaragoza, as in bm25s) over texts, without English stop words.
+
+    Args:
+        corpus: the corpus's name, for errors.
+        texts: one text per passage.
+        k1: how fast further occurrences of a word stop to count.
+        b: how strongly long texts are penalised, from 0 to 1.
+        stem: whether words are compared by their stems (Porter's second algorithm).
+    """
+
+    def __init__(self, corpus: str, texts: Sequence[str], *, k1: float = 1.5, b: float = 0.75, stem: bool) -> None:
+        bm25s = imported("bm25s")
+        if not texts:
+            raise UserError(f"The corpus {corpus!r} is empty. Index some files into it.", kind="empty_corpus")
+        stemmer = imported("Stemmer").Stemmer("english") if stem else None
+        self._options: dict[str, Any] = {"stopwords": "en", "stemmer": stemmer, "show_progress": False}
+        self._index = bm25s.BM25(k1=k1, b=b)
+        tokens = bm25s.tokenize(list(texts), **self._options)
+        if not any(tokens.ids):
+            raise UserError(
+                f"The corpus {corpus!r} has no words to search for; use chroma:{corpus}.", kind="empty_corpus"
+            )
+        self._index.index(tokens, show_progress=False)
+
+    def scores(self, query: str) -> Any:
+        """One weight (0 or more) for each text, as an array; None if the query has no searchable word."""
+        tokens = imported("bm25s").tokenize([query], return_ids=False, **self._options)[0]
+        return self._index.get_scores(tokens) if tokens else None
+
+
+def best_rows(scores: Any, count: int) -> list[int]:
+    """The indices of the ``count`` highest scores above 0, highest first; ties keep their order."""
+    np = imported("numpy")
+    rows = np.flatnonzero(scores > 0)
+    if len(rows) > count:
+        least = np.partition(scores[rows], -count)[-count]
+        rows = rows[scores[rows] >= least]
+    return rows[np.argsort(-scores[rows], kind="stable")][:count].tolist()  # type: ignore[no-any-return]
+
+
+class Bm25Retriever:
+    """Lexical search over a corpus's passages: plain BM25, no stemming."""
+
+    def __init__(self, name: str, rows: list[Row]) -> None:
+        self.name = f"bm25:{name}"
+        self.passages = len(rows)
+        self._stored = rows
+        self._index = LexicalIndex(name, [f"{title}. {text}" for _, title, text, *_ in rows], stem=False)
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """The ``k`` best passages that share a word with the query."""
+        if self.passages <= SMALL:
+            return self._search(clean(query), k)
+        return await asyncio.to_thread(self._search, clean(query), k)
+
+    def _search(self, query: str, k: int) -> list[Evidence]:
+        scores = self._index.scores(query)
+        rows = [] if scores is None else best_rows(scores, k)
+        return [as_evidence(self._stored[row], query, float(scores[row]), self.name) for row in rows]
+
+
+def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
+    """A stored passage as a retrieved piece."""
+    _, title, text, source, url, published, page, heading, fetched, sha256 = row
+    return make_evidence(
+        text=text,
+        title=title,
+        source=source or "(no source)",
+        url=url,
+        published=published,
+        page=page,
+        heading=heading,
+        fetched=fetched,
+        sha256=sha256,
+        query=query,
+        score=round(score, 6),
+        retriever=retriever,
+    )
+
+
+# --- hybrid -----------------------------------------------------------------------------------------------------------
+
+
+def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], weight: float = DENSE_WEIGHT) -> dict[str, float]:
+    """Fuses dense and lexical scores, by id, highest first: ``w cos / max cos + (1 - w) BM25 / max BM25``.
+
+    A passage without a lexical score shares no word with the query, so its BM25 is 0. A search without any score above
+    0 contributes 0.
+
+    Args:
+        dense: cosines of all candidates.
+        lexical: BM25 weights.
+        weight: the share w of the dense scores, from 0 to 1.
+    """
+    near, alike = max(dense.values(), default=0.0), max(lexical.values(), default=0.0)
+    fused = {
+        i: weight * (cosine / near if near > 0 else 0.0)
+        + (1 - weight) * (lexical.get(i, 0.0) / alike if alike > 0 else 0.0)
+        for i, cosine in dense.items()
+    }
+    return dict(sorted(fused.items(), key=lambda item: -item[1]))
+
+
+class HybridRetriever:
+    """Dense and lexical search together. Scores come from `fuse`, or from the cross-encoder if it reranks."""
+
+    def __init__(
+        self, dense: ChromaRetriever, rows: list[Row], lexical: LexicalIndex, scorer: CrossScorer | None
+    ) -> None:
+        self.name = f"hybrid:{dense.corpus}"
+        self.encoder = dense.encoder
+        self.passages = dense.passages
+        self._dense = dense
+        self._stored = rows
+        self._rows = {row[0]: place for place, row in enumerate(rows)}
+        self._lexical = lexical
+        self._scorer = scorer
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """The ``k`` best passages by meaning and words.
+
+        Raises:
+            UserError: as `ChromaRetriever.search`.
+            WorldError: the encoder's endpoint failed, or the cross-encoder did.
+        """
+        query = clean(query)
+        if not query:
+            return []
+        vector = await self._dense.embed(query)
+        fused = await asyncio.to_thread(self._fused, query, vector, max(CANDIDATES, k))
+        if self._scorer:
+            fused = await self._ranked_anew(query, list(fused)[: max(RERANKED, k)], self._scorer)
+        best = list(fused.items())[:k]
+        if best:
+            await asyncio.to_thread(self._dense.recall, [i for i, _ in best])
+        return [as_evidence(self._stored[self._rows[i]], query, score, self.name) for i, score in best]
+
+    def _fused(self, query: str, vector: Vector, count: int) -> dict[str, float]:
+        scores = self._lexical.scores(query)
+        lexical = [] if scores is None else [self._stored[row][0] for row in best_rows(scores, count)]
+        dense = self._dense.cosines(vector, count, lexical)
+        known = {i: self._rows[i] for i in dense if i in self._rows}  # a passage that was stored later is not known yet
+        words = {} if scores is None else {i: float(scores[row]) for i, row in known.items()}
+        return fuse({i: dense[i] for i in known}, words)
+
+    async def _ranked_anew(self, query: str, ids: list[str], scorer: CrossScorer) -> dict[str, float]:
+        rows = [self._stored[self._rows[i]] for i in ids]
+        rated = await scorer.compare(query, [encoded_text(title, text) for _, title, text, *_ in rows])
+        return dict(sorted(zip(ids, rated, strict=True), key=lambda item: -item[1]))

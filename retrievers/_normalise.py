@@ -1,0 +1,213 @@
+"""Merges the results of sources into one list: dated, filtered, each text once, long texts shortened.
+
+Sources return their results unprocessed; everything that enters a debate has passed `normalise`.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import chain, zip_longest
+from urllib.parse import urlsplit
+
+from moot.core.lazy import imported
+from moot.core.redaction import held_keys, without_keys
+from moot.retrievers._evidence import Evidence, Origin
+from moot.retrievers._excerpts import beginning, is_short
+
+PLAIN = ".,;:!?…'\"()[]“”‘’«»‹›„‚"
+"""Punctuation that is ignored when texts are compared; any other symbol may reverse the meaning of evidence."""
+DASHES = "‐‑‒–—―−"
+MOST_TOKENS = 1536
+"""Tokens of a text that are shown by default: 99 of 100 abstracts fit."""
+WEB_SEARCHES = ("tavily", "serper")
+"""Sources whose pieces come from many websites."""
+SAME = 0.9
+"""Two texts are the same if the shorter one has at least this share of the longer one's words."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Filters and limits for the results of one search.
+
+    Args:
+        k: most pieces from each source.
+        max_per_host: most pieces from one website, for sources that search the web; None for any number.
+        published_before: pieces known to be published on this day or later are left out; None keeps all.
+        max_tokens: most shown tokens of a text, as `count_tokens` counts them.
+    """
+
+    k: int
+    max_per_host: int | None = None
+    published_before: date | None = None
+    max_tokens: int = MOST_TOKENS
+
+
+def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: datetime) -> list[Evidence]:
+    """The results of one or more sources for one query as one list, best first. Blocking.
+
+    Sources alternate: the first result of each, the second of each, and so on. Two pieces with the same text become one
+    piece with two origins, at the position of the first. Only differences in white space, quotation marks, sentence
+    punctuation and case are ignored, because one changed word can reverse the meaning. If one text has a little more at
+    its beginning or end, the longer one is kept. Keys of the environment are hidden.
+
+    Args:
+        found: the results of each source, best first.
+        rules: filters and limits.
+        retrieved: the time of the search.
+    """
+    stamp = retrieved.isoformat(timespec="seconds")
+    keys = held_keys()
+    ranked = [
+        [_stamped(without_keys(piece, keys), rank, stamp) for rank, piece in enumerate(pieces, 1)] for pieces in found
+    ]
+    kept: list[Evidence] = []
+    words: list[list[str]] = []
+    hosts: Counter[str] = Counter()
+    taken: Counter[int] = Counter()
+    for source, piece in in_turns(ranked):
+        if is_late(piece.get("published"), rules.published_before):
+            continue
+        piece = shortened(piece, rules.max_tokens)
+        said = words_of(piece["text"])
+        same = next((i for i, others in enumerate(words) if same_text(said, others)), None)
+        if same is not None:
+            longer = len(said) > len(words[same])
+            kept[same] = with_origin(piece, kept[same]) if longer else with_origin(kept[same], piece)
+            words[same] = max(said, words[same], key=len)
+            continue
+        host = website(piece)
+        if taken[source] == rules.k or (host and hosts[host] == rules.max_per_host):
+            continue
+        taken[source] += 1
+        hosts[host] += 1
+        kept.append(piece)
+        words.append(said)
+    return kept
+
+
+def _stamped(piece: Evidence, rank: int, retrieved: str) -> Evidence:
+    stamped: Evidence = {
+        **piece,
+        "retrievals": [{**r, "rank": rank, "retrieved": retrieved} for r in piece["retrievals"]],
+    }
+    if given := piece.get("published"):
+        stamped["published"] = iso_date(given) or given
+    return stamped
+
+
+def in_turns(found: Sequence[Sequence[Evidence]]) -> Iterator[tuple[int, Evidence]]:
+    """The first of each list, then the second of each, with the list's number."""
+    numbered = [[(source, piece) for piece in pieces] for source, pieces in enumerate(found)]
+    return (pair for pair in chain.from_iterable(zip_longest(*numbered)) if pair is not None)
+
+
+def iso_date(text: str) -> str | None:
+    """A date in ISO form, as precise as possible: year, month, day; None if not even a year can be parsed.
+
+    Relative dates such as "3 days ago" count from now. Ambiguous numeric dates are read in the American order.
+    """
+    if re.fullmatch(r"\d{4}(-\d\d){0,2}", text):
+        return text
+    if re.match(r"\d{4}-\d\d-\d\d[T ]", text):
+        return text[:10]
+    if re.fullmatch(r"(1[5-9]|20)\d{6}", text):
+        return f"{text[:4]}-{text[4:6]}-{text[6:]}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the standard library warns about dates without a year
+        found = imported("dateparser.date").DateDataParser(languages=["en"]).get_date_data(text)
+    if found.date_obj is None or "year" not in found.parts:
+        years = re.findall(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)", text)
+        return max(years, default=None)  # "Spring 2019", "2024 May-Jun"
+    lengths = {"year": 4, "month": 7}
+    return str(found.date_obj.date().isoformat()[: lengths.get(found.period, 10)])
+
+
+def is_late(published: str | None, before: date | None) -> bool:
+    """Whether a text was, or may have been, published on this day or later.
+
+    For a year or a month, the last day counts. False for a missing date, or one that cannot be parsed.
+    """
+    if before is None or published is None:
+        return False
+    last = last_day(published)
+    return last is not None and last >= before
+
+
+def last_day(published: str) -> date | None:
+    """The last day of a date in ISO form (2024, 2024-05, 2024-05-31), of the year if the day is invalid; else None."""
+    parts = re.fullmatch(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", published)
+    if not parts or parts[1] == "0000":
+        return None
+    year, month = int(parts[1]), int(parts[2] or 12)
+    try:
+        return date(year, month, int(parts[3] or calendar.monthrange(year, month)[1]))
+    except ValueError:  # also calendar's own error for an invalid month
+        return date(year, 12, 31)
+
+
+def shortened(piece: Evidence, most: int) -> Evidence:
+    """The piece, with only its beginning shown if its text has more than ``most`` tokens."""
+    if is_short(piece["text"], most):
+        return piece
+    return {**piece, "shown": [[0, len(beginning(piece["text"], most))]]}
+
+
+def words_of(text: str) -> list[str]:
+    """A text's words in lower case, without surrounding punctuation; all dashes are equal."""
+    text = text.casefold()
+    for dash in DASHES:  # `str.translate` takes ten times as long for text that is not ASCII
+        text = text.replace(dash, "-")
+    return [word for part in text.split() if (word := part.strip(PLAIN))]
+
+
+def same_text(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether the shorter of two texts, given as words, is part of the longer one and almost all of it."""
+    short, long = sorted((one, other), key=len)
+    if len(short) < SAME * len(long):
+        return False
+    return f" {' '.join(short)} " in f" {' '.join(long)} "
+
+
+def website(piece: Evidence) -> str:
+    """The host of a piece from a web search; empty for other sources."""
+    if piece["retrievals"][0]["retriever"] not in WEB_SEARCHES:
+        return ""
+    try:
+        return (urlsplit(piece.get("url", "")).hostname or "").removeprefix("www.")
+    except ValueError:  # an invalid address belongs to no website
+        return ""
+
+
+def with_origin(piece: Evidence, other: Evidence) -> Evidence:
+    """The piece, with another origin of the same text and its retrieval."""
+    origins = {o["source"]: o for o in reversed([*origins_of(piece), *origins_of(other)])}
+    joined: Evidence = {**piece, "retrievals": piece["retrievals"] + other["retrievals"]}
+    del origins[piece["source"]]
+    if origins:
+        joined["also"] = list(reversed(origins.values()))
+    if piece["source"] == other["source"] and "published" in other:
+        joined.setdefault("published", other["published"])
+    return joined
+
+
+def origin_of(piece: Evidence) -> Origin:
+    """The origin of a piece."""
+    origin: Origin = {"source": piece["source"], "title": piece["title"]}
+    if "url" in piece:
+        origin["url"] = piece["url"]
+    if "published" in piece:
+        origin["published"] = piece["published"]
+    if "page" in piece:
+        origin["page"] = piece["page"]
+    return origin
+
+
+def origins_of(piece: Evidence) -> Iterable[Origin]:
+    """All origins of a piece."""
+    return [origin_of(piece), *piece.get("also", [])]

@@ -1,0 +1,239 @@
+"""The origins of evidence: one origin may be behind several pieces."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+from ipaddress import ip_address
+from itertools import combinations, pairwise
+from math import floor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from moot.core.lazy import imported
+from moot.retrievers._evidence import UNTITLED, Evidence, Origin
+from moot.retrievers._files import NAMES
+from moot.retrievers._normalise import Rules, normalise, origins_of, words_of
+
+ALIKE = 0.25
+"""Least share of common word pairs for near-duplicates (Jaccard index, estimated by MinHash).
+
+Measured: reprints with another beginning, order or length have at least 0.41; different reports on the same events at
+most 0.06 (tests/retrievers/reprints.jsonl). Paraphrases are not found: they have at most 0.03.
+"""
+PERMUTATIONS = 256
+"""Permutations of MinHash: the estimate of 0.25 has a standard error of 0.03."""
+SEED = 26
+FEWEST = 30
+"""Least word pairs of a text that is compared: shorter texts may be similar by chance."""
+COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
+COLLECTIONS |= {"medrxiv.org", "europepmc.org", "ssrn.com", "zenodo.org"}
+"""Websites with documents of many authors: each document is a separate origin."""
+DOCUMENTS = {*NAMES, ".htm", ".xhtml", ".tsv"} - {".jsonl"}
+"""Endings of sources that are a document's file; lines of JSON Lines name their source themselves."""
+
+
+def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool = False) -> dict[str, str]:
+    """The origin of each piece, by its id.
+
+    An origin is a registered domain (by the public suffix list: ``news.bbc.co.uk`` belongs to ``bbc.co.uk``). In
+    `COLLECTIONS`, corpora and texts given with a claim, each document is an origin; a file is one, with all its pages
+    and headings. Near-duplicates from different origins share one origin. If a piece was found at several places,
+    these share one origin, too.
+
+    Args:
+        pieces: the evidence.
+        alike: least share of common word pairs of near-duplicates, from 0 to 1.
+        in_parts: whether each heading of a file is a separate origin.
+
+    Returns:
+        A readable name for each id. Origins that share one have the name of the first piece.
+    """
+    known = list({piece["id"]: piece for piece in pieces}.values())
+    names = [places(piece, in_parts=in_parts) for piece in known]
+    joined: dict[str, str] = {}
+
+    def first(name: str) -> str:
+        while joined.get(name, name) != name:
+            name = joined[name]
+        return name
+
+    def join(one: str, other: str) -> None:
+        joined[first(other)] = first(one)
+
+    for name, *others in names:
+        for other in others:
+            join(name, other)
+    for i, j in near_duplicates([piece["text"] for piece in known], alike):
+        join(names[i][0], names[j][0])
+    return {piece["id"]: first(name) for piece, (name, *_) in zip(known, names, strict=True)}
+
+
+def places(piece: Evidence, *, in_parts: bool = False) -> list[str]:
+    """The origins of each place at which a piece was found, in order; see `origins`."""
+    return list(dict.fromkeys(_place(origin, piece["id"], in_parts=in_parts) for origin in origins_of(piece)))
+
+
+def _place(origin: Origin, id: str, *, in_parts: bool) -> str:
+    url = origin.get("url", "")
+    domain = registered_domain(url)
+    if not domain and not in_parts and Path(origin["source"]).suffix.lower() in DOCUMENTS:
+        return origin["source"]
+    if not domain:
+        return f"{origin['source']}: {id if origin['title'] == UNTITLED else origin['title']}"
+    return url.partition("#")[0].rstrip("/") if domain in COLLECTIONS else domain
+
+
+def pooled(
+    found: Sequence[Sequence[Evidence]],
+    rules: Rules,
+    retrieved: datetime,
+    share: float,
+    pool: Sequence[Evidence] = (),
+) -> tuple[list[Evidence], list[Evidence]]:
+    """The results of sources as one list (`normalise`), in which no origin has more than its share. Blocking.
+
+    The next results of the same source replace the pieces that are left out.
+
+    Args:
+        found: the results of each source, best first.
+        rules: filters and limits.
+        retrieved: the time of the search.
+        share: largest share of one origin, in the list and in the list with the pool, above 0 to 1; see `within_share`.
+        pool: the earlier pieces.
+
+    Returns:
+        The list, best first, and the pieces that are left out because of the share.
+    """
+    if share >= 1:
+        return normalise(found, rules, retrieved), []
+    ranked = normalise(found, replace(rules, k=max(map(len, found), default=0)), retrieved)
+    wanted = _first(ranked, rules.k)
+    kept = within_share(ranked, share, pool, rules.k)
+    ids = {piece["id"] for piece in kept}
+    return kept, [piece for piece in wanted if piece["id"] not in ids]
+
+
+def within_share(
+    pieces: Sequence[Evidence], share: float, pool: Sequence[Evidence] = (), k: int | None = None
+) -> list[Evidence]:
+    """The pieces that may join a pool so that no origin exceeds its share; at least one piece, if there is any.
+
+    The share is applied to the new pieces, and to these with the pool. Documents of a corpus without an address come
+    after the pieces within the share but may fill the remaining places, because the user chose them for the index. Each
+    heading of a file counts separately here, because one report may hold most of the evidence. Pieces in the pool stay.
+
+    Args:
+        pieces: the candidates, best first.
+        share: largest share of one origin, above 0 to 1.
+        pool: the earlier pieces.
+        k: most pieces of each source; None for any number.
+
+    Returns:
+        The pieces that join, in their order.
+    """
+    names = origins([*pool, *pieces], in_parts=True)
+    known = {piece["id"] for piece in pool}
+    before = Counter(names[id] for id in known)
+    bound = {names[piece["id"]] for piece in (*pool, *pieces) if _is_bound(piece, names[piece["id"]])}
+    most = len(pieces if k is None else _first(pieces, k))
+    joining: dict[str, Evidence] = {}
+    taken: Counter[str] = Counter()
+
+    def cap(total: int) -> int:
+        return max(1, floor(share * total + 1e-9))
+
+    def over(name: str, of: Sequence[str], size: int) -> bool:
+        """Whether an origin exceeds its share if ``size`` pieces join, these among them."""
+        new = sum(id not in known for id in of)
+        again = sum(id in known for id in joining)
+        beyond = new > 0 and before[name] + new > cap(len(known) + size - again)
+        return len(of) > cap(size) or beyond
+
+    def of(name: str) -> list[str]:
+        return [id for id in joining if names[id] == name]
+
+    def join(piece: Evidence) -> None:
+        joining[piece["id"]] = piece
+        taken[_source(piece)] += 1
+
+    for piece in pieces:
+        name = names[piece["id"]]
+        if (k is None or taken[_source(piece)] < k) and not over(name, [*of(name), piece["id"]], most):
+            join(piece)
+    for piece in pieces:
+        free = piece["id"] not in joining and names[piece["id"]] not in bound
+        if free and (k is None or taken[_source(piece)] < k):
+            join(piece)
+    while excess := [name for name in sorted(bound) if over(name, of(name), len(joining))]:
+        worst = max(excess, key=lambda name: len(of(name)))
+        new = [id for id in of(worst) if id not in known]
+        del joining[new[-1] if new else of(worst)[-1]]
+    return [piece for piece in pieces if piece["id"] in joining]
+
+
+def _first(pieces: Iterable[Evidence], k: int) -> list[Evidence]:
+    """The first ``k`` pieces of each source."""
+    taken: Counter[str] = Counter()
+    first = []
+    for piece in pieces:
+        taken[_source(piece)] += 1
+        first += [piece] if taken[_source(piece)] <= k else []
+    return first
+
+
+def _source(piece: Evidence) -> str:
+    return piece["retrievals"][0]["retriever"]
+
+
+def _is_bound(piece: Evidence, name: str) -> bool:
+    """Whether a piece's origin is more than a corpus document: it has an address, or was found at several places."""
+    return places(piece, in_parts=True) != [name] or any(
+        registered_domain(origin.get("url", "")) for origin in origins_of(piece)
+    )
+
+
+@lru_cache(4096)
+def registered_domain(url: str) -> str:
+    """The registered domain of an address's host; empty if it has none; an IP address is unchanged."""
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:  # not a valid address
+        return ""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return str(_suffixes().privatesuffix(host) or host)
+
+
+@lru_cache(1)
+def _suffixes() -> Any:
+    return imported("publicsuffixlist").PublicSuffixList()
+
+
+def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[int, int]]:
+    """The pairs of texts, by index, with at least this share of common word pairs. Blocking.
+
+    Texts with fewer than `FEWEST` word pairs are never duplicates.
+
+    Args:
+        texts: the texts to compare.
+        alike: the share (Jaccard index), from 0 to 1.
+    """
+    marked = [(place, mark) for place, text in enumerate(texts) if (mark := _mark(text)) is not None]
+    return [(i, j) for (i, one), (j, other) in combinations(marked, 2) if one.jaccard(other) >= alike]
+
+
+@lru_cache(2048)
+def _mark(text: str) -> Any:
+    """The MinHash of a text's word pairs; None if it has too few of them."""
+    pairs = {" ".join(pair) for pair in pairwise(words_of(text))}
+    if len(pairs) < FEWEST:
+        return None
+    mark = imported("rensa").RMinHash(num_perm=PERMUTATIONS, seed=SEED)
+    mark.update(sorted(pairs))
+    return mark

@@ -1,0 +1,127 @@
+"""PubMed: abstracts of biomedical papers, from NCBI's E-utilities (https://www.ncbi.nlm.nih.gov/books/NBK25499/).
+
+No key is needed; ``NCBI_API_KEY`` (more searches per second) and ``NCBI_EMAIL`` are sent if they are set,
+``PUBMED_BASE_URL`` sets another address of the same API.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated, Any
+from xml.etree.ElementTree import Element
+
+from moot.retrievers._web import Found, Source, WebRetriever, ask, month_number, read_xml, text_within
+from pydantic import BaseModel, Field
+
+Pmid = Annotated[str, Field(pattern=r"^\d+$")]
+
+
+class SearchResult(BaseModel):
+    """The fields of ESearch's result that we read, or its error."""
+
+    idlist: list[Pmid] | None = None
+    error: str | None = Field(None, alias="ERROR")
+
+
+class SearchReply(BaseModel):
+    """An answer of ESearch; its errors have status 200."""
+
+    error: str | None = None
+    esearchresult: SearchResult | None = None
+
+
+class Paper(BaseModel):
+    """The fields of EFetch's record that we read. Records without an abstract have an empty one."""
+
+    pmid: Pmid
+    title: str
+    abstract: str
+    published: str | None
+
+
+def paper_of(record: Element) -> Paper:
+    """Parses a paper of the set (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html)."""
+    sections = [(part.get("Label"), text_within(part)) for part in record.findall(".//Abstract/AbstractText")]
+    return Paper(
+        pmid=text_within(record.find(".//PMID")),
+        title=text_within(record.find(".//ArticleTitle")) or text_within(record.find(".//BookTitle")),
+        abstract="\n".join(f"{label}: {text}" if label else text for label, text in sections if text),
+        published=day_of(record.find(".//PubDate")),
+    )
+
+
+def day_of(element: Element | None) -> str | None:
+    """A PubDate in ISO form, as precise as possible: year, month, day; None if there is no year."""
+    if element is None:
+        return None
+    year, month, day, words = (element.findtext(tag, "").strip() for tag in ("Year", "Month", "Day", "MedlineDate"))
+    if not year:
+        years = re.findall(r"\b\d{4}\b", words)
+        return years[-1] if years else None  # "1998 Dec-1999 Jan" gives the end, when all of it was published
+    number = int(month) if month.isdecimal() else month_number(month)
+    if not number:
+        return year
+    return f"{year}-{number:02}-{int(day):02}" if day.isdecimal() else f"{year}-{number:02}"
+
+
+class PubMedRetriever(WebRetriever):
+    """Search for papers with an abstract, in two requests: for their ids, then for the records."""
+
+    name = "pubmed"
+    source = Source(
+        "PubMed",
+        "https://eutils.ncbi.nlm.nih.gov/entrez/eutils",
+        "PUBMED_BASE_URL",
+        "NCBI_API_KEY",
+        meanings=(
+            (400, "api key", "authentication"),
+            (200, "rate limit", "rate_limited"),
+            (200, "api key", "authentication"),
+            (200, "backend", "server_error"),
+        ),
+    )
+    longest_query = 300
+    most_results = 100
+
+    async def find(self, query: str, k: int) -> list[Found]:
+        """The abstracts of the best matches."""
+        numbers = await self._numbers(query, k)
+        papers = {paper.pmid: paper for paper in await self._papers(numbers)} if numbers else {}
+        return [
+            Found(
+                paper.abstract,
+                paper.title,
+                f"PubMed {paper.pmid}",
+                f"https://pubmed.ncbi.nlm.nih.gov/{paper.pmid}/",
+                paper.published,
+            )
+            for paper in (papers[number] for number in numbers if number in papers)
+        ]
+
+    async def _numbers(self, query: str, k: int) -> list[str]:
+        params = {"term": query, "retmax": str(k), "retmode": "json", "sort": "relevance"}
+        if self.last_day:
+            params |= {"datetype": "pdat", "mindate": "1000/01/01", "maxdate": f"{self.last_day:%Y/%m/%d}"}
+
+        def read(body: bytes) -> list[str]:
+            reply = SearchReply.model_validate_json(body)
+            found = reply.esearchresult
+            if error := reply.error or (found and found.error):
+                raise self.source.refusal(200, error)
+            if found is None or found.idlist is None:
+                raise ValueError("it has neither results nor an error")
+            return found.idlist
+
+        return await ask(self.source, self.limits, read, "/esearch.fcgi", params=self._common() | params)
+
+    async def _papers(self, numbers: list[str]) -> list[Paper]:
+        def read(body: bytes) -> list[Paper]:
+            return [paper_of(record) for record in read_xml(body, "PubmedArticleSet")]
+
+        params = {"id": ",".join(numbers), "retmode": "xml", "rettype": "abstract"}
+        return await ask(self.source, self.limits, read, "/efetch.fcgi", params=self._common() | params)
+
+    def _common(self) -> dict[str, Any]:
+        given = {"api_key": self.source.key(), "email": os.environ.get("NCBI_EMAIL", "").strip()}
+        return {"db": "pubmed", "tool": "moot"} | {name: value for name, value in given.items() if value}

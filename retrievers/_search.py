@@ -1,0 +1,200 @@
+"""Sources by name, with one protocol.
+
+    chroma:CORPUS   dense search: the corpus's Chroma collection, by cosine
+    bm25:CORPUS     lexical search over the same passages
+    hybrid:CORPUS   both, fused
+    tavily          web search (TAVILY_API_KEY)
+    serper          Google's results (SERPER_API_KEY)
+    web             tavily if its key is set, else serper if its key is set, else bm25 over the corpus; or wikipedia,
+                    in a debate with a model of the user's own and no corpus
+    wikipedia       the first sections of Wikipedia's articles
+    openalex        abstracts of scholarly works
+    pubmed          abstracts of biomedical papers
+    arxiv           abstracts of preprints
+    langchain:MODULE:ATTRIBUTE
+                    your own LangChain retriever or vector store
+    NAME            a source of an installed package: an object with ``async def search(query, k)`` that an entry
+                    point of the group ``moot.sources`` names
+
+Without ``:CORPUS``, the debate's corpus is used; if none is set, a demo corpus: the encyclopaedia for ``chroma`` and
+``hybrid``, news and notices for the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from inspect import getdoc, iscoroutinefunction
+from typing import Any
+
+from moot.core.endpoint import DEFAULT_LIMITS, Limits
+from moot.core.errors import UserError, nearest
+from moot.core.installed import Installed
+from moot.retrievers._arxiv import ArxivRetriever
+from moot.retrievers._corpus import corpus_digest
+from moot.retrievers._encoders import DEFAULT_ENCODER
+from moot.retrievers._evidence import Retriever
+from moot.retrievers._installed import InstalledSource
+from moot.retrievers._langchain_source import open_langchain
+from moot.retrievers._local import open_bm25, open_chroma, open_hybrid
+from moot.retrievers._openalex import OpenAlexRetriever
+from moot.retrievers._pubmed import PubMedRetriever
+from moot.retrievers._serper import SerperRetriever
+from moot.retrievers._tavily import TavilyRetriever
+from moot.retrievers._web import WebRetriever
+from moot.retrievers._wikipedia import WikipediaRetriever
+
+ABOUT = {
+    "chroma": "a collection of passages, searched by meaning",
+    "bm25": "a search engine that matches words",
+    "hybrid": "a collection of passages, searched by meaning and by words",
+    "tavily": "a web search engine",
+    "serper": "a web search engine",
+    "wikipedia": "an encyclopaedia",
+    "openalex": "an index of scholarly works",
+    "pubmed": "an index of biomedical papers",
+    "arxiv": "an archive of preprints in the sciences",
+    "langchain": "a collection of documents",
+}
+"""A description of each source in a few words, for a debater."""
+WEB: dict[str, type[WebRetriever]] = {
+    "tavily": TavilyRetriever,
+    "serper": SerperRetriever,
+    "wikipedia": WikipediaRetriever,
+    "openalex": OpenAlexRetriever,
+    "pubmed": PubMedRetriever,
+    "arxiv": ArxivRetriever,
+}
+ONLINE = tuple(WEB)
+"""Sources without a corpus."""
+INSTALLED = Installed("source", {*ABOUT, "web", "given", "person"}, "unknown_retriever")
+"""Sources of installed packages; whoever runs a server has installed them, so its callers may name them."""
+DEMO = {"chroma": "demo-encyclopaedia", "hybrid": "demo-encyclopaedia", "bm25": "demo-news"}
+"""The demo corpora of names without a corpus."""
+SCHOLARLY = ("openalex",)
+"""Sources that are searched by keywords and return abstracts."""
+
+
+async def open_retriever(
+    name: str,
+    *,
+    corpus: str | None = None,
+    encoder: str = DEFAULT_ENCODER,
+    limits: Limits = DEFAULT_LIMITS,
+    published_before: str | None = None,
+    reranker: str | None = None,
+    keyless_web: str = "bm25",
+    recent: bool = False,
+) -> Retriever:
+    """The source with this name, opened once per process or event loop.
+
+    Args:
+        name: a name as in this module's docstring.
+        corpus: the corpus of names without one.
+        encoder: the encoder of dense search, by name.
+        limits: limits of web sources, and of encoders behind an endpoint.
+        published_before: a day in ISO form; web sources that can filter by date leave out pieces published on it or
+            later.
+        reranker: the cross-encoder that reranks the best passages of hybrid search, by name; None for none.
+        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
+        recent: whether a cached state of a corpus is accepted (`RECENT`): for callers that opened it before.
+
+    Raises:
+        UserError: an unknown source, a missing corpus or key.
+    """
+    kind, given = resolve(name, keyless_web)
+    corpus = given or corpus or demo_corpus(kind)
+    if kind in WEB:
+        return WEB[kind](limits, published_before)
+    if kind == "langchain":
+        return await open_langchain(given, limits)
+    if kind in INSTALLED.names():
+        return InstalledSource(kind, await asyncio.to_thread(installed_source, kind), limits)
+    if kind == "chroma":
+        return await open_chroma(corpus, encoder, limits, recent=recent)
+    if kind == "hybrid":
+        return await open_hybrid(corpus, encoder, limits, reranker, recent=recent)
+    return await open_bm25(corpus, recent=recent)
+
+
+def about_source(name: str, keyless_web: str = "bm25") -> str:
+    """What a source is, in a few words for a debater.
+
+    Args:
+        name: as in this module's text.
+        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
+
+    Raises:
+        UserError: an unknown source.
+    """
+    kind, _ = resolve(name, keyless_web)
+    if kind in ABOUT:
+        return ABOUT[kind]
+    return (getdoc(installed_source(kind)) or "a collection of documents").partition("\n")[0].rstrip(".")
+
+
+def installed_source(name: str) -> Any:
+    """The object that a package declares as the source of that name. Blocking when it is first loaded.
+
+    Raises:
+        UserError: it cannot be imported, or cannot search.
+    """
+    found = INSTALLED.load(name)
+    if isinstance(found, type) or not iscoroutinefunction(getattr(found, "search", None)):
+        raise INSTALLED.wrong(name, "that is no object with `async def search(query, k)`")
+    return found
+
+
+def demo_corpus(name: str, corpus: str | None = None) -> str:
+    """The demo corpus of a source's name; empty if the name or the setting ``corpus`` names another."""
+    return "" if corpus else DEMO.get(name, "")
+
+
+def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The contents behind the names of sources. Blocking.
+
+    Args:
+        names: names as in this module's docstring.
+        corpus: the corpus of names without one.
+        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
+
+    Returns:
+        The digest of the passages by corpus, and the kind of source by name, if the name does not say it.
+
+    Raises:
+        UserError: an unknown source, or a corpus that is missing, unfinished or damaged.
+    """
+    kinds = {name: resolve(name, keyless_web) for name in sorted(set(names))}
+    read = {given or corpus or demo_corpus(kind) for kind, given in kinds.values() if kind in DEMO}
+    digests = {name: corpus_digest(name) for name in sorted(read)}
+    return digests, {name: kind for name, (kind, _) in kinds.items() if kind != name.partition(":")[0]}
+
+
+def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
+    """The kind of a source's name (a key of `ABOUT`, or the name of a package's source), and the rest.
+
+    The rest is a corpus, a module and attribute, or "".
+
+    Args:
+        name: a name as in this module's docstring.
+        keyless_web: the kind of source that ``web`` is without a key, bm25 or wikipedia.
+
+    Raises:
+        UserError: an unknown source.
+    """
+    kind, colon, given = name.partition(":")
+    INSTALLED.check(kind)
+    if kind == "web" and not colon:
+        kind = next((k for k in ("tavily", "serper") if WEB[k].source.key()), keyless_web)
+    known = [*ABOUT, *INSTALLED.names()]
+    unfit = kind not in DEMO or not given
+    if kind == "langchain":
+        colon, unfit = ":", not all(given.partition(":"))
+    if kind not in known or (colon and unfit):
+        meant = "" if kind in known else nearest(kind, known)
+        raise UserError(
+            f"The retriever {name!r} is unknown. {meant}Known: chroma, bm25, hybrid (each alone or with :CORPUS), "
+            f"{', '.join([*ONLINE, 'web', *INSTALLED.names()])}, langchain:MODULE:ATTRIBUTE.",
+            kind="unknown_retriever",
+        )
+    return kind, given

@@ -1,0 +1,65 @@
+"""Serper: Google's results (https://serper.dev/playground).
+
+``SERPER_API_KEY`` is needed; ``SERPER_BASE_URL`` sets another address of the same API.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from moot.retrievers._web import Found, Source, WebRetriever, ask, month_number
+from pydantic import BaseModel
+
+
+class Result(BaseModel):
+    """The fields of a result that we read. ``date`` is as Google shows it, e.g. "Jan 5, 2024" or "3 days ago"."""
+
+    link: str
+    position: int
+    title: str = ""
+    snippet: str = ""
+    date: str | None = None
+
+
+class Reply(BaseModel):
+    """The fields of an answer that we read."""
+
+    organic: list[Result]
+
+
+def day_of(shown: str | None) -> str | None:
+    """Converts a date as Google shows it to ISO form; other texts are unchanged."""
+    parts = re.fullmatch(r"([A-Za-z]{3,9})\.? (\d{1,2}), (\d{4})", shown or "")
+    month = month_number(parts[1]) if parts else None
+    return f"{parts[3]}-{month:02}-{int(parts[2]):02}" if parts and month else shown
+
+
+class SerperRetriever(WebRetriever):
+    """Web search by Google through Serper; each result is a snippet."""
+
+    name = "serper"
+    source = Source(
+        "Serper",
+        "https://google.serper.dev",
+        "SERPER_BASE_URL",
+        "SERPER_API_KEY",
+        meanings=(
+            (400, "not enough credits", "quota"),
+            (403, "not enough credits", "quota"),
+            (403, "", "authentication"),
+        ),
+    )
+    needs_key = True
+    longest_query = 2048
+    most_results = 100
+
+    async def find(self, query: str, k: int) -> list[Found]:
+        """Google's organic results."""
+        body: dict[str, Any] = {"q": query, "num": k}
+        if day := self.last_day:
+            body["tbs"] = f"cdr:1,cd_min:1/1/1900,cd_max:{day.month}/{day.day}/{day.year}"
+        headers = {"X-API-KEY": self.source.key()}
+        reply = await ask(self.source, self.limits, Reply.model_validate_json, "/search", body=body, headers=headers)
+        ranked = sorted(reply.organic, key=lambda row: row.position)
+        return [Found(row.snippet, row.title, row.link, row.link, day_of(row.date)) for row in ranked]

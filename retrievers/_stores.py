@@ -1,0 +1,426 @@
+"""Stores of corpora: folders of this machine, or a Chroma server if ``MOOT_CHROMA_URL`` is set.
+
+Both stores have the same methods. Our encoders compute the vectors, never Chroma's default, which would download a
+model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from moot.core.endpoint import Endpoint, check_address, make_client
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.files import write_whole
+from moot.core.home import moot_home
+from moot.core.lazy import from_extra, imported
+from moot.retrievers._lexical import NO_ENCODER, LexicalCollection
+from pydantic import TypeAdapter
+
+TIMEOUT = 60.0
+"""Seconds that a Chroma server may take for an answer."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """How a corpus was built. ``complete`` is false while a build runs or after it was interrupted.
+
+    ``digest`` is the digest of its passages (`moot.retrievers._corpus.digest_of`); empty if an older moot built it.
+    """
+
+    name: str
+    encoder: str
+    dimension: int
+    passages: int
+    complete: bool
+    digest: str = ""
+
+
+def corpora_folder() -> Path:
+    """The folder of corpora and of their writers' locks: ``$MOOT_HOME/corpora``, else the user's data folder."""
+    return moot_home() / "corpora"
+
+
+def open_store() -> FolderStore | ServerStore:
+    """The store that the environment names. The first call for a server blocks.
+
+    Raises:
+        UserError: ``MOOT_CHROMA_URL`` is not a web address, or ``MOOT_CHROMA_TOKEN`` cannot be sent.
+    """
+    url = os.environ.get("MOOT_CHROMA_URL", "").strip()
+    if not url:
+        return FolderStore(corpora_folder())
+    check_address(url, "MOOT_CHROMA_URL")
+    with _opening:
+        return _server(url, os.environ.get("MOOT_CHROMA_TOKEN", "").strip())
+
+
+def _parsed(name: str, content: str | bytes) -> Manifest:
+    manifest = TypeAdapter(Manifest).validate_json(content)
+    if manifest.name != name:
+        raise ValueError(f"is the manifest of {manifest.name!r}")
+    return manifest
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FolderStore:
+    """Corpora in folders: each has ``chroma/`` and ``manifest.json``, which also holds the index files' checksums.
+
+    A corpus without vectors has ``passages.sqlite`` in place of ``chroma/``.
+    """
+
+    folder: Path
+
+    def names(self) -> list[str]:
+        """The corpora that are built or in progress."""
+        return [p.parent.name for p in self.folder.glob("*/manifest.json")] if self.folder.is_dir() else []
+
+    def read(self, name: str) -> Manifest | None:
+        """A corpus's manifest; None if there is none."""
+        try:
+            return _parsed(name, self._manifest(name).read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            raise self.damaged(name, "its manifest cannot be read") from error
+
+    def write(self, manifest: Manifest) -> None:
+        """Stores a manifest; for a complete corpus, with the checksums of its index."""
+        path = self._manifest(manifest.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sums = _checksums(path.parent / "chroma") if manifest.complete else None
+        write_whole(path, json.dumps(asdict(manifest) | {"files": sums}, indent=2))
+
+    def state(self, name: str) -> str:
+        """A text that changes when the corpus is indexed again."""
+        path = self._manifest(name)
+        try:
+            return f"{path} {path.stat().st_mtime_ns}"
+        except OSError:
+            return str(path)
+
+    def create(self, manifest: Manifest) -> Any:
+        """The collection of a corpus to be written, created if it is missing."""
+        _client.cache_clear()  # the folder may have been deleted since
+        collection = self._open(manifest.name, manifest.encoder)
+        self.write(manifest)
+        return collection
+
+    def open(self, name: str) -> Any:
+        """A corpus's collection in its current state."""
+        manifest = self.read(name)
+        return self._open(name, manifest.encoder if manifest else "")
+
+    def _open(self, name: str, encoder: str) -> Any:
+        if encoder == NO_ENCODER:
+            try:
+                return LexicalCollection(self.folder / name / "passages.sqlite")
+            except (sqlite3.Error, OSError) as error:
+                raise self.damaged(name, f"it cannot be opened ({error})") from error
+        errors = chroma("chromadb").errors
+        try:
+            with _opening:  # two threads cannot create Chroma clients at once
+                client = _client(self, name, self.state(name))
+                return client.get_or_create_collection(name, embedding_function=None, metadata={"hnsw:space": "cosine"})
+        # Chroma raises AttributeError if a collection is opened again after a failure.
+        except (errors.ChromaError, OSError, ValueError, AttributeError) as error:
+            raise self.damaged(name, f"it cannot be opened ({error})") from error
+
+    def delete(self, name: str) -> None:
+        """Deletes a corpus; its manifest first, because a folder without one is not a corpus."""
+        _client.cache_clear()
+        self._manifest(name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / name, ignore_errors=False)
+
+    def check(self, name: str) -> None:
+        """Raises an error if the index files have changed: Chroma would return wrong results, or crash."""
+        while (recorded := self._recorded(name)) is not None:
+            found = _checksums(self.folder / name / "chroma")
+            changed = sorted(path for path, _ in recorded.items() ^ found.items())
+            if not changed:
+                return
+            if self._recorded(name) == recorded:  # else another process has just indexed more
+                raise self.damaged(name, f"{changed[0]} is missing or has changed since it was written")
+
+    def damaged(self, name: str, problem: str) -> UserError:
+        """The error for a corpus with missing or changed data."""
+        return UserError(
+            f"The corpus {name!r} is damaged: {problem}. Delete its folder in {self.folder} and index it again.",
+            kind="damaged_corpus",
+        )
+
+    def _manifest(self, name: str) -> Path:
+        return self.folder / name / "manifest.json"
+
+    def _recorded(self, name: str) -> dict[str, str] | None:
+        """The checksums in the manifest; None if the corpus is not complete or an older moot wrote it."""
+        try:
+            sums: dict[str, str] | None = json.loads(self._manifest(name).read_bytes()).get("files")
+            return sums
+        except FileNotFoundError:
+            return None
+
+
+def chroma(name: str) -> Any:
+    """A module of Chroma.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    return from_extra(
+        name,
+        "chroma",
+        "A corpus with vectors",
+        "BM25 needs none: index files with `moot index PATH --corpus NAME --embedder none` and name bm25:NAME as the "
+        "source.",
+    )
+
+
+_opening = threading.Lock()
+
+
+@lru_cache(maxsize=64)
+def _client(store: FolderStore, name: str, state: str) -> Any:
+    """A client for a state of a corpus: an older client would not see later writes of another process."""
+    store.check(name)
+    # Chroma returns the same database for a path; owners of an older client keep theirs.
+    imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
+    settings = imported("chromadb.config").Settings(anonymized_telemetry=False)
+    return imported("chromadb").PersistentClient(str(store.folder / name / "chroma"), settings=settings)
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """The checksums of the files of an index.
+
+    Without its list of ids (below 1,000 passages), Chroma rebuilds the index from SQLite whenever it is opened;
+    SQLite's own file changes when it is read.
+    """
+    sums = {}
+    for ids in folder.glob("*/index_metadata.pickle"):
+        for path in ids.parent.iterdir():
+            with path.open("rb") as file:
+                sums[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "blake2b").hexdigest()[:32]
+    return sums
+
+
+# --- a server ---------------------------------------------------------------------------------------------------------
+
+
+class ServerStore:
+    """Corpora on a Chroma server; a collection's metadata holds its manifest, so that every machine sees it."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._at = Endpoint(url, token).shown
+        if not (token.isascii() and token.isprintable()):
+            raise UserError(
+                "MOOT_CHROMA_TOKEN holds characters that are not allowed in a token.", kind="invalid_environment"
+            )
+        if token and self._at != url:
+            raise UserError(
+                "MOOT_CHROMA_URL holds a user name and MOOT_CHROMA_TOKEN is set: only one of them can be sent.",
+                kind="invalid_environment",
+            )
+        chroma("chromadb")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._api = server_api(url, headers, self._check_status)
+
+    def names(self) -> list[str]:
+        """The corpora that are built or in progress; collections that moot did not create are left out."""
+        with self.errors():
+            return [model.name for model in self._api.list_collections() if "moot" in (model.metadata or {})]
+
+    def read(self, name: str) -> Manifest | None:
+        """A corpus's manifest; None if there is none."""
+        model = self._find(name)
+        if model is None:
+            return None
+        if "moot" not in (model.metadata or {}):
+            raise UserError(
+                f"The collection {name!r} at {self._at} was not made by moot. Use another name.", kind="invalid_corpus"
+            )
+        try:
+            return _parsed(name, model.metadata["moot"])
+        except ValueError as error:
+            raise self.damaged(name, "its manifest cannot be read") from error
+
+    def write(self, manifest: Manifest) -> None:
+        """Stores a manifest."""
+        with self.errors(manifest.name):
+            self._collection(self._api.get_collection(manifest.name)).modify(metadata=_as_metadata(manifest))
+
+    def state(self, name: str) -> str:
+        """A text that changes when any machine indexes the corpus again."""
+        model = self._find(name)
+        return f"{self._at} {(model.metadata or {}).get('moot_written') if model else None}"
+
+    def create(self, manifest: Manifest) -> ServerCollection:
+        """The collection of a corpus to be written, created if it is missing."""
+        if manifest.encoder == NO_ENCODER:
+            raise UserError(
+                "A Chroma server stores no corpus without vectors. Name an encoder, or unset MOOT_CHROMA_URL to index "
+                "into a folder of this machine.",
+                kind="invalid_corpus",
+            )
+        space = {"hnsw": {"space": "cosine"}}
+        with self.errors(manifest.name):
+            self._api.create_collection(
+                manifest.name, configuration=space, metadata=_as_metadata(manifest), get_or_create=True
+            )
+        self.write(manifest)
+        return self.open(manifest.name)
+
+    def delete(self, name: str) -> None:
+        """Deletes a corpus."""
+        with self.errors(name):
+            self._api.delete_collection(name)
+
+    def open(self, name: str) -> ServerCollection:
+        """A corpus's collection; writes of other processes are visible at once."""
+        with self.errors(name):
+            return ServerCollection(self, self._collection(self._api.get_collection(name)))
+
+    def damaged(self, name: str, problem: str) -> UserError:
+        """The error for a corpus with missing or changed data."""
+        return UserError(
+            f"The corpus {name!r} at {self._at} is damaged: {problem}. Delete the collection on that server and index "
+            "it again.",
+            kind="damaged_corpus",
+        )
+
+    @contextmanager
+    def errors(self, name: str = "") -> Iterator[None]:
+        """Turns errors of Chroma's client and of httpx into MootErrors.
+
+        Raises:
+            UserError: the corpus is no longer on the server, or the server refused the token.
+            WorldError: the server cannot be reached, or its answer cannot be read.
+        """
+        try:
+            yield
+        except MootError:
+            raise
+        except imported("httpx").TransportError as error:
+            raise WorldError(
+                f"The Chroma server at {self._at} cannot be reached ({type(error).__name__}: {error}). Check "
+                "MOOT_CHROMA_URL and that `chroma run` is running there.",
+                kind="unreachable",
+                retryable=True,
+            ) from error
+        except imported("chromadb.errors").NotFoundError as error:
+            raise UserError(
+                f"The corpus {name!r} is no longer at {self._at}. Build it with: moot index PATH --corpus {name}",
+                kind="unknown_corpus",
+            ) from error
+        except Exception as error:  # the client does not check answers, and raises a bare Exception for a status
+            raise WorldError(
+                f"{self._at} sent an answer that cannot be read ({type(error).__name__}: {str(error)[:200]}). Check "
+                "MOOT_CHROMA_URL and that `chroma run` is running there.",
+                kind="bad_response",
+            ) from error
+
+    def _find(self, name: str) -> Any:
+        with self.errors(name):
+            try:
+                return self._api.get_collection(name)
+            except imported("chromadb.errors").NotFoundError:
+                return None
+
+    def _collection(self, model: Any) -> Any:
+        kind = imported("chromadb.api.models.Collection").Collection
+        return kind(client=self._api, model=model, embedding_function=None)
+
+    def _check_status(self, response: Any) -> None:
+        if response.status_code in (401, 403):
+            raise UserError(
+                f"The Chroma server at {self._at} refused access (HTTP {response.status_code}). "
+                "Check MOOT_CHROMA_TOKEN.",
+                kind="authentication",
+            )
+
+
+class ServerCollection:
+    """A collection on a server: calls block, and raise only MootErrors."""
+
+    def __init__(self, store: ServerStore, collection: Any) -> None:
+        self._store = store
+        self._collection = collection
+
+    @property
+    def id(self) -> str:
+        """Its id, which differs from that of a deleted collection with the same name."""
+        return str(self._collection.id)
+
+    def count(self) -> int:
+        """The number of passages."""
+        with self._store.errors(self._collection.name):
+            return int(self._collection.count())
+
+    def upsert(self, **rows: Any) -> None:
+        """Stores passages."""
+        with self._store.errors(self._collection.name):
+            self._collection.upsert(**rows)
+
+    def get(self, *, include: list[str], **asked: Any) -> Any:
+        """Passages by id or position."""
+        with self._store.errors(self._collection.name):
+            found = self._collection.get(include=include, **asked)
+            return _even(found, found["ids"], [found[column] for column in include])
+
+    def query(self, *, include: list[str], **asked: Any) -> Any:
+        """The passages nearest to one vector."""
+        with self._store.errors(self._collection.name):
+            found = self._collection.query(include=include, **asked)
+            return _even(found, found["ids"][0], [found[column][0] for column in include])
+
+
+def _even(found: Any, ids: list[str], columns: list[Any]) -> Any:
+    if any(len(column) != len(ids) for column in columns):
+        raise ValueError("it lists ids without their data")
+    return found
+
+
+def _as_metadata(manifest: Manifest) -> dict[str, str]:
+    return {"moot": json.dumps(asdict(manifest)), "moot_written": uuid.uuid4().hex}
+
+
+@lru_cache(maxsize=8)
+def _server(url: str, token: str) -> ServerStore:
+    return ServerStore(url, token)
+
+
+def server_api(url: str, headers: dict[str, str], check: Any) -> Any:
+    """Chroma's HTTP API for a server, with our HTTP client.
+
+    `chromadb.HttpClient` has no timeout, and would send calls to this machine's own addresses through the environment's
+    proxies.
+    """
+    httpx = imported("httpx")
+    once = httpx.Limits(max_keepalive_connections=0)  # a connection per call, so that none is left to close
+    session = make_client(httpx.Client, url, timeout=TIMEOUT, limits=once, event_hooks={"response": [check]})
+    config = imported("chromadb.config")
+    settings = config.Settings(
+        chroma_api_impl="chromadb.api.fastapi.FastAPI",
+        chroma_server_host=url,
+        chroma_server_http_port=8000,  # required, but not used if the host is a whole address
+        chroma_server_headers=headers,
+        anonymized_telemetry=False,
+    )
+    api = config.System(settings).instance(imported("chromadb.api").ServerAPI)
+    session.headers.update(api.get_request_headers())
+    api._session.close()
+    api._session = session
+    return api

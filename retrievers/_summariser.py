@@ -1,0 +1,66 @@
+"""Summarisation models in this process, by name."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from moot.core.errors import UserError, WorldError
+from moot.core.lazy import from_extra, imported
+from moot.retrievers._local_models import LocalModel, check_hub, load_in_thread
+
+
+class Summariser(LocalModel):
+    """A transformers model that turns a text into a shorter one, e.g. DistilBART."""
+
+    kind = "summarisation model"
+
+    def __init__(self, name: str, tokenizer: Any, model: Any) -> None:
+        super().__init__(name)
+        self._tokenizer = tokenizer
+        self._model = model
+
+    async def summarise(self, text: str) -> str:
+        """A summary of the text, of the model's usual length; only the part of a long text that fits the model is read.
+
+        Raises:
+            WorldError: the model returned an empty summary, or failed.
+        """
+        summary = (await self.run(self._generate, text)).strip()
+        if not summary:
+            raise WorldError(f"The summarisation model {self.name} returned an empty summary.", kind="bad_response")
+        return summary
+
+    def _generate(self, text: str) -> str:
+        tokens = self._tokenizer([text], truncation=True, return_token_type_ids=False, return_tensors="pt")
+        with imported("torch").inference_mode():
+            made = self._model.generate(**tokens, do_sample=False)
+        summary: str = self._tokenizer.batch_decode(made, skip_special_tokens=True)[0]
+        return summary
+
+
+async def open_summariser(name: str) -> Summariser:
+    """The summarisation model with this name (or in this folder), loaded once per process.
+
+    Raises:
+        UserError: it cannot be loaded, or the server does not list it.
+    """
+    return await load_in_thread(_load, name, "source_summaries")
+
+
+@lru_cache(maxsize=2)
+def _load(name: str) -> Summariser:
+    transformers = from_extra("transformers", "encoders", "A summarisation model")
+    try:
+        if not Path(name).exists():
+            check_hub(name)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+        return Summariser(name, tokenizer, transformers.AutoModelForSeq2SeqLM.from_pretrained(name).eval())
+    except Exception as error:
+        raise UserError(
+            f"The summarisation model {name!r} cannot be loaded ({type(error).__name__}). Give the name of a "
+            "transformers sequence-to-sequence model that is on this machine or can be downloaded, or a folder; or set "
+            "source_summaries to model or none.",
+            kind="unknown_model",
+        ) from error

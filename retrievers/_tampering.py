@@ -1,0 +1,44 @@
+"""Simulated attacks on debates: changed results of sources, and an agent that lies (``moot eval attack``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from moot.retrievers._evidence import Evidence
+
+
+@dataclass(frozen=True)
+class Tampering:
+    """An attack on a debate.
+
+    Args:
+        found: changes the results of a source; best first.
+        liar: the agent that is told to lie; empty for none.
+        told: the last part of that agent's instructions.
+    """
+
+    found: Callable[[list[Evidence]], list[Evidence]] = list
+    liar: str = ""
+    told: str = ""
+
+
+NONE = Tampering()
+_tampering: ContextVar[Tampering] = ContextVar("tampering", default=NONE)
+
+
+def current_tampering() -> Tampering:
+    """The attack on debates in this context; by default none."""
+    return _tampering.get()
+
+
+@contextmanager
+def tampered(by: Tampering) -> Iterator[None]:
+    """Context manager in which debates are attacked."""
+    token = _tampering.set(by)
+    try:
+        yield
+    finally:
+        _tampering.reset(token)

@@ -1,0 +1,74 @@
+"""Tavily: web search (https://docs.tavily.com/documentation/api-reference/endpoint/search).
+
+``TAVILY_API_KEY`` is needed; ``TAVILY_BASE_URL`` sets another address of the same API.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moot.core.endpoint import made_in_thread
+from moot.core.lazy import imported
+from moot.retrievers._web import Found, Source, WebRetriever, answered, open_client
+from pydantic import BaseModel, FiniteFloat
+
+
+class Result(BaseModel):
+    """The fields of a result that we read. ``content`` is an excerpt of the page."""
+
+    url: str
+    content: str
+    title: str | None = None
+    score: FiniteFloat | None = None
+    published_date: str | None = None
+
+
+class Reply(BaseModel):
+    """The fields of an answer that we read."""
+
+    results: list[Result]
+
+
+class TavilyRetriever(WebRetriever):
+    """Web search by Tavily's own client."""
+
+    name = "tavily"
+    source = Source(
+        "Tavily",
+        "https://api.tavily.com",
+        "TAVILY_BASE_URL",
+        "TAVILY_API_KEY",
+        meanings=((403, "", "quota"), (432, "", "quota"), (433, "", "quota")),
+    )
+    needs_key = True
+    longest_query = 400
+    most_results = 20
+
+    async def find(self, query: str, k: int) -> list[Found]:
+        """Tavily's results with their scores. Tavily's docs disagree on whether ``end_date`` is inclusive: we assume it
+        is.
+        """
+        end = self.last_day.isoformat() if self.last_day else None
+        client = await self._client()
+
+        async def call() -> Reply:
+            try:
+                found = await client.search(query, max_results=k, end_date=end, timeout=self.limits.timeout)
+            except imported("tavily.errors").TimeoutError as error:
+                raise TimeoutError from error
+            return Reply.model_validate(found)
+
+        reply = await answered(self.source, self.limits, call)
+        return [
+            Found(row.content, row.title or "", row.url, row.url, row.published_date, row.score)
+            for row in reply.results
+        ]
+
+    async def _client(self) -> Any:
+        key, base_url = self.source.key(), self.source.address()
+        http = await open_client(self.source, Reply.model_validate_json)  # Tavily's client adds missing results
+
+        def make() -> Any:
+            return imported("tavily").AsyncTavilyClient(key, api_base_url=base_url, client_source="moot", client=http)
+
+        return await made_in_thread(("tavily", base_url, key), make)

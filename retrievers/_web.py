@@ -1,0 +1,356 @@
+"""Common parts of all web sources: requests, limits on answers, and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from importlib.metadata import version
+from typing import Any, Literal, TypeVar
+from xml.etree import ElementTree
+
+from moot.core.endpoint import (
+    DEFAULT_LIMITS,
+    Limits,
+    check_address,
+    made_in_thread,
+    make_client,
+    replaying,
+)
+from moot.core.errors import MootError, UserError, WorldError
+from moot.core.lazy import imported
+from moot.core.limiter import LONGEST_WAIT, limiter, with_retries
+from moot.core.redaction import redact
+from moot.core.refusals import retry_after_seconds
+from moot.retrievers._evidence import Evidence, clean, make_evidence
+from pydantic import ValidationError
+
+T = TypeVar("T")
+Kind = Literal[
+    "authentication",
+    "quota",
+    "rate_limited",
+    "server_error",
+    "timeout",
+    "unreachable",
+    "bad_response",
+    "search_refused",
+]
+
+LONGEST_ANSWER = 5_000_000
+"""Most bytes of an answer."""
+RETRYABLE = ("rate_limited", "server_error", "timeout", "unreachable")
+TEXTS: dict[Kind, str] = {
+    "authentication": "{name} refused the key{said}. Check {key}.",
+    "quota": "The quota at {name} is used up{said}. Check the account's plan, or search again when it is renewed.",
+    "rate_limited": "{name} is receiving too many searches{said}. Try again later.",
+    "server_error": "{name} failed{said}. Try again later.",
+    "timeout": "{name} did not answer in time. Try again, or raise the setting `timeout`.",
+    "unreachable": "{name} could not be reached{said}. Check the network and {address}.",
+    "bad_response": "{name} sent an answer that cannot be read{said}. Check {address}.",
+    "search_refused": "{name} did not accept the search{said}. Check the query and {address}.",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A web source: its name in errors, its usual address, and the variables with the user's configuration.
+
+    ``meanings`` are statuses with a special meaning for this source: the status, words of the answer in lower case, and
+    the kind of error. The first match counts.
+    """
+
+    name: str
+    base_url: str
+    base_url_variable: str
+    key_variable: str = ""
+    contact_variable: str = ""
+    meanings: tuple[tuple[int, str, Kind], ...] = ()
+
+    def address(self) -> str:
+        """The source's address; only from the environment, because keys are sent there.
+
+        Raises:
+            UserError: the variable is not a web address.
+        """
+        base_url = os.environ.get(self.base_url_variable, "").strip() or self.base_url
+        check_address(base_url, self.base_url_variable)
+        return base_url.rstrip("/")
+
+    def key(self) -> str:
+        """The key, or an empty text."""
+        return header_text(self.key_variable)
+
+    def agent(self) -> str:
+        """Our User-Agent. Blocking."""
+        contact = header_text(self.contact_variable)
+        return f"moot/{version('moot')}" + (f" ({contact})" if contact else "")
+
+    def failure(self, kind: Kind, said: str = "", retry_after: float | None = None) -> MootError:
+        """An error of this source that says what to do."""
+        words = redact(clean(said)[:2000])[:200]
+        text = TEXTS[kind].format(
+            name=self.name,
+            said=f" ({words})" if words else "",
+            key=self.key_variable or self.base_url_variable,
+            address=self.base_url_variable,
+        )
+        if kind in ("authentication", "quota"):
+            return UserError(text, kind=kind)
+        return WorldError(text, kind=kind, retryable=kind in RETRYABLE, retry_after=retry_after)
+
+    def refusal(self, status: int, said: str, retry_after: float | None = None) -> MootError:
+        """The error for a status and its message; status 200 is for sources that report errors in answers."""
+        if 300 <= status < 400:
+            return self.failure("bad_response", f"HTTP {status}: a redirect, and redirects are not followed")
+        usual: Kind = "server_error" if status >= 500 else "search_refused"
+        known: tuple[tuple[int, str, Kind], ...] = ((401, "", "authentication"), (429, "", "rate_limited"))
+        kinds = (k for code, w, k in self.meanings + known if code == status and w in said.casefold())
+        return self.failure(next(kinds, usual), f"HTTP {status}: {said}" if said else f"HTTP {status}", retry_after)
+
+    def explain(self, error: Exception) -> MootError:
+        """The MootError for an exception during a request to the source."""
+        httpx = imported("httpx")
+        if isinstance(error, (TimeoutError, httpx.TimeoutException)):
+            return self.failure("timeout")
+        if isinstance(error, httpx.TransportError):
+            return self.failure("unreachable", str(error) or type(error).__name__)
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            return self.failure("bad_response", ": ".join([*(str(part) for part in first["loc"]), first["msg"]]))
+        return self.failure("bad_response", str(error) if type(error) is ValueError else type(error).__name__)
+
+
+def header_text(variable: str) -> str:
+    """A variable's value, checked for use in a header; empty if it is not set.
+
+    Raises:
+        UserError: it has line breaks, or characters that are not ASCII.
+    """
+    value = os.environ.get(variable, "").strip() if variable else ""
+    if not (value.isascii() and value.isprintable()):
+        raise UserError(
+            f"{variable} holds characters that cannot be sent. Copy it again, without line breaks.",
+            kind="invalid_environment",
+        )
+    return value
+
+
+class HiddenKeys(logging.Filter):
+    """Removes keys from httpx's logs: addresses contain them if a source accepts them no other way."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrites the record; no record is dropped."""
+        record.msg, record.args = redact(record.getMessage()), ()
+        return True
+
+
+logging.getLogger("httpx").addFilter(HiddenKeys())
+
+
+# --- asking ---------------------------------------------------------------------------------------------------------
+
+
+async def ask(
+    source: Source,
+    limits: Limits,
+    read: Callable[[bytes], T],
+    path: str,
+    *,
+    params: dict[str, str] | None = None,
+    body: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
+) -> T:
+    """A source's answer, parsed by ``read``: POST if there is a body, else GET.
+
+    Raises:
+        UserError, WorldError: the source refused, failed, or sent an answer that cannot be read.
+    """
+    url, method = source.address() + path, "GET" if body is None else "POST"
+    client = await open_client(source)
+
+    async def call() -> T:
+        return read((await client.request(method, url, params=params, json=body, headers=headers)).content)
+
+    return await answered(source, limits, call)
+
+
+async def answered(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
+    """The result of a call to a source, within the limits; exceptions become MootErrors.
+
+    A source that refuses searches with HTTP 429 is retried for `LONGEST_WAIT` seconds, because others may replace it.
+    """
+    httpx, address = imported("httpx"), source.address()
+
+    async def attempt() -> T:
+        try:
+            async with asyncio.timeout(limits.timeout):
+                return await call()
+        except (TimeoutError, ValueError, httpx.HTTPError, httpx.InvalidURL) as error:
+            raise source.explain(error) from error
+
+    patience = replace(limits, max_wait=min(limits.max_wait, LONGEST_WAIT))
+    result, _ = await with_retries(attempt, patience, limiter(address), source.name)
+    return result
+
+
+async def open_client(source: Source, check: Callable[[bytes], object] = bytes) -> Any:
+    """The running loop's HTTP client for a source; its answers all have status 200 and pass ``check``.
+
+    Redirects are not followed: an answer cannot make us call another address.
+    """
+    base_url = source.address()
+
+    def make() -> Any:
+        agent = {"User-Agent": source.agent()}
+        kind = checked_client(source, check)
+        return make_client(kind, base_url, timeout=None, headers=agent, follow_redirects=False)
+
+    contact = os.environ.get(source.contact_variable, "")
+    return await made_in_thread(("http for sources", source.name, base_url, source.key(), contact), make)
+
+
+def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:
+    """An HTTP client class that limits the size of answers and turns failures into MootErrors."""
+    httpx = imported("httpx")
+    base: Any = httpx.AsyncClient
+
+    class CheckedClient(base):  # type: ignore[misc]
+        async def send(self, request: Any, **options: Any) -> Any:
+            response = await super().send(request, **options | {"stream": True})
+            try:
+                body = await read_body(source, response)
+            finally:
+                await response.aclose()
+            if response.status_code != 200:
+                wait = retry_after_seconds(response.headers.get("retry-after"))
+                raise source.refusal(response.status_code, body[:2000].decode(errors="replace"), wait)
+            check(body)
+            return httpx.Response(200, content=body, request=request)
+
+    return CheckedClient
+
+
+async def read_body(source: Source, response: Any) -> bytes:
+    """The answer's bytes, up to `LONGEST_ANSWER`."""
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > LONGEST_ANSWER:
+            raise source.failure("bad_response", f"it is longer than {LONGEST_ANSWER} bytes")
+    return bytes(body)
+
+
+def read_xml(body: bytes, root: str) -> ElementTree.Element:
+    """The root element of an XML answer, which must have this name.
+
+    The parser fetches nothing external (https://docs.python.org/3/library/xml.html#xml-security); an answer that
+    declares its own entities is refused, because they could grow without limit.
+
+    Raises:
+        ValueError: it is not such XML.
+    """
+    text = body.decode()
+    if "<!ENTITY" in text:
+        raise ValueError("it declares entities")
+    try:
+        found = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise ValueError(f"no XML: {error}") from error
+    if found.tag != root:
+        raise ValueError(f"<{found.tag[:100]}> instead of <{root}>")
+    return found
+
+
+def text_within(element: ElementTree.Element | None) -> str:
+    """All text in an element in one line, without markup."""
+    return "" if element is None else " ".join("".join(element.itertext()).split())
+
+
+# --- retrievers -----------------------------------------------------------------------------------------------------
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def month_number(name: str) -> int | None:
+    """1 to 12 for a month's English name, short or long; None for other words."""
+    return next((n for n, month in enumerate(MONTHS, 1) if name[:3].casefold() == month), None)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A piece as a web source returns it; one without text is left out."""
+
+    text: str
+    title: str
+    source: str
+    url: str
+    published: str | None = None
+    score: float | None = None
+
+
+class WebRetriever(ABC):
+    """A web source.
+
+    Args:
+        limits: limits of the source.
+        published_before: a day in ISO form; pieces published on it or later are left out if the source can filter by
+            date.
+    """
+
+    name: str
+    source: Source
+    longest_query: int
+    """Most characters of a query; the rest is cut off."""
+    most_results: int
+    """Most results of one search."""
+    needs_key = False
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, published_before: str | None = None) -> None:
+        self.source.address()
+        if not self.source.key() and self.needs_key and not replaying.get():
+            raise UserError(
+                f"{self.source.key_variable} is not set, so {self.source.name} cannot be searched. Set it, or use "
+                "the retriever `web` (which uses any source that is available), `wikipedia`, `bm25:CORPUS` or "
+                "`chroma:CORPUS`.",
+                kind="missing_key",
+            )
+        self.limits = limits
+        self.last_day = last_day(published_before)
+
+    async def search(self, query: str, k: int) -> list[Evidence]:
+        """The source's first ``k`` results with text.
+
+        Raises:
+            UserError, WorldError: the source refused the search, or failed.
+        """
+        query = clean(query)[: self.longest_query].strip()
+        if not query:
+            return []
+        rows = await self.find(query, min(k, self.most_results))
+        return [make_evidence(**vars(row), query=query, retriever=self.name) for row in rows[:k] if clean(row.text)]
+
+    @abstractmethod
+    async def find(self, query: str, k: int) -> list[Found]:
+        """The source's results, best first."""
+
+
+def last_day(published_before: str | None) -> date | None:
+    """The day before ``published_before``, a date in ISO form; None without one.
+
+    Raises:
+        UserError: it is not a day.
+    """
+    if published_before is None:
+        return None
+    try:
+        return date.fromisoformat(published_before) - timedelta(days=1)
+    except (ValueError, OverflowError) as error:
+        raise UserError(
+            f"published_before is {published_before[:100]!r}, which is not a day. It looks like 2024-05-31.",
+            kind="invalid_setting",
+        ) from error

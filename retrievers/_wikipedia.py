@@ -1,0 +1,90 @@
+"""Wikipedia: the first section of articles, from the Action API (https://www.mediawiki.org/wiki/API:Search).
+
+No key is needed. ``WIKIPEDIA_BASE_URL`` sets another wiki's root, e.g. https://de.wikipedia.org. The address or page in
+``WIKIPEDIA_CONTACT`` is added to the User-Agent (https://foundation.wikimedia.org/wiki/Policy:User-Agent_policy).
+"""
+
+from __future__ import annotations
+
+from moot.retrievers._web import Found, Source, WebRetriever, ask
+from pydantic import BaseModel
+
+SEARCH = {
+    "action": "query",
+    "generator": "search",
+    "prop": "extracts|info",
+    "exintro": "1",
+    "explaintext": "1",
+    "exlimit": "max",
+    "inprop": "url",
+    "redirects": "1",
+    "format": "json",
+    "formatversion": "2",
+}
+
+
+class Page(BaseModel):
+    """The fields of an article that we read. ``index`` is its rank."""
+
+    title: str
+    index: int
+    fullurl: str
+    extract: str = ""
+
+
+class Query(BaseModel):
+    """The part of an answer with the articles."""
+
+    pages: list[Page]
+
+
+class Failure(BaseModel):
+    """An error, which has status 200 (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
+
+    code: str
+    info: str = ""
+
+
+class Reply(BaseModel):
+    """The fields of an answer that we read. An answer without results has only ``batchcomplete``."""
+
+    error: Failure | None = None
+    query: Query | None = None
+    batchcomplete: bool | None = None
+
+
+class WikipediaRetriever(WebRetriever):
+    """Search for articles; each result is an article's first section.
+
+    Articles have no date: the date of the last revision does not say when a fact was known.
+    """
+
+    name = "wikipedia"
+    source = Source(
+        "Wikipedia",
+        "https://en.wikipedia.org",
+        "WIKIPEDIA_BASE_URL",
+        contact_variable="WIKIPEDIA_CONTACT",
+        meanings=(
+            (200, "ratelimited", "rate_limited"),
+            (200, "maxlag", "server_error"),
+            (200, "too-busy", "server_error"),
+            (200, "internal_api_error", "server_error"),
+        ),
+    )
+    longest_query = 300
+    most_results = 20
+
+    async def find(self, query: str, k: int) -> list[Found]:
+        """The first sections of the first articles for a query."""
+        params = SEARCH | {"gsrsearch": query, "gsrlimit": str(k)}
+        pages = await ask(self.source, self.limits, self._read, "/w/api.php", params=params)
+        return [Found(page.extract, page.title, page.fullurl, page.fullurl) for page in pages]
+
+    def _read(self, body: bytes) -> list[Page]:
+        reply = Reply.model_validate_json(body)
+        if reply.error:
+            raise self.source.refusal(200, f"{reply.error.code}: {reply.error.info}")
+        if reply.query is None and reply.batchcomplete is None:
+            raise ValueError("it has neither results nor an error")
+        return sorted(reply.query.pages if reply.query else [], key=lambda page: page.index)
