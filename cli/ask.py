@@ -31,10 +31,10 @@ class Asked(Screen):
             EOFError: there are no more lines.
             KeyboardInterrupt: the person pressed Ctrl-C.
         """
-        self.say("")
+        self.print_line("")
         if "problem" in value:
-            self.say(value["problem"], "red")
-        self.say(value["about"], "bold")
+            self.print_line(value["problem"], "red")
+        self.print_line(value["about"], "bold")
         return ASK[value["kind"]](self, value["proposed"]) or True
 
     def typed(self, what: str) -> str:
@@ -50,7 +50,7 @@ class Asked(Screen):
 def _queries(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
     changed = {}
     for name, query in proposed["queries"].items():
-        person.say(f"{name}: {query}", indent=2)
+        person.print_line(f"{name}: {query}", indent=2)
         if said := person.typed(f"{name}, another query (empty: this one)"):
             changed[name] = said
     return {"queries": changed} if changed else {}
@@ -58,7 +58,7 @@ def _queries(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
 
 def _premises(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for number, premise in enumerate(proposed["premises"], 1):
-        person.say(f"{number}. {premise}", indent=2)
+        person.print_line(f"{number}. {premise}", indent=2)
     said = list(person.lines("all premises again, one per line (empty: keep these, or the end)"))
     return {"premises": said} if said else {}
 
@@ -66,8 +66,8 @@ def _premises(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
 def _evidence(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
     pieces = proposed["evidence"]
     for number, piece in enumerate(pieces, 1):
-        person.say(f"{number}. {titled(piece)}", indent=2)
-        person.say(_short(piece["text"]), "dim", indent=5)
+        person.print_line(f"{number}. {titled(piece)}", indent=2)
+        person.print_line(_short(piece["text"]), "dim", indent=5)
     ids = {str(number): piece["id"] for number, piece in enumerate(pieces, 1)}
     numbers = person.typed("strike numbers (empty: none)").replace(",", " ").split()
     struck = [ids.get(number, number) for number in numbers]
@@ -81,22 +81,22 @@ def _texts(person: Asked, said: str) -> list[Any]:
     try:
         return read_given(said[1:])
     except MootError as error:
-        person.say(error.detail, "red")
+        person.print_line(error.detail, "red")
         return []
 
 
 def _remark(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for one in proposed["answers"]:
         said = " - ".join(filter(None, (one["answer"], _short(one["reasons"] or ""))))
-        person.say(f"{one['agent']}: {said}", indent=2)
+        person.print_line(f"{one['agent']}: {said}", indent=2)
     said = person.typed("a remark (empty: none)")
     return {"remark": said} if said else {}
 
 
 def _verdict(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
-    person.say(str(proposed["verdict"]), indent=2)
+    person.print_line(str(proposed["verdict"]), indent=2)
     for one in proposed["reasons"]:
-        person.say(f"{one['agent']}: {one['reasons']}", indent=2)
+        person.print_line(f"{one['agent']}: {one['reasons']}", indent=2)
     said = person.typed("a question (empty: accept the verdict)")
     return {"question": said} if said else {}
 

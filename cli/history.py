@@ -127,11 +127,11 @@ def delete_command(
 
 
 def _delete(stems: list[str], row: Debate | None) -> None:
-    from moot.cli.ledger import opened
+    from moot.cli.ledger import existing_ledger
     from moot.web import debates
 
     if row:
-        with opened() as file:
+        with existing_ledger() as file:
             if file:
                 file.delete(row.id)
     for stem in stems:
@@ -158,12 +158,12 @@ def _one(id: str) -> tuple[str, list[str], Debate | None]:
     Raises:
         UserError: there is none, or there are several.
     """
-    from moot.cli.ledger import opened
+    from moot.cli.ledger import existing_ledger
     from moot.core.errors import UserError
     from moot.web import debates
 
     stems = [stem for stem in debates.stems() if id and (stem.startswith(id) or stem[-32:].startswith(id))]
-    with opened() as file:
+    with existing_ledger() as file:
         rows = {row.id: row for row in file.debates(id=id[-32:], limit=2)} if file and id else {}
     names = {stem[-32:] for stem in stems} | {*rows}
     if len(names) != 1:
@@ -175,13 +175,13 @@ def _one(id: str) -> tuple[str, list[str], Debate | None]:
 
 def _entries(since: str) -> Any:
     """List entries of all debates, newest first, with and without a document."""
-    from moot.cli.ledger import opened
+    from moot.cli.ledger import existing_ledger
     from moot.web import debates
     from moot.web.table import described
 
     stems = debates.stems()
     documents = {stem[-32:] for stem in stems}
-    with opened() as file:
+    with existing_ledger() as file:
         rows = file.outline() if file else []
         begun = {
             f"{debates.moment_at(started)}-{id}": (id, status)

@@ -44,7 +44,7 @@ def list_command(
 
     if status is not None and status not in STATUSES:
         raise UserError(f"No debate is {status!r}. A status is one of {', '.join(STATUSES)}.", kind="invalid_setting")
-    with opened(database) as file:
+    with existing_ledger(database) as file:
         debates = file.debates(status, graph, text, limit) if file else []
     if as_json:
         _print([_facts(debate) for debate in debates])
@@ -66,7 +66,7 @@ def list_command(
 @ledger.command("show")
 def show_command(id: Id, database: Database = None, as_json: AsJson = False) -> None:
     """Show a debate: its input, and its calls in the order in which they were stored."""
-    with opened(database) as file:
+    with existing_ledger(database) as file:
         debate = _find(file, id)
         entries = [entry for _, entry in file.entries(debate.id)] if file else []
     if as_json:
@@ -101,7 +101,7 @@ def export_command(
     """Write a debate and its stored calls to a file."""
     from moot.core.ledger.transfer import export_debate
 
-    with opened(database) as ledger_file:
+    with existing_ledger(database) as ledger_file:
         debate = _find(ledger_file, id)
         count = export_debate(ledger_file, debate.id, file) if ledger_file else 0
     print(f"The debate {debate.id} is in {file}, entries: {count}.")  # noqa: T201
@@ -124,7 +124,7 @@ def delete_command(id: Id, database: Database = None) -> None:
     """Remove a debate and its stored calls. Its result document stays."""
     from moot.core.errors import UserError
 
-    with opened(database) as file:
+    with existing_ledger(database) as file:
         debate = _find(file, id)
         if debate.status == "running":
             raise UserError(f"The debate {debate.id} is running. Stop it first.", kind="debate_running")
@@ -143,14 +143,14 @@ def prune_command(
     from moot.core.ledger.file import DAYS
 
     days = 0.0 if everything else DAYS if older is None else older
-    with opened() as file:
+    with existing_ledger() as file:
         pruned = file.prune(days) if file else None
     debates, size = (pruned.debates, pruned.size) if pruned else (0, 0)
     print(f"The stored calls of {debates} debates were removed; the file is {_size(size)} smaller.")  # noqa: T201
 
 
 @contextmanager
-def opened(database: str | None = None) -> Iterator[LedgerFile | ServedLedger | None]:
+def existing_ledger(database: str | None = None) -> Iterator[LedgerFile | ServedLedger | None]:
     """The ledger of a database that is named or already in use, else this machine's; None if it does not exist yet.
 
     Args:

@@ -23,7 +23,7 @@ from moot.evals._stats.outcomes import is_own_fault
 from moot.graphs import load_graph
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import paid
-from moot.transcript.line import lasting
+from moot.transcript.line import format_duration
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -131,7 +131,7 @@ def watched(plan: Plan, logs: Path, limits: Limits, console: Console) -> list[Ev
     """
     try:
         with Left(console) as left:
-            return run_plan(plan, logs, limits, left.begin, left.tell)
+            return run_plan(plan, logs, limits, left.begin, left.print_note)
     except KeyboardInterrupt:
         console.print("Interrupted. The same command continues where it stopped.")
         return None
@@ -165,7 +165,7 @@ class Left:
                 f"{self.unusable} samples ended with replies that cannot be used, and count as wrong.", highlight=False
             )
 
-    def tell(self, said: str) -> None:
+    def print_note(self, said: str) -> None:
         """Prints a note before the runs start."""
         self.console.print(said, markup=False, highlight=False)
 
@@ -189,18 +189,18 @@ class Left:
         self.unusable += not sample.error and is_own_fault(document)
         self.tokens += tokens_of(paid(document.get("calls") or []))
         self.ended += 1
-        self.bars.update(self.bar, completed=self.ended, description=self.said())
+        self.bars.update(self.bar, completed=self.ended, description=self.estimate())
         each = max(1, self.total // STEPS)
         if self.bars.disable and self.ended % each == 0:
-            self.console.print(f"{self.ended}/{self.total} samples; {self.said()}", highlight=False)
+            self.console.print(f"{self.ended}/{self.total} samples; {self.estimate()}", highlight=False)
 
-    def said(self) -> str:
+    def estimate(self) -> str:
         """An estimate of the remaining time and tokens, from the samples so far."""
         left = max(self.total - self.ended, 0)
         seconds = (time.monotonic() - self.started) / self.ended * left
         failed = f"; {self.faults.total()} failed" if self.faults else ""
         tokens = self.tokens / self.ended * left
-        return (f"about {lasting(seconds)} and {tokens:,.0f} tokens to go" if left else "none to go") + failed
+        return (f"about {format_duration(seconds)} and {tokens:,.0f} tokens to go" if left else "none to go") + failed
 
 
 def fault_of(sample: EvalSample) -> str:

@@ -53,7 +53,7 @@ class Screen:
             if line.who or line.what or line.tone == "more":
                 self.line(line.who, line.what, line.text, style, line.link)
             else:
-                self.say(line.text, style, 0 if line.tone in AT_THE_EDGE else 2, wrong=line.tone in WRONG)
+                self.print_line(line.text, style, 0 if line.tone in AT_THE_EDGE else 2, wrong=line.tone in WRONG)
 
     def line(self, agent: str, what: str, text: str, style: str = "", link: str = "") -> None:
         """Prints a line: speaker, kind and text, with a hanging indent.
@@ -74,7 +74,7 @@ class Screen:
         row.add_row(Text(head), Text(body, style=style))
         self.console.print(row)
 
-    def say(self, text: str, style: str = "", indent: int = 0, *, wrong: bool = False) -> None:
+    def print_line(self, text: str, style: str = "", indent: int = 0, *, wrong: bool = False) -> None:
         """Prints one of moot's own lines, cleaned of control characters, because it may quote texts."""
         console = self.errors if wrong else self.console
         if console.is_terminal:  # long lines get a hanging indent

@@ -90,7 +90,7 @@ def rows_of(command: str) -> Iterable[Sequence[str]]:
     """
     if command == "graphs":
         systems, errors = installed_systems()
-        say(errors)
+        print_unlisted(errors)
         return [*DESCRIPTIONS.items(), *((one.name, one.description) for one in systems)]
     if command == "eval tasks":
         return [*(rows := listed(command)), *installed_benchmarks({name for name, *_ in rows})]
@@ -116,11 +116,11 @@ def installed_benchmarks(own: set[str]) -> list[tuple[str, ...]]:
     from moot.evals._benchmarks.catalogue import installed_benchmarks as found
 
     benchmarks, errors = found()
-    say(errors)
+    print_unlisted(errors)
     return list(benchmark_rows(benchmarks))
 
 
-def say(errors: Iterable[UserError]) -> None:
+def print_unlisted(errors: Iterable[UserError]) -> None:
     """Prints which entries are not listed, and why."""
     for error in errors:
         print(f"moot: not listed: {error.detail}", file=sys.stderr)  # noqa: T201

@@ -49,7 +49,7 @@ def write(update: dict[str, Any]) -> Desk:
 def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
     """A desk whose only node is the judge."""
     builder = StateGraph(Desk)
-    builder.add_node("judge", judge_node().having(Settings(model=model), "judge").mapped(read, write))
+    builder.add_node("judge", judge_node().with_settings(Settings(model=model), "judge").with_keys(read, write))
     builder.add_edge(START, "judge")
     builder.add_edge("judge", END)
     return builder.compile()

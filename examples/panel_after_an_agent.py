@@ -79,11 +79,11 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
         asked = f"{notes}\n\nSay in two sentences whether this holds: {state['messages'][0].text}"
         return {"messages": [AIMessage((await chat.ainvoke(asked)).text)]}
 
-    judges = graph_node(panel.compile(name="panel")).having(TrialSettings(model=model, judges=3), "panel")
+    judges = graph_node(panel.compile(name="panel")).with_settings(TrialSettings(model=model, judges=3), "panel")
     builder = StateGraph(Agent)
     builder.add_node("search", search)
     builder.add_node("conclude", conclude)
-    builder.add_node("panel", judges.mapped(read, write))
+    builder.add_node("panel", judges.with_keys(read, write))
     builder.add_edge(START, "search")
     builder.add_edge("search", "conclude")
     builder.add_edge("conclude", "panel")

@@ -67,7 +67,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
     builder = StateGraph(Rag)
     builder.add_node("retrieve", retrieve)
     builder.add_node("answer", answer)
-    builder.add_node("score", faithfulness_node().having(Settings(model=model), "score").mapped(read, write))
+    builder.add_node("score", faithfulness_node().with_settings(Settings(model=model), "score").with_keys(read, write))
     builder.add_node("hold_back", lambda state: {"answer": None})
     builder.add_edge(START, "retrieve")
     builder.add_edge("retrieve", "answer")

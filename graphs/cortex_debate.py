@@ -15,7 +15,7 @@ from moot.nodes._cortex.weigh import WeighingSettings, graph_report, weigh_node,
 from moot.nodes._runtime.budget import no_round_left
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import Agents, agent_node, everyone, so_many, to_agents
+from moot.nodes._speakers.agents import Agents, agent_node, everyone, n_agents, to_agents
 from moot.nodes._steps.compare import agreed_answer, compare_node
 from moot.nodes._steps.reviewing import SCORE, review_node, score_answer, to_reviewers
 from moot.nodes._steps.vote import consensus_or_rounds, vote_node
@@ -27,7 +27,7 @@ from pydantic import Field
 class CortexSettings(WeighingSettings):
     """Settings of CortexDebate. The defaults are the paper's, except the embedder; the paper states no temperature."""
 
-    agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
+    agents: Agents = Field(n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
     max_rounds: int = Field(5, ge=1, le=20, description="Most rounds of debate (D) after the first answers.")
 
 

@@ -20,11 +20,11 @@ from moot.nodes._speakers.agents import (
     RoundsSettings,
     agent_node,
     agents_needs,
-    gather_node,
     groups_of,
+    join_node,
     last_round,
+    n_agents,
     same_group,
-    so_many,
     to_agents,
 )
 from moot.nodes._steps.compare import compare_node
@@ -37,7 +37,7 @@ class GroupSettings(RoundsSettings):
     """Settings of GroupDebate. The numbers of rounds and agents are those of S3's comparison."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"summariser"})
-    agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
+    agents: Agents = Field(n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
     group_size: int = Field(2, ge=2, le=3, description="Agents in a group: 2, and 3 in one; or 3, and 2 in some.")
 
 
@@ -71,7 +71,7 @@ builder = Debate("group_debate", GroupSettings, agents_needs)
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("summarise", summary_node("group_debate/summary"))
-builder.add_node("share", gather_node())
+builder.add_node("share", join_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.begin(answer, ["answer"])
 builder.rounds(answer, ["answer"])

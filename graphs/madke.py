@@ -22,9 +22,9 @@ from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.settings import SOURCES, Source
 from moot.nodes._runtime.state import DebaterState, DebateState, StepUpdate
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
+from moot.nodes._speakers.pool import PoolDebateSettings, next_speakers, pool_needs, round_is_over, to_pool
 from moot.nodes._steps.compare import compare_node
-from moot.nodes._steps.person import person_node
+from moot.nodes._steps.person import human_review_node
 from moot.nodes._steps.responding import respond_node
 from moot.nodes._steps.retrieving import retrieve_node
 from moot.nodes._steps.select import select_node
@@ -73,7 +73,9 @@ def debate(state: DebateState, settings: MadkeSettings) -> Next:
     pool = state["evidence"] if settings.web_titles else without_titles(state["evidence"], state["corpora"])
     shown = {"pool": pool} if settings.selection else {"evidence": pool}
     in_turn = settings.sequential_talk
-    return talk("debater", state, settings.debaters, lambda round: in_turn and round > 1, also_before=in_turn, **shown)
+    return next_speakers(
+        "debater", state, settings.debaters, lambda round: in_turn and round > 1, also_before=in_turn, **shown
+    )
 
 
 def first_step(state: DebaterState, settings: MadkeSettings) -> Literal["select", "respond"]:
@@ -105,7 +107,7 @@ debater.add_edge("respond", END)
 
 builder = Debate("madke", MadkeSettings, pool_needs)
 builder.add_node("retrieve", retrieve_node())
-builder.add_node("review_evidence", person_node("evidence"))
+builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("debater", debater.compile(name="debater"))
 builder.add_node("compare_answers", compare_node(by_text=True, until_agreed=True))
 builder.add_node("agreement", agreement_node())

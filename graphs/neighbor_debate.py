@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from moot.nodes._runtime.budget import rounds_or_budget
 from moot.nodes._runtime.system import Debate
-from moot.nodes._speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, neighbours, rounds, so_many
+from moot.nodes._speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, n_agents, neighbours, rounds
 from moot.nodes._steps.compare import compare_node
 from moot.nodes._steps.vote import conclude_node
 from pydantic import Field
@@ -19,7 +19,7 @@ from pydantic import Field
 class NeighborSettings(RoundsSettings):
     """Settings of neighbor debate. The numbers of rounds and agents are those of S3's comparison."""
 
-    agents: Agents = Field(so_many(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
+    agents: Agents = Field(n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
 
 
 another_round = rounds(NeighborSettings, neighbours)

@@ -16,7 +16,7 @@ from moot.nodes._runtime.budget import no_round_left, rounds_or_budget
 from moot.nodes._runtime.settings import ask_person
 from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import AgentsSettings, agent_node, agents_needs, gather_node, nobody, to_agents
+from moot.nodes._speakers.agents import AgentsSettings, agent_node, agents_needs, join_node, nobody, to_agents
 from moot.nodes._steps.compare import compare_node
 from moot.nodes._steps.reviewing import review_node, reviews_of, to_reviewers
 from moot.nodes._steps.vote import conclude_node
@@ -57,7 +57,7 @@ builder = Debate("peer_review", PeerReviewSettings, agents_needs)
 builder.add_node("answer", agent_node("peer_review/revise", heard=reviews))
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("review", review_node())
-builder.add_node("hand_back", gather_node())
+builder.add_node("hand_back", join_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.begin(answer, ["answer"])
 builder.rounds(answer, ["answer"])

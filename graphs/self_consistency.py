@@ -11,9 +11,9 @@ from moot.nodes._records.entries import StopReason
 from moot.nodes._runtime.budget import calls_left
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import gather_node
-from moot.nodes._speakers.hand_over import hand_over, new_turn
+from moot.nodes._speakers.agents import join_node
 from moot.nodes._speakers.single import AGENT, SingleAgentSettings, single_needs
+from moot.nodes._speakers.turns import new_turn, send_turn
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._steps.responding import respond_node
 from moot.nodes._steps.vote import conclude_node
@@ -52,14 +52,14 @@ def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
     taken = len(answers_of(state["turns"]))
     last = taken + (calls_left() if taken else 1) if settings.buys else settings.samples
     return [
-        hand_over("answer", state, {"name": AGENT, "sample": i}, new_turn(1, AGENT, number=i))
+        send_turn("answer", state, {"name": AGENT, "sample": i}, new_turn(1, AGENT, number=i))
         for i in range(taken + 1, last + 1)
     ] or "conclude"
 
 
 builder = Debate("self_consistency", SelfConsistencySettings, single_needs)
 builder.add_node("answer", respond_node("chain_of_thought/answer", more=shown_demonstrations(steps=True)))
-builder.add_node("gather_samples", gather_node())
+builder.add_node("gather_samples", join_node())
 builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda s: s.buys or s.samples == s.max_calls))
 builder.begin(samples, ["answer"])
 builder.add_edge("answer", "gather_samples")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from moot.nodes._runtime.budget import rounds_or_budget
 from moot.nodes._runtime.system import Debate
-from moot.nodes._speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, everyone, rounds, so_many
+from moot.nodes._speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, everyone, n_agents, rounds
 from moot.nodes._steps.compare import compare_node
 from moot.nodes._steps.vote import conclude_node
 from pydantic import Field
@@ -22,7 +22,7 @@ class SocietySettings(RoundsSettings):
     """Settings of multi-agent debate. The defaults are the paper's."""
 
     agents: Agents = Field(
-        so_many(3),
+        n_agents(3),
         min_length=1,
         max_length=50,
         description="The agents: a list, or their number; one agent corrects itself.",

@@ -13,10 +13,10 @@ from moot.nodes._runtime.budget import no_round_left
 from moot.nodes._runtime.settings import SOURCES, Source
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import PoolDebateSettings, pool_needs, round_is_over, talk, to_pool
+from moot.nodes._speakers.pool import PoolDebateSettings, next_speakers, pool_needs, round_is_over, to_pool
 from moot.nodes._steps.compare import compare_node
 from moot.nodes._steps.judging import judge_node
-from moot.nodes._steps.person import person_node
+from moot.nodes._steps.person import human_review_node
 from moot.nodes._steps.responding import respond_node
 from moot.nodes._steps.retrieving import retrieve_node
 from pydantic import Field
@@ -40,12 +40,12 @@ def next_speaker(state: DebateState, settings: StandardMadSettings) -> Next:
     """Routes to the debater who speaks next, or after the last round to the judge."""
     if round_is_over(state, settings) and no_round_left(state, settings):
         return "judge"
-    return talk("argue", state, settings.debaters, in_turn=lambda round: True, evidence=state["evidence"])
+    return next_speakers("argue", state, settings.debaters, in_turn=lambda round: True, evidence=state["evidence"])
 
 
 builder = Debate("standard_mad", StandardMadSettings, pool_needs)
 builder.add_node("retrieve", retrieve_node(required=True))
-builder.add_node("review_evidence", person_node("evidence"))
+builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("argue", respond_node("standard_mad/argue"))
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("judge", judge_node())

@@ -25,10 +25,10 @@ from moot.nodes._speakers.debaters import (
     debater_graph,
     needs_of,
     rests_on_evidence,
+    send_to_scoring,
     to_debaters,
-    unscored_answers,
 )
-from moot.nodes._steps.compare import agree_node, agreed_answer, answers_of, average_scores_node, compare_node
+from moot.nodes._steps.compare import agreed_answer, answers_of, average_scores_node, compare_node, end_agreed_node
 from moot.nodes._steps.judging import judge_node
 from moot.nodes._steps.score import RelevanceSettings, answer_relevance_node, faithfulness_node, passes
 from pydantic import Field
@@ -78,7 +78,7 @@ def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
         return "agree"
     if not no_round_left(state, settings) and (settings.scoring != "on" or not agreed):
         return to_debaters(state, settings)
-    return unscored_answers(state, *SCORES) if settings.scoring == "on" else "judge"
+    return send_to_scoring(state, *SCORES) if settings.scoring == "on" else "judge"
 
 
 def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
@@ -105,7 +105,7 @@ builder.add_node("compare_answers", compare_node(finds=lambda s: "every_round" i
 builder.add_node("faithfulness", faithfulness_node())
 builder.add_node("answer_relevance", answer_relevance_node())
 builder.add_node("average_scores", average_scores_node(is_stable))
-builder.add_node("agree", agree_node(lambda s: "stable_consensus" if s.scoring == "on" else "consensus"))
+builder.add_node("agree", end_agreed_node(lambda s: "stable_consensus" if s.scoring == "on" else "consensus"))
 builder.add_node("judge", judge_node())
 builder.begin(to_debaters, ["debater"])
 builder.rounds(to_debaters, ["debater"])

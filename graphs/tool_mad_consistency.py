@@ -17,8 +17,8 @@ from typing import Literal
 from moot.nodes._runtime.budget import no_round_left
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.debaters import DebaterSettings, debater_graph, needs_of, to_debaters, unscored_answers
-from moot.nodes._steps.compare import agree_node, agreed_answer, average_scores_node, compare_node
+from moot.nodes._speakers.debaters import DebaterSettings, debater_graph, needs_of, send_to_scoring, to_debaters
+from moot.nodes._steps.compare import agreed_answer, average_scores_node, compare_node, end_agreed_node
 from moot.nodes._steps.judging import judge_node
 from moot.nodes._steps.score import consistency_node, similarity_node
 from pydantic import Field
@@ -49,7 +49,7 @@ def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
 
 def to_scoring(state: DebateState) -> Next:
     """Starts the scoring of all responses at the same time."""
-    return unscored_answers(state, "consistency")
+    return send_to_scoring(state, "consistency")
 
 
 builder = Debate("tool_mad_consistency", ConsistencySettings, lambda settings: needs_of(settings, "judge"))
@@ -58,7 +58,7 @@ builder.add_node("compare_answers", compare_node())
 builder.add_node("choose_similarity", similarity_node())
 builder.add_node("consistency", consistency_node())
 builder.add_node("average_scores", average_scores_node())
-builder.add_node("agree", agree_node(lambda settings: "consensus"))
+builder.add_node("agree", end_agreed_node(lambda settings: "consensus"))
 builder.add_node("judge", judge_node())
 builder.begin(to_debaters, ["debater"])
 builder.rounds(to_debaters, ["debater"])

@@ -1,7 +1,7 @@
 """The steps of a debate: each as a plain async function on plain values, and as a node for a graph of yours.
 
 Functions take a LangChain chat model (or a `Speaker`); node factories read and write the state keys that their
-docstrings name, and take their settings from the run's context or from ``.having(Settings(...))``.
+docstrings name, and take their settings from the run's context or from ``.with_settings(Settings(...))``.
 """
 
 from moot.core.public import public_names

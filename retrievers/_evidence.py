@@ -192,7 +192,7 @@ def make_evidence(
     return piece
 
 
-def standing(evidence: Iterable[Evidence]) -> list[Evidence]:
+def active_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
     """The pieces that were neither struck by a person nor left out at every retrieval."""
     return [piece for piece in evidence if not piece.get("struck") and not is_left_out(piece)]
 
@@ -206,14 +206,14 @@ def is_left_out(piece: Mapping[str, Any]) -> bool:
     return bool(retrievals)
 
 
-def left_out(piece: Evidence) -> Evidence:
+def mark_left_out(piece: Evidence) -> Evidence:
     """The piece, marked as left out because its origin has its share of the evidence."""
     return {**piece, "retrievals": [{**found, "left_out": True} for found in piece["retrievals"]]}
 
 
 def given_in(evidence: Iterable[Evidence]) -> list[Evidence]:
     """The pieces that were given with the claim, or added by a person later."""
-    return [piece for piece in standing(evidence) if any(r["retriever"] == GIVEN for r in piece["retrievals"])]
+    return [piece for piece in active_evidence(evidence) if any(r["retriever"] == GIVEN for r in piece["retrievals"])]
 
 
 def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evidence]:

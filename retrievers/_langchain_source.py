@@ -54,7 +54,7 @@ def load(given: str) -> Any:
     try:
         found = attrgetter(attribute)(imported(module))
     except (Exception, SystemExit) as error:
-        why = f"cannot be opened ({told(error)})"
+        why = f"cannot be opened ({short_error(error)})"
         raise refused(given, why, "Check the module's and the attribute's name, and that the module works") from error
     kinds = (
         imported("langchain_core.retrievers").BaseRetriever,
@@ -66,7 +66,7 @@ def load(given: str) -> Any:
     return found
 
 
-def told(error: BaseException) -> str:
+def short_error(error: BaseException) -> str:
     """An exception's type and message, shortened."""
     return redact(f"{type(error).__name__}: {clean(str(error))}".removesuffix(": ")[:2000])[:200]
 
@@ -103,7 +103,7 @@ class OwnSource:
             text = f"{self.name} found nothing in time. Try again, or raise the setting `timeout`."
             raise WorldError(text, kind="timeout", retryable=True) from error
         except (Exception, SystemExit) as error:
-            text = f"{self.name} failed ({told(error)}). Test it on its own."
+            text = f"{self.name} failed ({short_error(error)}). Test it on its own."
             raise WorldError(text, kind="search_failed") from error
         return [piece for piece in pieces if piece["text"]]
 

@@ -17,7 +17,7 @@ import pytest
 import typer
 from moot.cli.main import app
 from moot.cli.options import parse_settings
-from moot.evals._stats.official import place_of
+from moot.evals._stats.official import page_and_element
 from moot.graphs import load_graph
 from moot.retrievers._files import parse_passage
 
@@ -96,7 +96,7 @@ def test_the_program_that_makes_a_corpus_of_sentences_runs() -> None:
     page = {"id": "Soul_-LRB-film-RRB-", "lines": "0\tSoul is a film .\tfilm\tFilm\n1\t\n2\tIt is long ."}
     done = run(programs("howto/measures.md")[1], input=json.dumps(page))
     made = [parse_passage(line, "") for line in done.stdout.splitlines()]
-    assert [(p.title, p.text, place_of(p.model_dump())) for p in made] == [
+    assert [(p.title, p.text, page_and_element(p.model_dump())) for p in made] == [
         ("Soul (film)", "Soul is a film .", ("Soul (film)", "sentence_0")),
         ("Soul (film)", "It is long .", ("Soul (film)", "sentence_2")),
     ], done.stderr

@@ -84,7 +84,7 @@ def lines(document: Document) -> list[Section]:
 
     def tell(turns: Iterable[tuple[int, Any]]) -> None:
         for place, turn in turns:
-            for field in words.told(turn):
+            for field in words.entries(turn):
                 said = under(words.heading(turn))
                 if field != "query" or turn["query"] != document["claim"]:
                     said += [replace(line, turn=place) for line in words.of(field, turn, document)]

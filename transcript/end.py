@@ -25,7 +25,7 @@ from moot.nodes._texts.verdict import (
     verdict_line,
 )
 from moot.retrievers._evidence import clean
-from moot.transcript.line import Line, counted, has_rounds, lasting, line, list_of, on_page, say
+from moot.transcript.line import Line, counted, format_duration, has_rounds, line, list_of, on_page, own_line
 
 WARNINGS = "Warnings:"
 """The heading of the warnings."""
@@ -44,11 +44,11 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
     if done:
         yield from verdict
     elif document["status"] == "interrupted":
-        yield say("Interrupted: no verdict.", "failure")
+        yield own_line("Interrupted: no verdict.", "failure")
     else:
         error = document["error"]
-        yield say(f"No verdict ({error['kind']} at {error['where']}): {error['detail']}", "failure")
-    yield say(costs(document), "aside")
+        yield own_line(f"No verdict ({error['kind']} at {error['where']}): {error['detail']}", "failure")
+    yield own_line(costs(document), "aside")
     yield from _warnings(document, told=done)
     yield from lines_beside(document)
 
@@ -64,7 +64,7 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     untold = abstains(document["task"], document["raw_verdict"])
     if read := document["metrics"].get("origins"):
         numbered = ", ".join(f"{number} {of['origin']}" for number, of in enumerate(read, 1))
-        yield say(clean(f"Read one by one: {numbered}."), "")
+        yield own_line(clean(f"Read one by one: {numbered}."), "")
     if document["answer"] is None and not untold:
         yield from headline(document, f"Verdict: none, as {why_none(document)} ({how})")
         return
@@ -72,7 +72,7 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
     yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
     if (sure := document["confidence"]) is not None:
-        yield say(f"Confidence {sure:.2f}, {backed(document)}: {clean(document['confidence_from'] or '')}", "")
+        yield own_line(f"Confidence {sure:.2f}, {backed(document)}: {clean(document['confidence_from'] or '')}", "")
     yield from decided(document)
     yield from hangs_on(document)
     yield from reasons(document, said)
@@ -83,7 +83,7 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
 def hangs_on(document: Mapping[str, Any]) -> Iterator[Line]:
     """The evidence on which the verdict depends, if that was tested."""
     if found := document.get("robustness"):
-        yield say(clean(found["said"]), "")
+        yield own_line(clean(found["said"]), "")
 
 
 def dissents(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
@@ -117,8 +117,8 @@ def decided(document: Mapping[str, Any]) -> Iterator[Line]:
     """The decision of a calibration on the verdict, and its guarantee."""
     if found := document.get("calibration"):
         labels = list_of(document["prediction_set"]) or "none of the labels"
-        yield say(f"Decision: {document['decision']}. Prediction set: {labels}.", "finding")
-        yield say(found["guarantee"], "aside")
+        yield own_line(f"Decision: {document['decision']}. Prediction set: {labels}.", "finding")
+        yield own_line(found["guarantee"], "aside")
 
 
 def why_none(document: Mapping[str, Any]) -> str:
@@ -138,9 +138,9 @@ def answer(document: Mapping[str, Any], how: str) -> str:
 
 def headline(document: Mapping[str, Any], said: str) -> Iterator[Line]:
     """The line of a verdict, and below it the warnings that belong to it."""
-    yield say(verdict_line(document, said), "outcome")
+    yield own_line(verdict_line(document, said), "outcome")
     for warned in caveats(document):
-        yield say(clean(caveat_in_words(warned)), "caveat")
+        yield own_line(clean(caveat_in_words(warned)), "caveat")
 
 
 def tied(document: Mapping[str, Any]) -> bool:
@@ -190,7 +190,7 @@ def citations(document: Mapping[str, Any], by: str = "", most: int | None = None
     if most is not None and len(found) > most:
         yield line("", "", f"and {len(found) - most} more", "more")
     if count_verdict_citations(dict(document))["total"]:
-        yield say(citations_in_words(dict(document)), "")
+        yield own_line(citations_in_words(dict(document)), "")
     else:
         yield line(by, "cites", "nothing")
 
@@ -233,7 +233,7 @@ def costs(document: Mapping[str, Any]) -> str:
         held = [debate["rounds"] for debate in document["debates"]] or [document["rounds"]]
         spent += f", {' + '.join(map(str, held))} round{'' if held == [1] else 's'}"
     models = ", ".join(sorted({m["model"] for m in document["models"].values()}))
-    return f"{spent}, {lasting(document['seconds'])}; {models or 'no model'}; {sources(document)}."
+    return f"{spent}, {format_duration(document['seconds'])}; {models or 'no model'}; {sources(document)}."
 
 
 def _free(document: Mapping[str, Any]) -> str:
@@ -267,11 +267,11 @@ def _warnings(document: Mapping[str, Any], *, told: bool) -> Iterator[Line]:
     others = other_warnings(document, told=told)
     demo = [one["detail"] for one in document["warnings"] if one["kind"] == "demo_model" and not told]
     if others:
-        yield say(WARNINGS, "caution")
+        yield own_line(WARNINGS, "caution")
     for text in others:
-        yield say(text, "warning")
+        yield own_line(text, "warning")
     for detail in dict.fromkeys(demo):
-        yield say(detail, "caution")
+        yield own_line(detail, "caution")
 
 
 def other_warnings(document: Mapping[str, Any], *, told: bool) -> list[str]:
@@ -289,7 +289,7 @@ def other_warnings(document: Mapping[str, Any], *, told: bool) -> list[str]:
 
 def beside_begins(control: str, equal: Equal) -> Iterator[Line]:
     """The line for the start of a control."""
-    yield say(f"Beside it, {_named(control)} at equal {SAID[equal]} ...", "aside")
+    yield own_line(f"Beside it, {_named(control)} at equal {SAID[equal]} ...", "aside")
 
 
 def lines_beside(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -299,12 +299,12 @@ def lines_beside(document: Mapping[str, Any]) -> Iterator[Line]:
     control, held, error = _named(told["control"]), told["document"], told["error"]
     if held is None or held["status"] != "done":
         why = f" ({error['kind']}): {error['detail']}" if error else ": it was interrupted."
-        yield say(f"No verdict of {control} beside it{why}", "failure")
+        yield own_line(f"No verdict of {control} beside it{why}", "failure")
     else:
-        yield say(f"{control} beside it, at equal {SAID[told['equal']]}: {_compared(document, held)}", "finding")
+        yield own_line(f"{control} beside it, at equal {SAID[told['equal']]}: {_compared(document, held)}", "finding")
     if held is not None:
-        yield say(costs(held), "aside")
-        yield say(f"Relative to the debate: {_multiples(told)}.", "aside")
+        yield own_line(costs(held), "aside")
+        yield own_line(f"Relative to the debate: {_multiples(told)}.", "aside")
 
 
 def _named(control: str) -> str:

@@ -20,7 +20,7 @@ class Floor(Generic[T]):
         self.over: set[str] = set()
         self.waiting: dict[str, deque[tuple[int, T, bool]]] = {}
 
-    def tell(self, debate: str, round: int, said: T, *, last: bool = False) -> list[T]:
+    def add_event(self, debate: str, round: int, said: T, *, last: bool = False) -> list[T]:
         """Adds an event in a round of a debate (``last``: the last one). Returns the events to show now, in order."""
         self.waiting.setdefault(debate, deque()).append((round, said, last))
         heard = []

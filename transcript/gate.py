@@ -9,7 +9,7 @@ from moot.graphs import load_graph
 from moot.nodes._records.entries import GATE, RoundRecord, Turn
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._speakers.gate import GateSettings
-from moot.transcript.line import Line, say
+from moot.transcript.line import Line, own_line
 from moot.transcript.words import FIELDS, OFTEN_EMPTY, Words, tally
 
 FOUND = {
@@ -26,10 +26,10 @@ class GateWords(Words):
         """See `Words.heading`."""
         return "First answers" if turn["phase"] == GATE else super().heading(turn)
 
-    def told(self, turn: Turn) -> list[str]:
+    def entries(self, turn: Turn) -> list[str]:
         """See `Words.told`."""
         if turn["phase"] != GATE:
-            return super().told(turn)
+            return super().entries(turn)
         return [field for field in FIELDS if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
@@ -37,8 +37,8 @@ class GateWords(Words):
         if record["phase"] != GATE:
             yield from super().after_round(record)
             return
-        yield say(f"Answers: {tally(record.get('votes') or [])}.")
-        yield say(FOUND[record["reason"]])
+        yield own_line(f"Answers: {tally(record.get('votes') or [])}.")
+        yield own_line(FOUND[record["reason"]])
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
         """See `Words.verdict`; used unless the debate took place."""

@@ -57,7 +57,7 @@ def line(who: str, what: str, text: str, tone: Tone = "", link: str | None = Non
     return Line(clean(who), clean(what), clean(str(text)), tone, link=address[0] if address else "")
 
 
-def say(text: str, tone: Tone = "finding") -> Line:
+def own_line(text: str, tone: Tone = "finding") -> Line:
     """A line of moot's own."""
     return line("", "", text, tone)
 
@@ -77,7 +77,7 @@ def counted(count: int, one: str) -> str:
     return f"{count:,} {one}{'' if count == 1 else 's'}"
 
 
-def lasting(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration in words: ``4.2 s``, ``35 s``, ``2 min 5 s``, ``1 h 5 min``, ``2 days 3 h``."""
     whole = round(seconds)
     if whole < 60:

@@ -10,12 +10,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from moot.nodes._records.entries import Turn
-from moot.nodes._records.reducers import place_of
+from moot.nodes._records.reducers import turn_key
 from moot.nodes._runtime.settings import Settings
 from moot.transcript.end import end
 from moot.transcript.floor import Floor
 from moot.transcript.kinds import words_of
-from moot.transcript.line import Line, numbered, say
+from moot.transcript.line import Line, numbered, own_line
 from moot.transcript.words import DECIDING, pieces_of
 
 Said = tuple[str | None, list[Line]]
@@ -84,15 +84,15 @@ class Live:
 
     def _turn(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         heading = self._words.heading(turn)
-        for field in self._words.told(turn):
-            key = (place_of(turn), field)
+        for field in self._words.entries(turn):
+            key = (turn_key(turn), field)
             if key in self._said:
                 continue
             self._said.add(key)
             found = field == "query" and "retrieval" in turn  # a query that comes with its results is the claim itself
             lines = [] if found else [*self._words.of(field, turn, written)]
             if self._floor and turn["phase"] in self._words.at_once:
-                yield from self._heard(self._floor.tell(turn["phase"], turn["round"], (heading, lines)))
+                yield from self._heard(self._floor.add_event(turn["phase"], turn["round"], (heading, lines)))
             else:
                 yield from self._heard([(heading, lines)])
         if turn.get("question"):  # a new decision is shown again
@@ -102,13 +102,13 @@ class Live:
     def _stopped(self, entry: Mapping[str, Any]) -> Iterator[Line]:
         if self._floor:
             said: Said = (None, [*self._words.stopped(entry)])
-            yield from self._heard(self._floor.tell(entry["phase"], entry["rounds"], said, last=True))
+            yield from self._heard(self._floor.add_event(entry["phase"], entry["rounds"], said, last=True))
 
     def _heard(self, said: Iterable[Said]) -> Iterator[Line]:
         """Lines with their headings; each heading is shown once."""
         for heading, lines in said:
             if heading:
-                yield from self._unsaid([say(heading, "heading")])
+                yield from self._unsaid([own_line(heading, "heading")])
             yield from lines
 
     def _once(self, key: Hashable, lines: Iterable[Line]) -> Iterator[Line]:

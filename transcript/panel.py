@@ -7,7 +7,7 @@ from typing import Any
 
 from moot.nodes._texts.calibrated import backed
 from moot.transcript.end import Said, answer, citations, decided, hangs_on, headline, reasons, where_said
-from moot.transcript.line import Line, counted, line, list_of, say
+from moot.transcript.line import Line, counted, line, list_of, own_line
 
 WON_BY = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
 """The side that wins with a verdict."""
@@ -69,8 +69,8 @@ def confidence(document: Mapping[str, Any]) -> Line:
     found = f"{document['confidence']:.{digits}f}"
     if limited:
         bound = "cut to 1" if total > 1 else f"raised to {document['confidence']:g}"
-        return say(f"Confidence {found}, {backed(document)}: {terms} = {total:.{digits}f}, {bound}", "")
-    return say(f"Confidence {found}, {backed(document)}: {terms}", "")
+        return own_line(f"Confidence {found}, {backed(document)}: {terms} = {total:.{digits}f}, {bound}", "")
+    return own_line(f"Confidence {found}, {backed(document)}: {terms}", "")
 
 
 def adds_up(parts: tuple[float, ...], total: float, digits: int) -> bool:

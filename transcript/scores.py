@@ -10,7 +10,7 @@ from moot.nodes._runtime.budget import is_bounded
 from moot.nodes._speakers.debaters import low_scores, rests_on_evidence
 from moot.nodes._steps.compare import METRICS, agreed_answer, answers_of
 from moot.nodes._texts.show import compared
-from moot.transcript.line import Line, line, say
+from moot.transcript.line import Line, line, own_line
 from moot.transcript.words import FIELDS, Words
 
 
@@ -19,11 +19,11 @@ class ScoredWords(Words):
 
     fields = (*FIELDS, "scores")
 
-    def told(self, turn: Turn) -> list[str]:
+    def entries(self, turn: Turn) -> list[str]:
         """See `Words.told`; scores are shown once all of them are known."""
         given = self._given(turn)
         complete = given and (len(given) == len(self._gates()) or "consistency" in given)
-        return [field for field in super().told(turn) if field != "scores" or complete]
+        return [field for field in super().entries(turn) if field != "scores" or complete]
 
     def _merged(self, turn: Turn) -> Turn:
         """A turn merged with its scores, which arrive one by one; the turn itself if it belongs to no answer."""
@@ -63,10 +63,10 @@ class ScoredWords(Words):
         else:
             then = f"so the debate goes on{self._unless}" if left else "and the rounds are used up"
             why = f"they differ, {then}"
-        yield say(f"Round {record['round']}: {given}: {why}.")
+        yield own_line(f"Round {record['round']}: {given}: {why}.")
         if record.get("reason") == "unstable" and (low := self._low(record)):
             then = f"another round{self._unless}" if left else "the judge decides"
-            yield say(f"The consensus is not stable ({', '.join(low)} below the threshold): {then}.")
+            yield own_line(f"The consensus is not stable ({', '.join(low)} below the threshold): {then}.")
 
     @property
     def _unless(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from moot.nodes._records.entries import PERSON, RoundRecord, Turn
 from moot.nodes._trial.confidence import QUALITIES
 from moot.nodes._trial.counsel import SIDES, kept_out
-from moot.transcript.line import NOT_ASKED, Line, Tone, counted, line, reasoned, say, titled
+from moot.transcript.line import NOT_ASKED, Line, Tone, counted, line, own_line, reasoned, titled
 from moot.transcript.panel import panel_verdict
 from moot.transcript.words import Words
 
@@ -148,8 +148,8 @@ class TrialWords(Words):
         if "formulated" in turn:
             refined = " (as the court refined it)" if turn["formulated"] != turn["query"] else ""
             how = " (as no query could be formulated)" if turn["formulated"] is None else refined
-            yield line(who(turn), "asks", f"{turn['query']}{how}")
-        yield from self._nothing(turn, written, who(turn), "finds")
+            yield line(side_name(turn), "asks", f"{turn['query']}{how}")
+        yield from self._nothing(turn, written, side_name(turn), "finds")
 
     def _joined(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         """How many pieces were found, how novel they are, and which of them join the record."""
@@ -164,7 +164,7 @@ class TrialWords(Words):
             beside = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
             how += f"; {beside} not near the request" if beside else ""
             yield line(
-                who(turn), "finds", f"{counted(len(turn['evidence_ids']), 'piece')}; {many} ({how}){some(joined)}"
+                side_name(turn), "finds", f"{counted(len(turn['evidence_ids']), 'piece')}; {many} ({how}){some(joined)}"
             )
 
     def _ended(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
@@ -175,7 +175,7 @@ class TrialWords(Words):
                 "retrievals": f"it has made all {counted(self.settings.max_retrievals, 'retrieval')}",
                 "relevance_gain": f"it gained less than {self.settings.relevance_gain} in relevance",
             }
-            yield line(who(turn), "searches", f"no more: {why.get(turn['ended'], turn['ended'])}")
+            yield line(side_name(turn), "searches", f"no more: {why.get(turn['ended'], turn['ended'])}")
 
     def _argument(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         by = "" if turn.get("side") in (turn["agent"], None) else f"(by the {turn['agent']}'s counsel) "
@@ -183,9 +183,9 @@ class TrialWords(Words):
 
     def _needed(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["needed"] is None:
-            yield line(who(turn), "wants", unusable(turn), "warning")
+            yield line(side_name(turn), "wants", unusable(turn), "warning")
         elif turn["needed"]:
-            yield line(who(turn), "wants", reasoned(f"an expert on {turn['expertise']}", turn["reason"]))
+            yield line(side_name(turn), "wants", reasoned(f"an expert on {turn['expertise']}", turn["reason"]))
 
     def _granted(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         what = {True: "hears", False: "refuses", None: "rules"}[turn["granted"]]
@@ -200,9 +200,9 @@ class TrialWords(Words):
     def _told(self, turn: Turn, what: str, text: str | None, before: str = "", tone: Tone = "") -> Iterator[Line]:
         """A statement, and its citations."""
         if text is None:
-            yield line(who(turn), what, unusable(turn), "warning")
+            yield line(side_name(turn), what, unusable(turn), "warning")
             return
-        yield line(who(turn), what, before + text, tone)
+        yield line(side_name(turn), what, before + text, tone)
         marks = dict.fromkeys(self._cited(citation) for citation in turn.get("citations") or [])
         if marks:
             yield line("", "cites", "; ".join(marks))
@@ -219,10 +219,10 @@ class TrialWords(Words):
     def _logic(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         score = turn["scores"].get("reflection")
         if score is None:
-            yield line(who(turn), "reflects", unusable(turn), "warning")
+            yield line(side_name(turn), "reflects", unusable(turn), "warning")
             return
         parts = f"logic {turn['logic']:.2f}, novelty {turn['novelty']:.2f}, rebuttal {turn['rebuttal']:.2f}"
-        yield line(who(turn), "reflects", reasoned(f"{score:.2f} ({parts})", " ".join(turn["flaws"] or [])))
+        yield line(side_name(turn), "reflects", reasoned(f"{score:.2f} ({parts})", " ".join(turn["flaws"] or [])))
 
     def _debate_resolved(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["debate_resolved"] is None:
@@ -262,7 +262,7 @@ class TrialWords(Words):
             "budget_exhausted": "its share of the budget is used up",
         }
         reason = why.get(entry["stop_reason"], entry["stop_reason"])
-        yield say(f"The {entry['phase']} debate stops after {counted(entry['rounds'], 'round')}: {reason}.")
+        yield own_line(f"The {entry['phase']} debate stops after {counted(entry['rounds'], 'round')}: {reason}.")
 
     # --- the panel --------------------------------------------------------------------------------------------------
 
@@ -292,7 +292,7 @@ def unusable(turn: Turn) -> str:
     return f"(no usable reply: {turn.get('outcome', 'unparsed')})"
 
 
-def who(turn: Turn) -> str:
+def side_name(turn: Turn) -> str:
     """The name of a speaker; for a counsel, the side."""
     return str(turn.get("side") or turn["agent"]) if turn["agent"] in SIDES else turn["agent"]
 

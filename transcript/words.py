@@ -16,7 +16,18 @@ from moot.nodes._speakers.pool import POOL
 from moot.nodes._texts.task import full_answer
 from moot.retrievers._evidence import clean
 from moot.transcript.end import verdict
-from moot.transcript.line import Line, counted, has_rounds, line, numbered, on_page, reasoned, say, titled, unusable
+from moot.transcript.line import (
+    Line,
+    counted,
+    has_rounds,
+    line,
+    numbered,
+    on_page,
+    own_line,
+    reasoned,
+    titled,
+    unusable,
+)
 
 FIELDS = (
     "about",
@@ -116,15 +127,15 @@ class Words:
     def opening(self, written: Mapping[str, Any], given: Sequence[Any]) -> Iterator[Line]:
         """The task of the debate, its system, and the texts that were given with it."""
         task = written["task"]
-        yield say(f"{task['subject'].capitalize()}: {written['claim']}", "heading")
+        yield own_line(f"{task['subject'].capitalize()}: {written['claim']}", "heading")
         if said := ", ".join(filter(None, (task.get("speaker"), task.get("claim_date")))):
-            yield say(f"Said by: {said}" if task.get("speaker") else f"Said: {said}", "aside")
+            yield own_line(f"Said by: {said}" if task.get("speaker") else f"Said: {said}", "aside")
         labels = [full_answer(task, label) for label in task["labels"]]
         answers = ", ".join(f'"{label}"' if "," in label else label for label in labels)
         answers = answers or task["kind"].replace("_", " ")
-        yield say(f"Graph {written['graph']}; answers: {answers}", "aside")
+        yield own_line(f"Graph {written['graph']}; answers: {answers}", "aside")
         if given:
-            yield say(f"Given with it: {counted(len(given), 'text')}", "aside")
+            yield own_line(f"Given with it: {counted(len(given), 'text')}", "aside")
 
     def heading(self, turn: Turn) -> str | None:
         """The heading of a turn; None if it is that of the previous one."""
@@ -137,7 +148,7 @@ class Words:
 
     # --- turns, field by field --------------------------------------------------------------------------------------
 
-    def told(self, turn: Turn) -> list[str]:
+    def entries(self, turn: Turn) -> list[str]:
         """The fields of a turn that are shown, in order."""
         return [field for field in self.fields if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
 
@@ -251,7 +262,7 @@ class Words:
         """The result of a round, once all its agents have answered."""
         votes = record.get("votes") or []
         if len(votes) >= max(2, self._voters(record["round"])):  # agents who speak in turn have not all spoken yet
-            yield say(f"{self.round_heading(record['round']) or 'Votes'}: {tally(votes)}.")
+            yield own_line(f"{self.round_heading(record['round']) or 'Votes'}: {tally(votes)}.")
 
     def _voters(self, round: int) -> int:
         """How many agents answer in a round: all declared ones, without those whose models have failed by then."""
@@ -272,12 +283,12 @@ class Words:
     def weights(self, votes: Sequence[Vote]) -> Iterator[Line]:
         """The weights of the votes, if they are not equal."""
         if weights := weights_of(votes):
-            yield say(f"Weights: {weights}.")
+            yield own_line(f"Weights: {weights}.")
 
     def stop(self, reason: str | None) -> Iterator[Line]:
         """Why the debate stops."""
         if reason and reason != "single_pass":
-            yield say(STOPS.get(reason, f"The debate stops: {reason}."))
+            yield own_line(STOPS.get(reason, f"The debate stops: {reason}."))
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
         """The verdict of a debate that is done."""

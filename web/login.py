@@ -234,9 +234,9 @@ class Login:
         """The log-in page; a logged-in user sees their usage."""
         if not (name and self.users and os.environ.get(DATABASE)):
             return page(is_in=bool(name), then=then)
-        from moot.web.service.quotas import told  # not at the top: that module imports later middleware
+        from moot.web.service.quotas import describe_usage  # not at the top: that module imports later middleware
 
-        return page(is_in=True, about=f"You are {name}. {await asyncio.to_thread(told, name)}")
+        return page(is_in=True, about=f"You are {name}. {await asyncio.to_thread(describe_usage, name)}")
 
 
 def as_asked_by(name: str, scope: Scope) -> Scope:

@@ -178,9 +178,9 @@ class Tools:
         except UserError as error:
             if error.kind == "unknown_graph":
                 return {"error": {"code": UNKNOWN, "message": error.detail}}
-            return {"result": told(error.detail)}
+            return {"result": refused_result(error.detail)}
         except MootError as error:
-            return {"result": told(error.detail)}
+            return {"result": refused_result(error.detail)}
         text = {"type": "text", "text": json.dumps(result, ensure_ascii=False)}
         return {"result": {"content": [text], "structuredContent": result, "isError": result["status"] != "done"}}
 
@@ -213,7 +213,7 @@ def is_for_tools(asked: Any) -> bool:
     )
 
 
-def told(problem: str) -> dict[str, Any]:
+def refused_result(problem: str) -> dict[str, Any]:
     """The result of a tool call that was refused."""
     return {"isError": True, "content": [{"type": "text", "text": problem}]}
 

@@ -171,7 +171,7 @@ class Once:
         until = time.monotonic() + PATIENCE
         while True:
             row = await open_ledger().of_key(key)
-            at = await open_ledger().place_of(row.id) if row else None
+            at = await open_ledger().thread_and_run(row.id) if row else None
             over = at[1] if row and at and row.status in OVER and not await is_begun_again(*at, client) else None
             known = await asyncio.to_thread(take, key, asked, thread, over)
             if known.fingerprint != asked:
@@ -297,7 +297,7 @@ async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
     """
     if row.status == "running":
         raise elsewhere()
-    thread, run = await open_ledger().place_of(row.id) or ("", "")
+    thread, run = await open_ledger().thread_and_run(row.id) or ("", "")
     headers = {"Content-Location": f"/threads/{thread}/runs/{run}"}
     if not how:
         try:

@@ -28,7 +28,7 @@ from moot.core.redaction import anonymised
 from moot.graphs._registry import graph_names
 from moot.nodes._models.keeping import LedgerUse, current_use
 from moot.nodes._models.session import Session
-from moot.nodes._records.reducers import place_of, written_values
+from moot.nodes._records.reducers import turn_key, written_values
 from moot.nodes._runtime.document import unfinished
 from moot.web import debates
 from moot.web.caller import EVERYBODY, asking, has_auth
@@ -159,10 +159,10 @@ def keep(session: Session) -> str | None:
 
 def is_news(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
     """Whether a node's update has turns, calls or evidence that are not in the state yet."""
-    turns = {place_of(turn) for turn in state["turns"]}
+    turns = {turn_key(turn) for turn in state["turns"]}
     pieces = {piece["id"] for piece in state["evidence"]}
     return (
-        any(place_of(turn) not in turns for turn in update.get("turns") or ())
+        any(turn_key(turn) not in turns for turn in update.get("turns") or ())
         or any(call not in state["calls"] for call in update.get("calls") or ())
         or any(piece["id"] not in pieces for piece in update.get("evidence") or ())
     )
@@ -224,7 +224,7 @@ async def entry_of(id: str, stem: str, known: Collection[str], client: LangGraph
         entry = described(row)
     else:
         return None
-    return entry | (await standing(row, client) if row else {})
+    return entry | (await status_and_action(row, client) if row else {})
 
 
 def described(row: Debate) -> dict[str, Any]:
@@ -238,9 +238,9 @@ def described(row: Debate) -> dict[str, Any]:
     }
 
 
-async def standing(row: Debate, client: LangGraphClient) -> dict[str, Any]:
+async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, Any]:
     """The status of a debate of the table, and the possible action: watch, answer or resume."""
-    place = await open_ledger().place_of(row.id)
+    place = await open_ledger().thread_and_run(row.id)
     if row.status == "interrupted" and place and await is_begun_again(*place, client):
         row = replace(row, status="running")
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
@@ -322,7 +322,7 @@ async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | 
         stem = await run_in_threadpool(newest, row) if row else None
     if row is not None and asking.get() not in (None, row.person):
         stem = row = None
-    place = await ledger.place_of(row.id) if row and has_auth() else None
+    place = await ledger.thread_and_run(row.id) if row and has_auth() else None
     if (stem is None and row is None) or (place and not await lives(place[0], client)):
         raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
     return stem, row
@@ -344,7 +344,7 @@ async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
         UserError: there is none, or it cannot be resumed.
     """
     _, row = await found(id, client)
-    if row is not None and (await standing(row, client))["status"] == "running":
+    if row is not None and (await status_and_action(row, client))["status"] == "running":
         raise UserError("This debate is still running.", kind="bad_request")
     if row is None or row.graph not in graph_names(others=True):
         raise UserError(
@@ -355,7 +355,7 @@ async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
         raise UserError(
             f"This debate {said}; only one that was interrupted or failed can be resumed.", kind="bad_request"
         )
-    place = await open_ledger().place_of(row.id)
+    place = await open_ledger().thread_and_run(row.id)
     thread = place[0] if place else str(uuid5(THREADS, row.id))
     try:
         await client.threads.create(thread_id=thread, if_exists="do_nothing", graph_id=row.graph)
@@ -387,7 +387,7 @@ async def delete(id: str, client: LangGraphClient) -> None:
     if row is not None:
         if row.status == "running":
             raise UserError("This debate is still running: stop it first.", kind="bad_request")
-        place = await open_ledger().place_of(row.id)
+        place = await open_ledger().thread_and_run(row.id)
         if place:
             with suppress(NotFoundError):  # it ended with its server, or belongs to another one
                 await client.threads.delete(place[0])

@@ -75,7 +75,7 @@ STEPS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("judge", "decide", "vote", "conclude"), ("decide", "deciding")),
     "robustness": ("decide", "asking what the verdict depends on"),
     **dict.fromkeys(
-        ("review_queries", "review_query", "review_premises", "review_evidence", "review_verdict", "hear_remark"),
+        ("review_queries", "review_query", "review_premises", "review_evidence", "human_review", "human_remark"),
         ("person", "giving you the floor"),
     ),
 }
@@ -106,7 +106,7 @@ def told_of(document: Mapping[str, Any], wanted: Collection[str]) -> dict[str, A
         listed = [_source(sources, names, id) for id in [*sources.quoted, *sources.unquoted][:MOST_SOURCES]]
         speakers = dict.fromkeys([*names.declared, *(turn["agent"] for turn in whole["turns"])])
         return {
-            "names": {agent: [names(agent), names.about(agent)] for agent in speakers},
+            "names": {agent: [names(agent), names.speaker_facts(agent)] for agent in speakers},
             "declared": len(names.declared),
             "most": whole["settings"].get("max_rounds", whole["settings"].get("rounds")),
             "timeline": asdict(held) if held else None,

@@ -60,7 +60,7 @@ def why_all_end(outcome: Outcome, *, full: bool) -> str:
 class Hands(Protocol):
     """Runs rows somewhere: in this process, in several, or on a queue."""
 
-    async def hand_out(self, rows: Rows, ended: Ended) -> None:
+    async def run_rows(self, rows: Rows, ended: Ended) -> None:
         """Has all rows done and reports the outcome of each.
 
         Args:
@@ -84,8 +84,8 @@ class Here:
         self.at_once = at_once
         self.ceilings = ceilings
 
-    async def hand_out(self, rows: Rows, ended: Ended) -> None:
-        """As `Hands.hand_out`."""
+    async def run_rows(self, rows: Rows, ended: Ended) -> None:
+        """As `Hands.run_rows`."""
 
         async def one_after_another() -> None:
             while (job := await rows.take()) is not None:

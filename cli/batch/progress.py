@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from moot.cli.batch.outcomes import Outcome
-from moot.transcript.line import lasting
+from moot.transcript.line import format_duration
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -54,15 +54,15 @@ class Progressing:
             self.tokens += paid["tokens"]
             self.usd += paid["usd"] or 0
             self.priced = self.priced and paid["usd"] is not None
-        self.bars.update(self.bar, completed=self.ended, description=self.said())
+        self.bars.update(self.bar, completed=self.ended, description=self.estimate())
         if self.bars.disable and self.ended % max(1, self.total // STEPS) == 0:
-            self.console.print(f"{self.ended}/{self.total} debates; {self.said()}", highlight=False, soft_wrap=True)
+            self.console.print(f"{self.ended}/{self.total} debates; {self.estimate()}", highlight=False, soft_wrap=True)
 
-    def said(self) -> str:
+    def estimate(self) -> str:
         """An estimate of the remaining time and cost, from the debates so far."""
         share = max(self.total - self.ended, 0) / self.ended
         seconds = (time.monotonic() - self.started) * share
-        said = f"about {lasting(seconds)} and {self.tokens * share:,.0f} tokens" if share else "none"
+        said = f"about {format_duration(seconds)} and {self.tokens * share:,.0f} tokens" if share else "none"
         if share and self.priced and self.usd:
             said += f" (${self.usd * share:,.2f})"
         said += " to go"

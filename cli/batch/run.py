@@ -194,7 +194,7 @@ async def _worked_through(batch: Batch, limits: Limits, console: Console) -> str
     with _hands(batch, limits, console) as hands, progress:
         rows = Rows(batch.left())
         try:
-            await hands.hand_out(rows, ended)
+            await hands.run_rows(rows, ended)
         except* MootError as errors:
             raise _first(errors) from None
     return rows.stopped

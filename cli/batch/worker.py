@@ -62,7 +62,7 @@ class Orders:
 
 def main() -> None:
     """Works until the standard input ends."""
-    told, out = opened()
+    told, out = open_streams()
     begin_telemetry(port=False)
     orders = Orders(**told)
     joint = JointFile(Path(orders.joint)) if orders.joint else None
@@ -77,7 +77,7 @@ def main() -> None:
         asyncio.run(listen(hold, out))
 
 
-def opened() -> tuple[dict[str, Any], TextIO]:
+def open_streams() -> tuple[dict[str, Any], TextIO]:
     """The first line of the input, and the stream for answers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent handles it
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
@@ -96,7 +96,7 @@ async def listen(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], ou
     context = copy_context()  # with the ceilings: a thread has none
 
     async def answer(told: dict[str, Any]) -> None:
-        tell(out, {"key": told["key"], **await hold(told)})
+        write_value(out, {"key": told["key"], **await hold(told)})
 
     def begin(line: str) -> None:
         task = loop.create_task(answer(json.loads(line)))
@@ -112,10 +112,10 @@ async def listen(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], ou
         os._exit(0)  # the parent has ended: the next command resumes from the ledger
 
     threading.Thread(target=hear, daemon=True).start()
-    tell(out, {"ready": True})
+    write_value(out, {"ready": True})
     while True:
         await asyncio.sleep(ALIVE)
-        tell(out, {"alive": True})
+        write_value(out, {"alive": True})
 
 
 def finish_and_exit() -> None:
@@ -124,7 +124,7 @@ def finish_and_exit() -> None:
     os._exit(0)
 
 
-def tell(out: TextIO, value: dict[str, Any]) -> None:
+def write_value(out: TextIO, value: dict[str, Any]) -> None:
     """Writes a value as a line of JSON for the parent process."""
     out.write(json.dumps(value) + "\n")
 

@@ -33,8 +33,8 @@ class Processes:
         self.joint = joint
         self.until = time.monotonic() + orders.seconds
 
-    async def hand_out(self, rows: Rows, ended: Ended) -> None:
-        """As `Hands.hand_out`.
+    async def run_rows(self, rows: Rows, ended: Ended) -> None:
+        """As `Hands.run_rows`.
 
         Raises:
             WorldError: a process ended before it was ready.

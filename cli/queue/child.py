@@ -18,7 +18,7 @@ from moot.cli.batch.hands import why_all_end
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome, fault
 from moot.cli.batch.work import Work
-from moot.cli.batch.worker import listen, opened
+from moot.cli.batch.worker import listen, open_streams
 from moot.cli.queue.indexing import store_piece
 from moot.core.errors import MootError, WorldError
 from moot.core.garbage import collected_seldom
@@ -156,7 +156,7 @@ class Child:
 
 def main() -> None:
     """Works until the standard input ends."""
-    told, out = opened()
+    told, out = open_streams()
     begin_telemetry(port=False)
     url = told["queue"]
     use_ledger(lambda: PostgresLedger(Postgres(url)))

@@ -88,8 +88,8 @@ class Queued:
         self._store = store
         self._attendance = attendance
 
-    async def hand_out(self, rows: Rows, ended: Ended) -> None:
-        """As `Hands.hand_out`. If it is interrupted, the rows stay in the queue.
+    async def run_rows(self, rows: Rows, ended: Ended) -> None:
+        """As `Hands.run_rows`. If it is interrupted, the rows stay in the queue.
 
         Raises:
             UserError, WorldError: the queue cannot be used, or a document cannot be written.

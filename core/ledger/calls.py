@@ -263,9 +263,9 @@ class CallLedger:
         """Records the server's thread and run of a debate."""
         await self._do(lambda file: file.place(id, thread, run))
 
-    async def place_of(self, id: str) -> tuple[str, str] | None:
+    async def thread_and_run(self, id: str) -> tuple[str, str] | None:
         """The thread and the run of a debate on a server; None if it has not run on one."""
-        return await self._do(lambda file: file.place_of(id))
+        return await self._do(lambda file: file.thread_and_run(id))
 
     async def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
         """Thread and run on a server, by debate; see `LedgerFile.places`."""
@@ -273,13 +273,13 @@ class CallLedger:
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
-    def held(self, debate: str) -> Mapping[str, Entry]:
+    def stored_entries(self, debate: str) -> Mapping[str, Entry]:
         """The entries of a resumed debate, by the hash of their keys; empty for a new debate."""
         return self._held.get(debate) or {}
 
-    def kept(self, debate: str, key: Key) -> Kept | None:
+    def stored_result(self, debate: str, key: Key) -> Kept | None:
         """The stored result of a resumed debate for a key, without waiting; None for a new debate."""
-        entry = self.held(debate).get(key.hash)
+        entry = self.stored_entries(debate).get(key.hash)
         return None if entry is None else _kept(entry)
 
     async def keep(self, debate: str, key: Key, value: Any, about: Mapping[str, Any] | None = None) -> None:

@@ -341,7 +341,7 @@ class LedgerFile:
         """Records the server's thread and run of a debate."""
         self._connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (id, thread, run))
 
-    def place_of(self, id: str) -> tuple[str, str] | None:
+    def thread_and_run(self, id: str) -> tuple[str, str] | None:
         """The thread and the run of a debate on a server; None if it has not run on one."""
         return next(
             ((row["thread"], row["run"]) for row in self._rows("SELECT * FROM runs WHERE debate = ?", id)), None

@@ -102,14 +102,14 @@ class SharedEndpoints:
             self._refused.clear()
             for address in [*self._shares]:
                 try:
-                    await self.tell(address)
+                    await self.report_demand(address)
                 except MootError as error:
                     log.warning("%s", error.detail)  # the granted calls stay as they are
             with suppress(TimeoutError):
                 async with asyncio.timeout(SOON):
                     await self._refused.wait()
 
-    async def tell(self, address: str) -> None:
+    async def report_demand(self, address: str) -> None:
         """Reports how many concurrent calls this process wants of an endpoint, and takes the calls that it is granted.
 
         Calls may begin during the report, so calls that are given back stay this process's until the next report.
@@ -119,7 +119,7 @@ class SharedEndpoints:
         """
         share = self._shares[address]
         held = max(share.granted, share.gate.running)
-        asked = (address, share.most, share.gate.wanted, held, share.told())
+        asked = (address, share.most, share.gate.wanted, held, share.requested_wait())
         granted, closed = await asyncio.to_thread(self._exchange, *asked)
         if granted < share.granted:
             share.want()
@@ -207,7 +207,7 @@ class OneShare:
         self._changed.set()
         self._urgent.set()
 
-    def told(self) -> float:
+    def requested_wait(self) -> float:
         """The seconds that the endpoint has asked to wait since this was last called; 0 if it has not."""
         refused, self._refused = self._refused, 0.0
         return refused

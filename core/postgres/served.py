@@ -217,7 +217,7 @@ class ServedLedger(PostgresLedger):
         query = "UPDATE moot.debates SET thread = %s, run = %s WHERE id = %s"
         self._postgres.do(lambda cursor: cursor.execute(query, (thread, run, id)))
 
-    def place_of(self, id: str) -> tuple[str, str] | None:
+    def thread_and_run(self, id: str) -> tuple[str, str] | None:
         """The thread and the run of a debate; None if it has not run on the server."""
         query = "SELECT thread, run FROM moot.debates WHERE id = %s AND thread IS NOT NULL"
         found: Any = self._postgres.do(lambda cursor: cursor.execute(query, (id,)).fetchone(), WAITED)

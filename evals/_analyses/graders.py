@@ -21,7 +21,7 @@ from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.node import choose_model
 from moot.nodes._runtime.settings import Settings, checked_settings
-from moot.nodes._speakers.hand_over import SHARED_ROLES
+from moot.nodes._speakers.turns import SHARED_ROLES
 from moot.nodes._steps.compare import IN_WORDS, same_meaning
 from moot.nodes._texts.answers import same_answer
 from moot.nodes._texts.task import TASKS

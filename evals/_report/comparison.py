@@ -15,7 +15,7 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import Benchmark
-from moot.evals._runs.logs import Run
+from moot.evals._runs.logs import LoggedRun
 from moot.evals._stats.derived import first_round_majority, label_prior, policy_labels, went_on
 from moot.evals._stats.item_scores import COMPUTED
 from moot.evals._stats.observations import Observation, computed_scores
@@ -45,7 +45,7 @@ class System:
 
     label: str
     items: tuple[Items, ...]
-    runs: tuple[Run, ...] = ()
+    runs: tuple[LoggedRun, ...] = ()
     control: str | None = None
     of: str | None = None
 
@@ -133,24 +133,24 @@ class Study:
 
 # --- studies ----------------------------------------------------------------------------------------------------------
 
-Group = list[Run]
+Group = list[LoggedRun]
 """Runs that differ in nothing but their seed."""
 
 
-def studies_of(runs: Sequence[Run]) -> list[Study]:
+def studies_of(runs: Sequence[LoggedRun]) -> list[Study]:
     """One study for each benchmark and model, in the order of their plans, and of time.
 
     If a system was run on several sets of items of a benchmark, or its answers were judged by several models, there is
     a study for each of these.
     """
-    together: dict[tuple[str, str | None], list[Run]] = defaultdict(list)
+    together: dict[tuple[str, str | None], list[LoggedRun]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.position is None, run.position or 0, run.created)):
         together[run.benchmark.name, run.model].append(run)
     return [study for several in together.values() for study in _studies(several)]
 
 
-def _studies(runs: Sequence[Run]) -> list[Study]:
-    apart: dict[tuple[str, str | None], list[Run]] = defaultdict(list)
+def _studies(runs: Sequence[LoggedRun]) -> list[Study]:
+    apart: dict[tuple[str, str | None], list[LoggedRun]] = defaultdict(list)
     for run in runs:
         apart[_data(run)].append(run)
     roots, controls, _ = _grouped(runs)
@@ -159,19 +159,19 @@ def _studies(runs: Sequence[Run]) -> list[Study]:
     return [_study(several, _named(several[0])) for several in apart.values()]
 
 
-def _data(run: Run) -> tuple[str, str | None]:
+def _data(run: LoggedRun) -> tuple[str, str | None]:
     """The data behind a run's scores: its items, and the judge of answers in words."""
     return run.items, run.judge if "judged" in run.benchmark.metrics else None
 
 
-def _named(run: Run) -> str:
+def _named(run: LoggedRun) -> str:
     _, judge = _data(run)
     judged = f", judged by {judge}" if judge else ""
     place = f"of {run.data}" if run.data else "from the Hub"
     return f"{run.planned:,} items {place} ({run.items[:8] or 'no digest'}){judged}"
 
 
-def _study(runs: Sequence[Run], data: str = "") -> Study:
+def _study(runs: Sequence[LoggedRun], data: str = "") -> Study:
     benchmark, names = runs[0].benchmark, Counter[str]()
     roots, controls, notes = _grouped(runs)
     if data:
@@ -192,7 +192,7 @@ def _study(runs: Sequence[Run], data: str = "") -> Study:
     return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)
 
 
-def _grouped(runs: Sequence[Run]) -> tuple[list[Group], list[tuple[Group, Group]], list[str]]:
+def _grouped(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Group, Group]], list[str]]:
     """Systems, controls with the system of each, and notes about controls whose system is unknown."""
     roots: dict[str, Group] = defaultdict(list)
     for run in (run for run in runs if run.of is None):
@@ -216,7 +216,7 @@ def _grouped(runs: Sequence[Run]) -> tuple[list[Group], list[tuple[Group, Group]
     return list(roots.values()), list(controls.values()), notes
 
 
-def _alike(run: Run) -> str:
+def _alike(run: LoggedRun) -> str:
     """The data that the runs of a system share; if a log names its graph, the label may differ.
 
     Runs with different seeds may have used different endpoints, but not different corpora or prompts.
@@ -232,7 +232,7 @@ def _system(group: Group, names: Counter[str], notes: list[str], of: str | None 
 
     Of logs that differ only in the source of the same items, the newest counts, preferably one that succeeded.
     """
-    newest: dict[Any, Run] = {}
+    newest: dict[Any, LoggedRun] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
         which = run.seed if run.key else run.file  # if retries cannot be distinguished from runs, all are runs
         if other := newest.get(which):

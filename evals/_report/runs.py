@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from moot.evals._report.comparison import Study
 from moot.evals._report.scores import SYSTEM, TITLES
 from moot.evals._report.tables import Cell, Table, columns, table
-from moot.evals._runs.logs import Run
+from moot.evals._runs.logs import LoggedRun
 from moot.nodes._steps.score import average
 from moot.retrievers._evidence import clean
 
@@ -146,5 +146,5 @@ def unpriced_models(study: Study) -> list[str]:
     return sorted({model for one in seen if one.cost is None for model, _ in one.models} - priced)
 
 
-def _runs(study: Study) -> list[Run]:
+def _runs(study: Study) -> list[LoggedRun]:
     return [run for system in study.measured for run in system.runs]

@@ -34,7 +34,7 @@ from moot.evals._report.scores import (
 )
 from moot.evals._report.tables import Table, as_csv, as_latex, as_markdown, as_records, escaped
 from moot.evals._report.tests import Comparison, comparisons_of, differences_table, policies_table
-from moot.evals._runs.logs import Run, read_runs
+from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._stats.significance import Family
 from moot.nodes._models.prices import cost_of, read_prices
 
@@ -92,7 +92,7 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
     return Report(sections, tuple(notes), made_at, version("moot"), whole, findings, published_table(studies))
 
 
-def family_of(runs: Sequence[Run]) -> tuple[Family, str, list[str]]:
+def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
     """The tests that are corrected together, their description in words, and a note if plans do not agree."""
     stated = {run.family for run in runs}
     own = "those of its benchmark with its model"

@@ -37,7 +37,7 @@ UNREAD = {"events", "messages", "attachments"}
 
 
 @dataclass(frozen=True)
-class Run:
+class LoggedRun:
     """One log: a system on a benchmark, once.
 
     Attributes:
@@ -95,7 +95,7 @@ class Run:
     ceiling: float | None = None
 
 
-def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[str]]:
+def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], list[str]]:
     """The runs of all logs that count, in the order of their files, and notes about the logs that do not.
 
     Args:
@@ -122,7 +122,7 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[Run], list[s
     return runs, notes
 
 
-def _read_run(header: Header, cost_of: CostOf) -> Run:
+def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
     """Read a log with all its samples; missing facts about its system are read from its first document."""
     spec, facts = header.log.eval, header.facts
     benchmark = load_benchmark(facts["benchmark"])
@@ -136,7 +136,7 @@ def _read_run(header: Header, cost_of: CostOf) -> Run:
     notes += [f"{judge} judged answers of debates in which it also spoke"] if judge in spoke else []
     notes += [f"{again} further samples of the same item (epochs?) are left out"] if again else []
     notes += uncomputed
-    return Run(
+    return LoggedRun(
         file=clean(header.path.name),
         benchmark=benchmark,
         system=clean(str(label or "unknown system")),

@@ -52,7 +52,7 @@ from moot.graphs import load_graph, shared_ceilings
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.joint_ceilings import lasting_ceilings
 from moot.nodes._models.spend import FREE, Spend
-from moot.nodes._models.spend import said as amount
+from moot.nodes._models.spend import in_words as amount
 from moot.nodes._runtime.settings import checked_settings
 
 log = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ def _run_cells(
 ) -> list[EvalLog]:
     first = [cell for cell in cells if not (cell.control or cell.attack)]
     items = {task: items_of(task, plan) for task in dict.fromkeys(cell.task for cell in first)}
-    asyncio.run(opened(first, items, plan.judge))
+    asyncio.run(preflight(first, items, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
     for cell in cells:  # controls run after their debates
         parts[cell.key] = parts_in(plan, cell, items[cell.task], parts)
@@ -173,14 +173,18 @@ def _run_cells(
         named: dict[str, Any] = {"metadata": {"moot": facts, **shown(facts)}, "tags": tags_of(facts)}
         return task_with(task, solver=solver, model="none" if cell.model is None else f"moot/{cell.model}", **named)
 
-    with watching(watch(samples, held(keys.values(), logs))), collected_seldom(), limits.shared(spent, tell):
+    with (
+        watching(watch(samples, finished_samples(keys.values(), logs))),
+        collected_seldom(),
+        limits.shared(spent, tell),
+    ):
         _run([task_of(cell) for cell in first], logs, limits)
         _run([task_of(cell) for cell in cells if cell.control or cell.attack], logs, limits)
     found = newest_logs(logs)
-    return [said_anew(found[keys[cell.key]], cell) for cell in cells if keys[cell.key] in found]
+    return [refresh_metadata(found[keys[cell.key]], cell) for cell in cells if keys[cell.key] in found]
 
 
-def said_anew(log: EvalLog, cell: Cell) -> EvalLog:
+def refresh_metadata(log: EvalLog, cell: Cell) -> EvalLog:
     """Update a log's metadata (label, position) from the current plan, without another run."""
     facts = facts_of(log)
     now = facts | json.loads(json.dumps(cell.facts(), default=str)) | {"key": facts["key"]}
@@ -264,7 +268,7 @@ def save_plan(plan: Plan, logs: Path) -> str:
     return name
 
 
-async def opened(cells: Sequence[Cell], tasks: Mapping[Benchmarked, Task], judge: str | None) -> None:
+async def preflight(cells: Sequence[Cell], tasks: Mapping[Benchmarked, Task], judge: str | None) -> None:
     """Open each system on the first sample of its benchmark, so that errors are reported before anything runs.
 
     Raises:
@@ -290,7 +294,7 @@ def newest_logs(logs: Path) -> dict[str, EvalLog]:
     return {facts_of(log).get("key", ""): log for log in reversed(list(headers(str(logs))))}
 
 
-def held(keys: Iterable[str], logs: Path) -> int:
+def finished_samples(keys: Iterable[str], logs: Path) -> int:
     """The number of samples in logs and their recovery buffers that need no further run."""
     newest = newest_logs(logs)
     there = {log.location for log in (newest[key] for key in keys if key in newest)}

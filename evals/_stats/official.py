@@ -97,7 +97,7 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
 # --- the evidence of a verdict --------------------------------------------------------------------------------------
 
 
-def place_of(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
+def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
     """The page and the element of a piece whose address ends in the element, as in ``#sentence_3``; None for others."""
     try:
         element = urlsplit(str(origin.get("url") or "")).fragment
@@ -108,7 +108,7 @@ def place_of(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
 
 def cited_places(document: Document) -> list[tuple[str, str]] | None:
     """The (page, element) of each piece that the verdict cites, in that order; None if no shown piece has one."""
-    known = {p["id"]: [*filter(None, map(place_of, (p, *p.get("also", ()))))] for p in document["evidence"]}
+    known = {p["id"]: [*filter(None, map(page_and_element, (p, *p.get("also", ()))))] for p in document["evidence"]}
     if not any(known.values()):
         return None
     cited = [

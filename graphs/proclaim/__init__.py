@@ -22,7 +22,7 @@ from moot.graphs.proclaim.negotiation import negotiation_graph
 from moot.graphs.proclaim.panel import panel_graph
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import gather_node
+from moot.nodes._speakers.agents import join_node
 from moot.nodes._trial.courtroom import TrialSettings, to_debates, trial_needs
 from moot.nodes._trial.panel import decide_node, fits
 
@@ -56,7 +56,7 @@ builder = Debate("proclaim", ProclaimSettings, trial_needs, fits)
 builder.add_node("negotiation", negotiation_graph(ProclaimSettings))
 builder.add_node("primary_debate", court_graph(ProclaimSettings, "primary_debate"))
 builder.add_node("switched_debate", court_graph(ProclaimSettings, "switched_debate"))
-builder.add_node("gather_debates", gather_node())
+builder.add_node("gather_debates", join_node())
 builder.add_node("panel", panel_graph(ProclaimSettings))
 builder.add_node("decide", decide_node())
 builder.begin(negotiate, ["negotiation"])

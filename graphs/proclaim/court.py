@@ -9,10 +9,10 @@ from langgraph.graph.state import CompiledStateGraph
 from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.state import TrialState, TrialUpdate
 from moot.nodes._runtime.system import Next
-from moot.nodes._speakers.agents import gather_node
-from moot.nodes._steps.person import person_node, remark_first
+from moot.nodes._speakers.agents import join_node
+from moot.nodes._steps.person import human_review_node, remark_first
 from moot.nodes._steps.retrieving import retrieve_node
-from moot.nodes._trial.counsel import handed, said_in, this_round
+from moot.nodes._trial.counsel import own_turn, this_round, turns_in_round
 from moot.nodes._trial.courtroom import (
     TrialSettings,
     close_round_node,
@@ -52,7 +52,7 @@ def plaintiff_first(state: TrialState) -> Next:
 
 def then_defense(state: TrialState) -> Next:
     """The defense answers the plaintiff; after that each side may ask for an expert."""
-    spoken = len(said_in(state["turns"], this_round(state), "argue"))
+    spoken = len(turns_in_round(state["turns"], this_round(state), "argue"))
     return to_argument("argue", state, "defense") if spoken == 1 else to_experts("expert_witness", state)
 
 
@@ -76,12 +76,12 @@ def court_graph(kind: type[TrialSettings], name: str) -> Graph:
     court.add_node("admit_discoveries", admit_node())
     court.add_node("argue", argue_node())
     court.add_node("expert_witness", expert_graph(kind))
-    court.add_node("gather_testimony", gather_node())
+    court.add_node("gather_testimony", join_node())
     court.add_node("reflect", reflect_node())
     court.add_node("critique", critique_node())
     court.add_node("court", court_node())
     court.add_node("close_round", close_round_node())
-    court.add_node("hear_remark", person_node("remark"))
+    court.add_node("human_remark", human_review_node("remark"))
     court.add_conditional_edges(START, next_round, ["discovery", "argue", END])
     court.add_edge("discovery", "admit_discoveries")
     court.add_conditional_edges("admit_discoveries", plaintiff_first, ["argue", END])
@@ -91,8 +91,8 @@ def court_graph(kind: type[TrialSettings], name: str) -> Graph:
     court.add_edge("reflect", "close_round")
     court.add_edge("critique", "close_round")
     court.add_edge("court", "close_round")
-    court.add_conditional_edges("close_round", remark_first(next_round), ["hear_remark", "discovery", "argue", END])
-    court.add_conditional_edges("hear_remark", next_round, ["discovery", "argue", END])
+    court.add_conditional_edges("close_round", remark_first(next_round), ["human_remark", "discovery", "argue", END])
+    court.add_conditional_edges("human_remark", next_round, ["discovery", "argue", END])
     return court.compile(name=name)
 
 
@@ -120,7 +120,7 @@ def discovery_graph(kind: type[TrialSettings]) -> Graph:
 
 def wanted(state: TrialState) -> str:
     """The court rules on an expert if the side asks for one."""
-    return "rule_on_expert" if handed(state).get("needed") else END
+    return "rule_on_expert" if own_turn(state).get("needed") else END
 
 
 def granted(state: TrialState) -> str:

@@ -11,8 +11,8 @@ from langgraph.graph.state import CompiledStateGraph
 from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.state import TrialInput, TrialState, TrialUpdate
 from moot.nodes._runtime.system import Next
-from moot.nodes._speakers.agents import gather_node
-from moot.nodes._steps.person import person_node
+from moot.nodes._speakers.agents import join_node
+from moot.nodes._steps.person import human_review_node
 from moot.nodes._steps.retrieving import retrieve_node
 from moot.nodes._trial.courtroom import TrialSettings
 from moot.nodes._trial.negotiation import (
@@ -66,14 +66,14 @@ def negotiation_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any,
     graph.add_node("premises", premises_node())
     graph.add_node("stance_queries", stance_queries_node())
     graph.add_node("seed_retrieval", retrieve_node(required=True))
-    graph.add_node("gather_queries", gather_node())
-    graph.add_node("review_premises", person_node("premises", phase="negotiation"))
-    graph.add_node("review_queries", person_node("queries", phase="negotiation"))
+    graph.add_node("gather_queries", join_node())
+    graph.add_node("review_premises", human_review_node("premises", phase="negotiation"))
+    graph.add_node("review_queries", human_review_node("queries", phase="negotiation"))
     graph.add_node("retrieve", retrieve_node())
-    graph.add_node("review_evidence", person_node("evidence", phase="negotiation"))
+    graph.add_node("review_evidence", human_review_node("evidence", phase="negotiation"))
     graph.add_node("disclose", disclose_node())
     graph.add_node("challenge", challenge_node())
-    graph.add_node("gather_challenges", gather_node())
+    graph.add_node("gather_challenges", join_node())
     graph.add_node("weigh_exhibit", weigh_exhibit_node())
     graph.add_node("rule", rule_node())
     graph.add_conditional_edges(START, begin, ["premises", "stance_queries", "seed_retrieval"])

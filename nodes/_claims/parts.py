@@ -11,7 +11,7 @@ from moot.nodes._models.ceilings import REPLY, Asked, Ceilings, recorded
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, weight_of
 from moot.nodes._models.fitting import most_tokens
 from moot.nodes._models.speaker import Speaker, own_response_format
-from moot.nodes._runtime.node import Run
+from moot.nodes._runtime.node import NodeContext
 from moot.nodes._texts.replies import Reply
 
 
@@ -30,7 +30,7 @@ def least(speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[
     return Asked(speaker.role, prompt, speaker.model.name, size, most_tokens(speaker.model) or REPLY)
 
 
-async def begin_part(run: Run, part: int, kept: list[Asked]) -> Ceilings:
+async def begin_part(run: NodeContext, part: int, kept: list[Asked]) -> Ceilings:
     """Ceilings for a part, with the cost of its steps reserved; waits as long as running parts may release budget.
 
     Args:
@@ -58,12 +58,12 @@ async def begin_part(run: Run, part: int, kept: list[Asked]) -> Ceilings:
             return own
 
 
-def end_part(run: Run, part: int) -> None:
+def end_part(run: NodeContext, part: int) -> None:
     """Ends a part: the budget that it reserved and did not use is free for other parts."""
     if own := run.session.parts.pop(part, None):
         own.end()
 
 
-def ceilings_of(run: Run, part: int) -> Ceilings:
+def ceilings_of(run: NodeContext, part: int) -> Ceilings:
     """The ceilings for the steps of a part."""
     return run.session.parts.get(part, run.ceilings)

@@ -36,7 +36,7 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._records.reducers import OPENING, anew
 from moot.nodes._runtime.budget import open_budget, spent_against
 from moot.nodes._runtime.document import DEMO_MODEL_LINE, usage
-from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import LONGEST_SPEAKER
 from moot.nodes._steps.reader import figures
 from moot.nodes._texts.quotes import SHOWN, find_quote, fold
@@ -155,7 +155,7 @@ def _is_section(one: Any) -> bool:
 def read_text_node() -> Node:
     """Checks the text and divides it into parts. Reads: text, title, source, url, date, sections."""
 
-    async def step(state: ClaimsState, run: Run) -> dict[str, Any]:
+    async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         blank: dict[str, Any] = {
             key: anew([]) for key in ("claims", "left_out", "dropped", "unread", "calls", "warnings")
         }
@@ -195,7 +195,7 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
         prompt: the prompt.
     """
 
-    async def step(state: PartState, run: Run) -> dict[str, Any]:
+    async def step(state: PartState, run: NodeContext) -> dict[str, Any]:
         part = state["part"]
         done: dict[str, Any] = {}
         try:
@@ -215,7 +215,7 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
     )
 
 
-async def _steps(state: PartState, run: Run) -> list[Asked]:
+async def _steps(state: PartState, run: NodeContext) -> list[Asked]:
     """The calls that a part needs at most: quotes cannot be longer than the reply that contains them."""
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
     values, first = _shown(state), least(finder, EXTRACT, _shown(state), FoundReply)
@@ -227,7 +227,7 @@ async def _steps(state: PartState, run: Run) -> list[Asked]:
     ]
 
 
-async def _extract(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
+async def _extract(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
     asked, part = state["asked"], state["part"]
     reply = await speaker.ask(EXTRACT, _shown(state), FoundReply)
     found: dict[tuple[int, int], dict[str, Any]] = {}
@@ -245,7 +245,7 @@ async def _extract(state: PartState, speaker: Speaker, run: Run) -> dict[str, An
     return {"found": [found[at] for at in sorted(found)], "dropped": dropped}
 
 
-async def _rate(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
+async def _rate(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
     found = state["found"]
     reply = await speaker.ask(RATE, _shown(state), RatingsReply)
     said = {one.number: one for one in reversed(reply.ratings)}
@@ -264,7 +264,7 @@ async def _rate(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
     return {"found": kept, "left_out": left_out, "dropped": dropped}
 
 
-async def _rewrite(state: PartState, speaker: Speaker, run: Run) -> dict[str, Any]:
+async def _rewrite(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
     found, asked, split = state["found"], state["asked"], run.settings.split
     text = asked["text"]
     values = _shown(state) | {
@@ -361,7 +361,7 @@ def _numberless(step: Step, number: int, said: str) -> Dropped:
 def join_duplicates_node() -> Node:
     """Joins claims with the same meaning, numbers the rest, and keeps at most `max_claims`. Reads: claims."""
 
-    async def step(state: ClaimsState, run: Run) -> dict[str, Any]:
+    async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         claims = same_words(sorted(state["claims"], key=lambda one: (one["start"], one["end"])))
         if len(claims) > 1:
             try:
@@ -425,7 +425,7 @@ def _said(claim: Claim) -> int:
 def finish_node() -> Node:
     """Records how the run ended and what it cost; if no part could be read, this is the error. Reads: parts, unread."""
 
-    async def step(state: ClaimsState, run: Run) -> dict[str, Any]:
+    async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         error, unread = state.get("error"), state["unread"]
         if not error and {(one["start"], one["end"]) for one in unread} == {
             (one["start"], one["end"]) for one in state["parts"]

@@ -14,7 +14,7 @@ from moot.nodes._cortex.trust import (
     Opponents,
     Pruning,
     Weights,
-    heard,
+    agents_heard,
     intimacy,
     mean_similarity,
     recalibrated,
@@ -166,6 +166,6 @@ def next_round(
     """
     known = remembered(history, d, confidences, similarities, thresholds)
     weights = edge_weights(known, d, credibilities, evaluation, peer_scores, n)
-    kept = heard(weights, graph, evaluation, pruning, d=d, seed=seed)
+    kept = agents_heard(weights, graph, evaluation, pruning, d=d, seed=seed)
     times = Counter(i for sources in kept.values() for i in sources)
     return Round(weights, kept, {**known, "kept": {a: p + times[a] for a, p in known["kept"].items()}})

@@ -11,10 +11,10 @@ from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
 from moot.nodes._cortex.debating_graph import pair
 from moot.nodes._models.caller import all_at_once
-from moot.nodes._models.ledger import missed
+from moot.nodes._models.ledger import record_failed_call
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
-from moot.nodes._runtime.node import Run
+from moot.nodes._runtime.node import NodeContext
 from moot.nodes._steps.score import mean_cosine
 from moot.nodes._texts.replies import ScoreReply
 from moot.nodes._texts.show import show_claim
@@ -101,7 +101,7 @@ async def say_similarity(
     return await as_speaker(model, ROLE).ask(prompt, values, ScoreReply)
 
 
-async def said_similarities(claim: str, task: Task, answers: Sequence[Turn], run: Run) -> dict[str, float]:
+async def said_similarities(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
     """By `pair`, a model's rating of two outputs: one call per pair, all in parallel. Failed calls are left out.
 
     Args:
@@ -119,7 +119,7 @@ async def said_similarities(claim: str, task: Task, answers: Sequence[Turn], run
         try:
             return (await say_similarity(claim, task, outputs[first], outputs[second], speaker)).score
         except WorldError as error:
-            missed(error, run.ledger)
+            record_failed_call(error, run.ledger)
             return None
 
     both = [*combinations(outputs, 2)]

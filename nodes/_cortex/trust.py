@@ -175,7 +175,7 @@ kept as well (our choice), because otherwise none would be left.
 """
 
 
-def heard(
+def agents_heard(
     weights: Weights,
     graph: Graph = "sparse",
     evaluation: Evaluation = "mdm",

@@ -20,10 +20,10 @@ from moot.nodes._cortex.trust import THRESHOLDS, Evaluation, Graph, Pruning, cre
 from moot.nodes._models.sizes import size_of
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.budget import in_time
-from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._speakers.agents import RoundsSettings, agents_needs, last_round, present
+from moot.nodes._speakers.agents import RoundsSettings, active_agents, agents_needs, last_round
 from moot.retrievers._cross_encoders import open_cross_encoder
 from pydantic import Field, field_validator
 
@@ -95,7 +95,7 @@ def weighing_needs(settings: WeighingSettings) -> Needs:
     return Needs(roles=roles, encoder=compared == "embedder")
 
 
-async def compared(state: DebateState, answers: Sequence[Turn], run: Run) -> dict[str, float]:
+async def compared(state: DebateState, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
     """By `pair`, the similarity of two agents' outputs; {} if no weight depends on it.
 
     Raises:
@@ -118,7 +118,7 @@ async def _unless_late(comparing: Awaitable[dict[str, float]], what: str) -> dic
         return {}
 
 
-def worth(settings: WeighingSettings, names: Sequence[str], run: Run) -> dict[str, float]:
+def worth(settings: WeighingSettings, names: Sequence[str], run: NodeContext) -> dict[str, float]:
     """Every agent's credibility; warns if credibility counts and a model's size is not known."""
     sizes: dict[str, tuple[float, float] | None] = {}
     for agent in settings.agents:
@@ -142,10 +142,10 @@ def weigh_node() -> Node:
     Reads: claim, task, turns, graphs. Texts are compared only if the weights depend on it.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         settings: WeighingSettings = run.settings
         last = last_round(state, settings)
-        names = [agent.name for agent in present(state, settings)]
+        names = [agent.name for agent in active_agents(state, settings)]
         d, before = len(state["graphs"]) + 1, state["graphs"][-1] if state["graphs"] else None
         raw = {name: last[name].get("confidence") for name in names}
         alike = await compared(state, list(last.values()), run)

@@ -186,7 +186,7 @@ class Caller:
             ceilings.left_out[self.role] += 1
             raise BudgetExhausted(f"{self.role} ({self.model.name}): {detail}") from error
         finally:
-            ceilings.settle(held, spent, time.perf_counter() - started)
+            ceilings.release_reservation(held, spent, time.perf_counter() - started)
         return message, call
 
     def _came_to(self, outcome: str) -> None:

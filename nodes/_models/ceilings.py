@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 from moot.core.errors import BudgetExhausted
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, MARGIN, bytes_per_token
 from moot.nodes._models.prices import Price, costs_of, is_counted, price_of
-from moot.nodes._models.spend import FREE, NOTHING, Spend, reservation, said, spent_by
+from moot.nodes._models.spend import FREE, NOTHING, Spend, in_words, reservation, spent_by
 from moot.nodes._records.entries import Call
 
 REPLY = 512
@@ -190,7 +190,7 @@ class Ceilings:
         self._lost = self._lost.plus(lost)
         self._count_earlier(lost)
 
-    def opened(self) -> None:
+    def start_clock(self) -> None:
         """The debate's resources are loaded: its seconds count from here, a batch's from the start of the batch."""
         self._started = time.monotonic()
 
@@ -256,7 +256,7 @@ class Ceilings:
         if self._least is None or asked.spend(self.prices).tokens < self._least.spend(self.prices).tokens:
             self._least = asked
 
-    def settle(self, held: Held, spent: Spend, seconds: float) -> None:
+    def release_reservation(self, held: Held, spent: Spend, seconds: float) -> None:
         """Settles the cost of a call that has ended.
 
         Args:
@@ -337,13 +337,13 @@ class Ceilings:
         name = next(n for n in Spend._fields if getattr(need, n) > getattr(room, n) + 1e-9)
         left, wanted = max(0, getattr(room, name)), getattr(need, name)
         whose = f"`{SETTINGS[name]}`" if level is self else f"the ceiling shared by several debates ({SETTINGS[name]})"
-        detail = f"Not asked: it may take {said(name, wanted)}, and {whose} leaves {said(name, left)}."
+        detail = f"Not asked: it may take {in_words(name, wanted)}, and {whose} leaves {in_words(name, left)}."
         if level is self and (lost := getattr(self._lost, name)):
             least = getattr(self.most, name) - getattr(room, name) + wanted
             enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
             detail += (
-                f" Calls whose replies were lost when the debate was stopped may have taken {said(name, lost)}. With "
-                f"{whose} of {enough} or more the same command goes on with this debate."
+                f" Calls whose replies were lost when the debate was stopped may have taken {in_words(name, lost)}. "
+                f"With {whose} of {enough} or more the same command goes on with this debate."
             )
         return BudgetExhausted(detail)
 

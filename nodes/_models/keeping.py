@@ -129,7 +129,7 @@ class Keeping:
             UserError: there is no entry, and no call may be made.
         """
         if self.mode == "record":
-            found = self.ledger.kept(self.id, key)
+            found = self.ledger.stored_result(self.id, key)
             return None if found is None or found.about.get(FAILED) else found
         if self.mode == "replay":
             return await self.replayed(key, what)
@@ -158,9 +158,9 @@ class Keeping:
         """Keeps the failure of a call, so that a replay fails there, too; no other mode uses it."""
         await self.keep(key, value, {**about, FAILED: 1})
 
-    def lost(self, key: Key | None = None) -> Spend:
+    def cost_of_lost_calls(self, key: Key | None = None) -> Spend:
         """The cost of calls of earlier runs whose replies were lost: for one key, or in all."""
-        held, total = self.ledger.held(self.id), NOTHING
+        held, total = self.ledger.stored_entries(self.id), NOTHING
         for entry in held.values() if key is None else filter(None, [held.get(key.hash)]):
             total = total.plus(Spend(*entry.about.get(SENT, NOTHING)))
         return total

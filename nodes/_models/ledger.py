@@ -74,7 +74,7 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
     items.insert(at + len(items) - len(places) + 1, item)
 
 
-def missed(error: MootError, ledger: Ledger) -> str:
+def record_failed_call(error: MootError, ledger: Ledger) -> str:
     """Records the failure of an optional call and returns its outcome; warns of it unless reply warnings did."""
     if isinstance(error, ReplyError):
         return error.kind

@@ -109,7 +109,7 @@ class Session:
 
     def lost_by(self, ceilings: Ceilings) -> Spend:
         """The cost of lost calls of earlier runs; nothing for the ceilings of a debate within it."""
-        return self.keeping.lost() if self.keeping and ceilings is self.ceilings else NOTHING
+        return self.keeping.cost_of_lost_calls() if self.keeping and ceilings is self.ceilings else NOTHING
 
     def leave(self, document: dict[str, Any], *, by_another: bool) -> None:
         """The run has nothing to do, because the debate ended before.

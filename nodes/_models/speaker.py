@@ -340,7 +340,7 @@ class Speaker(Caller):
         part, before = self.ledger.part(), chain.get()
         said = Said(NOTHING, part.calls, [], 0)
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
-        lost, prices = keeping.lost(key), self.ceilings.prices
+        lost, prices = keeping.cost_of_lost_calls(key), self.ceilings.prices
 
         async def sends(one: Spend) -> None:
             await keeping.sends(key, lost.plus(spent_by(part.calls, prices)).plus(one), about)

@@ -35,11 +35,11 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._react.tool_calls import ACT, as_tool, calls_tools, counted, malformed_call, number_of, offered, plan
 from moot.nodes._records.entries import StopReason, Task, Turn
 from moot.nodes._runtime.budget import is_spent
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import SourcesSettings
 from moot.nodes._runtime.state import DebateState, StepUpdate
-from moot.nodes._speakers.hand_over import hand_over, new_turn
 from moot.nodes._speakers.single import AGENT
+from moot.nodes._speakers.turns import new_turn, send_turn
 from moot.nodes._steps.responding import quote_check, with_answer, without_ids
 from moot.nodes._steps.retrieving import retrieve_node
 from moot.nodes._texts.replies import answer_reply, reply_schema
@@ -103,7 +103,7 @@ def to_answer(state: DebateState) -> Send | str:
     steps = [t for t in state["turns"] if t["step"] == ACT]
     # An unusable answer was the first try, and this one is the second; there is no third.
     agent = {"name": AGENT} | ({"tokens_left": 0} if turn.get("reason") else {})
-    return hand_over("answer", state, agent, turn, evidence=state["evidence"], steps=steps)
+    return send_turn("answer", state, agent, turn, evidence=state["evidence"], steps=steps)
 
 
 def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
@@ -144,7 +144,7 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
         """One reply of the model, as turns and messages; if no reply is wanted or usable, the loop ends."""
         state = cast(ToolAgentState, request.state)
 
-        async def step(_: Any, run: Run) -> dict[str, Any]:
+        async def step(_: Any, run: NodeContext) -> dict[str, Any]:
             made, most = sum(t["step"] == ACT for t in state["turns"]), run.settings.max_tool_calls
             tools = offered(run.settings.sources)
             if made >= most or not tools:
@@ -183,7 +183,7 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
         state, call = cast(ToolAgentState, request.state), request.tool_call
         turn = next(t for t in state["turns"] if t["step"] == ACT and t["number"] == number_of(call["id"]))
 
-        async def step(reader: Any, run: Run) -> dict[str, Any]:
+        async def step(reader: Any, run: NodeContext) -> dict[str, Any]:
             source = offered(run.settings.sources)[call["name"]]
             debater = {"name": AGENT, "retriever": source, "fallback": run.settings.fallback}
             return await retrieve_node().step({**reader, "debater": debater}, run)
@@ -225,7 +225,7 @@ async def _send(
         return message
 
 
-def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: Run) -> Turn:
+def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: NodeContext) -> Turn:
     """The answer in a message without tool calls, or its text as a thought."""
     evidence = state["evidence"]
     never = speaker.not_shown.intersection(*(call.get("left_out", NOTHING)["ids"] for call in state["calls"]))

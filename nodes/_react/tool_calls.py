@@ -11,8 +11,8 @@ from langchain_core.messages.tool import invalid_tool_call, tool_call
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.reply_parsing import text_of
 from moot.nodes._records.entries import Turn
-from moot.nodes._speakers.hand_over import new_turn
 from moot.nodes._speakers.single import AGENT
+from moot.nodes._speakers.turns import new_turn
 from moot.retrievers._evidence import clean
 from moot.retrievers._search import about_source
 from pydantic import ValidationError

@@ -26,7 +26,7 @@ def written_values(update: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def place_of(turn: Turn) -> tuple[Any, ...]:
+def turn_key(turn: Turn) -> tuple[Any, ...]:
     """The key that identifies a turn in its debate."""
     return (turn["round"], turn["phase"], turn["agent"], turn["step"], turn.get("number"))
 
@@ -40,7 +40,7 @@ def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
     """
     merged: dict[tuple[Any, ...], Turn] = {}
     for turn in [*old, *new]:
-        key = place_of(turn)
+        key = turn_key(turn)
         known = merged.get(key)
         if known is None:
             merged[key] = turn

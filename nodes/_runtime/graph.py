@@ -17,7 +17,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
-from moot.nodes._runtime.node import Node, Run, kept, settings_of
+from moot.nodes._runtime.node import Node, NodeContext, resume_settings, settings_of
 from moot.nodes._runtime.prompt_settings import with_prompts
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import DebateState
@@ -194,7 +194,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             self.opened = self.opened or action.opens
             if action.idle:
                 self._idle[name] = action.idle
-            action = action.having(self._defaults, name, keeps_errors=True)
+            action = action.with_settings(self._defaults, name, keeps_errors=True)
         super().add_node(name, action, **options)
         return self
 
@@ -242,7 +242,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         return self
 
     def _settings(self, state: Any) -> Any:
-        return kept(settings_of(_runtime(), type(self._defaults)), state)
+        return resume_settings(settings_of(_runtime(), type(self._defaults)), state)
 
     def _led_past(self, source: str, to: Any, state: Any, settings: Any) -> Any:
         past, seen = self._past.get(source, {}), set()
@@ -309,7 +309,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
 def graph_node(graph: Any) -> Node:
     """A whole debate, or a part of one, as one node of your graph: it writes the output of the graph.
 
-    Its settings are the graph's: ``graph_node(graph).having(ToolMadSettings(...))``. An error without a
+    Its settings are the graph's: ``graph_node(graph).with_settings(ToolMadSettings(...))``. An error without a
     verdict is raised. Reads: the keys of the graph's input; for a debate claim and, if present, task, labels,
     options, given.
 
@@ -317,7 +317,7 @@ def graph_node(graph: Any) -> Node:
         graph: a compiled `DebateGraph`, such as ``moot.graphs.tool_mad.graph``.
     """
 
-    async def step(state: Mapping[str, Any], run: Run) -> dict[str, Any]:
+    async def step(state: Mapping[str, Any], run: NodeContext) -> dict[str, Any]:
         document: dict[str, Any] = await graph.ainvoke(dict(state), context=run.settings)
         return document
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from moot.nodes._models.session import Session, current_ceilings, current_sessio
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.budget import Decision, uncounted
 from moot.nodes._runtime.node_errors import Keys, no_setting, no_settings
-from moot.nodes._runtime.progress import came_of, progress
+from moot.nodes._runtime.progress import progress, step_event
 from moot.nodes._runtime.prompt_settings import PROMPT, with_prompts
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._runtime.trace import is_turn, mark
@@ -34,7 +35,7 @@ from moot.retrievers._search import DEMO, resolve
 
 
 @dataclass
-class Run:
+class NodeContext:
     """One run of one node: its settings, ledger and session, and access to models, sources and an encoder."""
 
     settings: Any
@@ -133,12 +134,12 @@ def settings_of(runtime: Runtime[Any], kind: type[S]) -> S:
 
 
 @lru_cache(maxsize=100)
-def default_of(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
+def default_settings(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
     """The default settings of a kind, and their form in a document."""
     return kind(), kind().recorded()
 
 
-def kept(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
+def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
     """The settings of a resumed debate: the run's own, else the ones that it was started with.
 
     Otherwise a resumed debate would silently use the defaults, such as another model. Without fields for
@@ -147,7 +148,7 @@ def kept(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -
     begun = state.get("settings")
     if not begun or not isinstance(settings, Settings):
         return settings
-    default, recorded = default_of(type(settings))
+    default, recorded = default_settings(type(settings))
     if vars(settings) != vars(default) or begun == recorded:
         return settings
     kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
@@ -219,7 +220,7 @@ class Node:
             that answer, the role is None.
     """
 
-    step: Callable[[Any, Run], Awaitable[dict[str, Any]]]
+    step: Callable[[Any, NodeContext], Awaitable[dict[str, Any]]]
     name: str = ""
     defaults: Settings | None = None
     always: bool = False
@@ -246,14 +247,14 @@ class Node:
             return {}
         settings = self._settings(runtime)
         if self.keeps_errors and not self.opens:
-            settings = kept(settings, state, self.prompts)
-        ledger = Ledger(node=self.name, **place_of(state))
+            settings = resume_settings(settings, state, self.prompts)
+        ledger = Ledger(node=self.name, **turn_location(state))
         place = progress(ledger)
         runtime.stream_writer(place)
         started = time.perf_counter()
         start_chain()
         mark(ledger)
-        run = Run(settings, ledger)
+        run = NodeContext(settings, ledger)
         embeddings.set(run.session.keeping)
         replaying.set(run.session.use.mode == "replay")
         try:
@@ -264,10 +265,10 @@ class Node:
             update, fault = {}, error
         if fault:
             update = {"error": fault.record(ledger.place())} | update
-        runtime.stream_writer(place | came_of(ledger, update, time.perf_counter() - started))
+        runtime.stream_writer(place | step_event(ledger, update, time.perf_counter() - started))
         if update.get("error") and not self.keeps_errors:
             raise fault or error_of(update["error"])
-        update = books(ledger, state) | update
+        update = ledger_update(ledger, state) | update
         current_session().wrote(update)
         return dict(self.writes(update)) if self.writes else update
 
@@ -287,7 +288,7 @@ class Node:
             raise no_settings(self.called)
         return settings
 
-    async def _taken(self, state: Any, run: Run) -> dict[str, Any]:
+    async def _taken(self, state: Any, run: NodeContext) -> dict[str, Any]:
         """The step's writes; raises an error in words if a key or setting is missing."""
         try:
             return await self.step(state if self.keeps_errors else Keys(state, self.called), run)
@@ -296,7 +297,7 @@ class Node:
                 raise
             raise no_setting(self.called, error.name, run.settings) from error
 
-    def having(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
+    def with_settings(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
         """The same node with its own settings, for graphs with another context.
 
         Args:
@@ -307,7 +308,7 @@ class Node:
         """
         return replace(self, defaults=defaults, name=name or self.name, keeps_errors=keeps_errors)
 
-    def mapped(
+    def with_keys(
         self, reads: Callable[[Any], Mapping[str, Any]], writes: Callable[[dict[str, Any]], Mapping[str, Any]]
     ) -> Node:
         """The same node for a state with other keys.
@@ -319,8 +320,20 @@ class Node:
         """
         return replace(self, reads=reads, writes=writes)
 
+    def having(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
+        """The old name of `with_settings`; the next release will not have it."""
+        warnings.warn("Node.having is now Node.with_settings.", DeprecationWarning, stacklevel=2)
+        return self.with_settings(defaults, name, keeps_errors=keeps_errors)
 
-def place_of(state: Any) -> dict[str, Any]:
+    def mapped(
+        self, reads: Callable[[Any], Mapping[str, Any]], writes: Callable[[dict[str, Any]], Mapping[str, Any]]
+    ) -> Node:
+        """The old name of `with_keys`; the next release will not have it."""
+        warnings.warn("Node.mapped is now Node.with_keys.", DeprecationWarning, stacklevel=2)
+        return self.with_keys(reads, writes)
+
+
+def turn_location(state: Any) -> dict[str, Any]:
     """Phase, round and agent, if a node's state is that of a single turn; else the last round."""
     turns = state.get("turns") or []
     if is_turn(state):
@@ -330,7 +343,7 @@ def place_of(state: Any) -> dict[str, Any]:
     return {"round": state.get("rounds") or 0}
 
 
-def books(ledger: Ledger, state: Any) -> dict[str, Any]:
+def ledger_update(ledger: Ledger, state: Any) -> dict[str, Any]:
     """A ledger's update of the state."""
     if not ledger.calls and not ledger.warnings:
         return {}

@@ -23,7 +23,7 @@ class Keys(dict[str, Any]):
     def __missing__(self, key: str) -> Any:
         raise UserError(
             f"The node {self._node} reads the state's key {key!r}, which is missing. Its keys are listed in the "
-            "docstring of its factory; .mapped(reads, writes) converts from your keys.",
+            "docstring of its factory; .with_keys(reads, writes) converts from your keys.",
             kind="missing_state",
         )
 
@@ -32,7 +32,7 @@ def no_settings(node: str) -> UserError:
     """The error of a node without settings."""
     return UserError(
         f"The node {node} has no settings: call the graph with context=Settings(...), or give it some with "
-        ".having(Settings(...)).",
+        ".with_settings(Settings(...)).",
         kind="missing_settings",
     )
 

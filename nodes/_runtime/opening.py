@@ -18,7 +18,7 @@ from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, anew
 from moot.nodes._runtime.budget import Decision, exhausted, open_budget
 from moot.nodes._runtime.document import blank_document, closed, closing, document_of
-from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import ClaimInput, DebateState
 from moot.nodes._runtime.tracing import conclude, describe
@@ -26,7 +26,7 @@ from moot.nodes._steps.compare import IN_WORDS
 from moot.nodes._steps.person import check_resumable
 from moot.nodes._texts.calibrated import bound_to, changes_since, check_bound, prompt_digests, read_calibration
 from moot.nodes._texts.chat import answered, claim_of, plain, read_messages
-from moot.nodes._texts.given import check_given, handed
+from moot.nodes._texts.given import check_given, inherited_evidence
 from moot.nodes._texts.show import show_claim
 from moot.nodes._texts.task import check_claim, check_origin, make_task, wording
 from moot.nodes._texts.verdict import in_words
@@ -74,7 +74,7 @@ def open_node(
         decides: returns the least calls of the roles that decide, which ceilings reserve.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         document = blank_document(graph, run.settings, uuid4().hex) | {"messages": anew([])} | dict.fromkeys(ASKED)
         document |= {key: anew(document[key]) for key in MERGED}
         named, asked, texts = state.get("task"), state.get("claim"), state.get("given")
@@ -88,7 +88,7 @@ def open_node(
             task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
             origin: Any = check_origin(state.get("claim_date"), state.get("speaker"))
             task |= origin
-            given = handed() if texts is None else await asyncio.to_thread(check_given, texts)
+            given = inherited_evidence() if texts is None else await asyncio.to_thread(check_given, texts)
         except MootError as error:
             begun = str(asked or "")[:200]
             return document | {"error": error.record(OPENING), "claim": begun, "opened": begun}
@@ -104,7 +104,7 @@ def open_node(
             kept = [least(role, how, needed, document, run.settings) for role, how in deciders.items()]
             document["budget"] = await open_budget(run.settings, models, kept, run.ceilings, lost)
             await open_all(needed, task, run)
-            run.ceilings.opened()  # loading an encoder does not count as the debate's time
+            run.ceilings.start_clock()  # loading an encoder does not count as the debate's time
             await check_web(needed, claim, run)
             await describe(document)
         except MootError as error:
@@ -114,7 +114,7 @@ def open_node(
     return Node(step, always=True, opens=graph)  # also if the thread's earlier debate failed
 
 
-async def open_calibration(graph: str, task: Task, needs: Needs, run: Run) -> dict[str, Any] | None:
+async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContext) -> dict[str, Any] | None:
     """The calibration named in the settings, as plain JSON; None if there is none.
 
     Warns of changes since it was fitted that are no reason to refuse it.
@@ -157,7 +157,7 @@ def least(role: str, decision: Decision, needs: Needs, state: Mapping[str, Any],
     return Asked(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY)
 
 
-async def open_all(needs: Needs, task: Task, run: Run) -> None:
+async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:
     """Opens a debate's resources in parallel.
 
     Raises:
@@ -172,7 +172,7 @@ async def open_all(needs: Needs, task: Task, run: Run) -> None:
     await asyncio.gather(*opening)
 
 
-async def check_web(needs: Needs, claim: str, run: Run) -> None:
+async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
     """Refuses a debate for which Wikipedia must replace the web, if Wikipedia cannot be searched.
 
     The debate is not refused if all readers of the web have a fallback.
@@ -227,7 +227,7 @@ def close_node() -> Node:
     In a conversation, the verdict and its reasons become the next message.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         cut = run.ceilings.left_out
         if cut:
             state = {**state, "stop_reason": "budget_exhausted"}

@@ -14,7 +14,7 @@ def progress(ledger: Ledger) -> dict[str, Any]:
     return {"event": "begin", **place}
 
 
-def came_of(ledger: Ledger, update: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+def step_event(ledger: Ledger, update: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """The fields of the event at a node's end: ``{"event": "step", "seconds", "calls", "tokens", "error"}``.
 
     Tokens are the endpoint's counts; ``error`` is the kind of the error, or null.

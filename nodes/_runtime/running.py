@@ -10,7 +10,7 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 from moot.core.endpoint import close_clients
-from moot.nodes._records.reducers import OPENING, place_of, written_values
+from moot.nodes._records.reducers import OPENING, turn_key, written_values
 from moot.nodes._runtime.document import document_of, unfinished
 from moot.nodes._runtime.graph import CLOSE
 from moot.nodes._runtime.settings import Settings
@@ -100,7 +100,7 @@ def without_steps(written: list[Written], graph: tuple[str, ...], handed: Mappin
         handed: the node's writes at its end.
     """
     depth = len(graph)
-    turns = {place_of(turn) for turn in handed.get("turns") or ()}
+    turns = {turn_key(turn) for turn in handed.get("turns") or ()}
     calls = handed.get("calls") or ()
 
     def run_of(place: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -110,7 +110,7 @@ def without_steps(written: list[Written], graph: tuple[str, ...], handed: Mappin
     under_way = {
         run_of(place)
         for place, of in written
-        if any(place_of(turn) not in turns for turn in of.get("turns") or ())
+        if any(turn_key(turn) not in turns for turn in of.get("turns") or ())
         or any(call not in calls for call in of.get("calls") or ())
     }
     return [(place, of) for place, of in written if run_of(place) is None or run_of(place) in under_way]

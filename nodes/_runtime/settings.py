@@ -319,7 +319,7 @@ class SourcesSettings(EvidenceSettings):
         (), max_length=10, description="Sources that replace failed ones, in this order."
     )
 
-    def opened(self) -> tuple[Source, ...]:
+    def sources_to_open(self) -> tuple[Source, ...]:
         """The sources to open."""
         return (*self.sources, *self.standing_in(self.fallback))
 
@@ -338,9 +338,9 @@ class PoolSettings(SourcesSettings):
         """Whether there is a search."""
         return bool(self.sources) and self.retrieval == "once"
 
-    def opened(self) -> tuple[Source, ...]:
+    def sources_to_open(self) -> tuple[Source, ...]:
         """The sources to open."""
-        return super().opened() if self.retrieval == "once" else ()
+        return super().sources_to_open() if self.retrieval == "once" else ()
 
 
 def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") -> S:

@@ -14,14 +14,14 @@ from moot.nodes._runtime.graph import CLOSE, DebateGraph, plain_router
 from moot.nodes._runtime.opening import Needs, close_node, open_node
 from moot.nodes._runtime.settings import EvidenceSettings, Settings
 from moot.nodes._runtime.state import ClaimInput, DebateState, VerdictOutput
-from moot.nodes._steps.person import person_node, question_or, remark_first
+from moot.nodes._steps.person import human_review_node, question_or, remark_first
 from moot.nodes._steps.robustness import robustness_node
 
 Next = Sequence[Send | str] | Send | str
 """The next step of a debate: a node's name, or `Send` objects of speakers."""
 Router = Callable[..., Next]
 """Returns the next step of a debate: ``(state, settings)``, or ``(state)``."""
-REMARK, REVIEW, ROBUSTNESS = "hear_remark", "review_verdict", "robustness"
+REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
 
 
 class Debate(DebateGraph):
@@ -123,7 +123,7 @@ class Debate(DebateGraph):
         if passed := self._led & set(to):
             raise ValueError(f"call rounds() before the edges that lead to {', '.join(sorted(passed))}")
         self._first_of_a_round = set(to)
-        self.add_node(REMARK, person_node("remark"))
+        self.add_node(REMARK, human_review_node("remark"))
         self._lead(REMARK, route, to)
 
     def verdict_from(self, node: str, *, reviewed: bool = False, again: str = "", phase: str | None = None) -> None:
@@ -139,7 +139,7 @@ class Debate(DebateGraph):
         if not reviewed:
             self.add_edge(node, self._after)
             return
-        self.add_node(REVIEW, person_node("verdict", phase=phase))
+        self.add_node(REVIEW, human_review_node("verdict", phase=phase))
         self._else_to[REVIEW] = self._after
         self.add_edge(node, REVIEW)
         self._lead(REVIEW, question_or(again or node, self._after), [again or node, self._after])

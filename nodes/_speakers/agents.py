@@ -14,15 +14,15 @@ from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import Settings, ask_person
 from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._speakers.hand_over import (
+from moot.nodes._speakers.turns import (
     SHARED_ROLES,
     Agent,
     declared,
-    hand_over,
     named_once,
     needs_for,
     new_turn,
     numbered,
+    send_turn,
 )
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._steps.responding import respond_node
@@ -41,7 +41,7 @@ def _free_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
 Agents = Annotated[tuple[Agent, ...], numbered("agent"), AfterValidator(_free_names)]
 
 
-def so_many(count: int) -> tuple[Agent, ...]:
+def n_agents(count: int) -> tuple[Agent, ...]:
     """Agents that differ only in their names.
 
     Args:
@@ -62,7 +62,7 @@ class AgentsSettings(Settings):
         le=2,
         description="Sampling temperature; null leaves it to the endpoint. At 0, agents on one model hardly differ.",
     )
-    agents: Agents = Field(so_many(3), min_length=2, max_length=50, description="The agents: a list, or their number.")
+    agents: Agents = Field(n_agents(3), min_length=2, max_length=50, description="The agents: a list, or their number.")
     min_agents: int = Field(
         2,
         ge=1,
@@ -162,7 +162,7 @@ def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
 # --- rounds ---------------------------------------------------------------------------------------------------------
 
 
-def present(state: DebateState, settings: AgentsSettings) -> list[Agent]:
+def active_agents(state: DebateState, settings: AgentsSettings) -> list[Agent]:
     """The agents that have not left the debate."""
     left = {t["agent"] for t in state["turns"] if t["step"] == "respond" and t.get("outcome") == "failed"}
     return [agent for agent in settings.agents if agent.name not in left]
@@ -175,7 +175,7 @@ def last_round(state: DebateState, settings: AgentsSettings) -> dict[str, Turn]:
         state: the debate.
         settings: the debate's settings.
     """
-    names = {agent.name for agent in present(state, settings)}
+    names = {agent.name for agent in active_agents(state, settings)}
     return {turn["agent"]: turn for turn in answers_of(state["turns"]) if turn["agent"] in names}
 
 
@@ -200,7 +200,7 @@ def to_agents(
         own: whether an agent sees its own last answer.
         more: further state keys for an agent, by its name.
     """
-    last, agents = last_round(state, settings), present(state, settings)
+    last, agents = last_round(state, settings), active_agents(state, settings)
     names = [agent.name for agent in agents]
     round = max((turn["round"] + 1 for turn in last.values()), default=first)
     sends = []
@@ -208,7 +208,7 @@ def to_agents(
         heard = [last[name] for name in hears(agent.name, names) if name in last]
         further = {key: value(agent.name) for key, value in more.items()}
         turn, before = new_turn(round, agent.name), last.get(agent.name) if own else None
-        sends.append(hand_over(to, state, declared(agent), turn, opponents=heard, own=before, **further))
+        sends.append(send_turn(to, state, declared(agent), turn, opponents=heard, own=before, **further))
     return sends
 
 
@@ -245,7 +245,7 @@ def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, 
     return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=heard)
 
 
-def gather_node() -> Node:
+def join_node() -> Node:
     """Joins parallel speakers before the next node. Reads: nothing."""
 
     async def step(state: DebateState, run: Any) -> dict[str, Any]:

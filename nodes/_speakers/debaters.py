@@ -14,9 +14,9 @@ from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
 from moot.nodes._runtime.state import DebaterState, DebateState, StepUpdate
-from moot.nodes._speakers.hand_over import SHARED_ROLES, declared, hand_over, named_once, needs_for, new_turn
+from moot.nodes._speakers.turns import SHARED_ROLES, declared, named_once, needs_for, new_turn, send_turn
 from moot.nodes._steps.compare import agreed_answer, answers_of
-from moot.nodes._steps.person import person_node
+from moot.nodes._steps.person import human_review_node
 from moot.nodes._steps.query import query_node
 from moot.nodes._steps.responding import PROMPT, respond_node
 from moot.nodes._steps.retrieving import retrieve_node, sources_of
@@ -137,7 +137,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
         query = own.get("query") if own else None
         more = kept_evidence(state, own, settings) | {"why": why, "previous_query": query, "found": state["evidence"]}
         speaker = declared(debater) | {"place": len(sends) + 1}
-        sends.append(hand_over("debater", state, speaker, turn, opponents=opponents, own=own, **more))
+        sends.append(send_turn("debater", state, speaker, turn, opponents=opponents, own=own, **more))
     return sends
 
 
@@ -198,7 +198,7 @@ def low_scores(
     ]
 
 
-def unscored_answers(state: DebateState, *metrics: str) -> list[Send]:
+def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
     """Sends every answer without scores to scoring, with the evidence that it was written from.
 
     Args:
@@ -236,9 +236,9 @@ def debater_graph(
     """
     debater = DebateGraph(settings, DebaterState, output_schema=StepUpdate)
     debater.add_node("formulate_query", query_node())
-    debater.add_node("review_query", person_node("queries"))
+    debater.add_node("review_query", human_review_node("queries"))
     debater.add_node("retrieve", retrieve_node())
-    debater.add_node("review_evidence", person_node("evidence"))
+    debater.add_node("review_evidence", human_review_node("evidence"))
     debater.add_node("respond", respond_node(prompt))
     debater.add_conditional_edges(START, first_step)
     debater.add_edge("formulate_query", "review_query")

@@ -10,15 +10,15 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import PoolSettings, SourcesSettings, ask_person
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._speakers.hand_over import (
+from moot.nodes._speakers.turns import (
     SHARED_ROLES,
     Agent,
     declared,
-    hand_over,
     named_once,
     needs_for,
     new_turn,
     numbered,
+    send_turn,
 )
 from moot.nodes._steps.compare import answers_of
 from moot.retrievers._search import SCHOLARLY, resolve
@@ -62,7 +62,7 @@ def pool_needs(settings: PoolDebateSettings) -> Needs:
         settings: the debate's settings.
     """
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(settings.other_roles)
-    sources = settings.opened()
+    sources = settings.sources_to_open()
     asked_by_keywords = any(resolve(name)[0] in SCHOLARLY for name in sources)
     return needs_for(settings, speakers | ({POOL: None} if asked_by_keywords else {}), sources)
 
@@ -76,7 +76,7 @@ def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> 
         name: the searching agent.
     """
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
-    return hand_over("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[], found=state["evidence"])
+    return send_turn("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[], found=state["evidence"])
 
 
 def latest(state: DebateState, names: Iterable[str]) -> list[Turn]:
@@ -110,7 +110,7 @@ def next_up(turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int]
     return round, left[:1] if in_turn(round) else left
 
 
-def talk(
+def next_speakers(
     to: str,
     state: DebateState,
     debaters: Sequence[Agent],
@@ -136,7 +136,7 @@ def talk(
             others = spoken(state, [name for name in names if name != debater.name], round, also_before)
             own = next(iter(latest(state, [debater.name])), None)
             turn = new_turn(round, debater.name)
-            sends.append(hand_over(to, state, declared(debater), turn, opponents=others, own=own, **shown))
+            sends.append(send_turn(to, state, declared(debater), turn, opponents=others, own=own, **shown))
     return sends
 
 

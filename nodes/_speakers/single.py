@@ -6,7 +6,7 @@ from langgraph.types import Send
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import Settings, SourcesSettings
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._speakers.hand_over import SHARED_ROLES, hand_over, needs_for, new_turn
+from moot.nodes._speakers.turns import SHARED_ROLES, needs_for, new_turn, send_turn
 from pydantic import Field
 
 AGENT = "agent-1"
@@ -39,7 +39,7 @@ def single_needs(settings: Settings) -> Needs:
     Args:
         settings: the system's.
     """
-    shared = settings.opened() if isinstance(settings, SourcesSettings) else ()
+    shared = settings.sources_to_open() if isinstance(settings, SourcesSettings) else ()
     return needs_for(settings, {AGENT: None}, shared)
 
 
@@ -49,4 +49,4 @@ def to_agent(state: DebateState) -> Send:
     Args:
         state: the debate.
     """
-    return hand_over("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])
+    return send_turn("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])

@@ -13,7 +13,7 @@ from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import RoundReason, StopReason, Task, Turn, Vote
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import was_cut
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.score import average
 from moot.nodes._texts.answers import same_answer, surely_differ
@@ -187,7 +187,7 @@ def compare_node(
         until_agreed: whether an agreement ends the debate; by default unless ``by_text``.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await closed_round(state, run, by_text=by_text)
         votes, round = closed["votes"], closed["rounds"]
         found = finds(run.settings) if callable(finds) else finds
@@ -198,7 +198,7 @@ def compare_node(
     return Node(step, prompts=(EQUIVALENCE,))
 
 
-async def closed_round(state: DebateState, run: Run, *, by_text: bool = False) -> dict[str, Any]:
+async def closed_round(state: DebateState, run: NodeContext, *, by_text: bool = False) -> dict[str, Any]:
     """The writes of `compare_node` without the round's record."""
     spoken = last_answers(state["turns"])
     last = [t for t in spoken if t.get("outcome") != "failed"]
@@ -245,7 +245,7 @@ def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None
             an agreement; the result goes into the round's record in ``round_log``.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         update: dict[str, Any] = {"scores": average_scores(state["turns"])}
         if stable is None or agreed_answer(state["votes"]) is None:
             return update
@@ -257,14 +257,14 @@ def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None
     return Node(step)
 
 
-def agree_node(reason: Callable[[Any], StopReason]) -> Node:
+def end_agreed_node(reason: Callable[[Any], StopReason]) -> Node:
     """Ends the debate with the agreed answer of the last round. Reads: votes.
 
     Args:
         reason: the stop reason, from the settings.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         answer = agreed_answer(state["votes"])
         return {"answer": answer, "raw_verdict": answer, "stop_reason": reason(run.settings)}
 

@@ -12,11 +12,11 @@ from moot.nodes._models.ledger import tokens_of
 from moot.nodes._records.entries import GATE, Call, RoundReason, StopReason, Task, Turn
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import Decision, is_spent
-from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._speakers.gate import GateSettings
-from moot.nodes._speakers.hand_over import declared, hand_over, new_turn
+from moot.nodes._speakers.turns import declared, new_turn, send_turn
 from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, closed_round
 from moot.nodes._texts.given import handed_on, taken_back
 from moot.nodes._texts.task import TASKS
@@ -47,7 +47,7 @@ def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
         (declared(one) | {"place": place}, new_turn(0, one.name, phase=GATE))
         for place, one in enumerate(settings.agents, 1)
     ]
-    return [hand_over("reader", state, who, turn, previous_query=None) for who, turn in first]
+    return [send_turn("reader", state, who, turn, previous_query=None) for who, turn in first]
 
 
 def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> list[str]:
@@ -93,7 +93,7 @@ def gate_node() -> Node:
     its cost (``spent``).
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await closed_round(state, run)
         agreed, answers = agreed_answer(closed["votes"]), [t for t in state["turns"] if t["step"] == "respond"]
         found = await asyncio.to_thread(verified_origins, answers, state["evidence"])
@@ -154,7 +154,7 @@ def debate_node(inner: Inner, held: Callable[[Any], bool]) -> Node:
         needs: Needs = graph.builder.needs(own)
         return {role: with_settings(one, own) for role, one in graph.builder.deciders(own, needs).items()}
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         graph, settings = inner(run.settings)
         run.ceilings.hand_on()
         with handed_on(state["evidence"]):

@@ -9,16 +9,16 @@ from typing import Any
 from langgraph.types import Send
 from moot.nodes._records.entries import Task, Vote
 from moot.nodes._records.reducers import recorded_round
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._speakers.hand_over import hand_over, new_turn
 from moot.nodes._speakers.single import AGENT, to_agent
+from moot.nodes._speakers.turns import new_turn, send_turn
 from moot.nodes._steps.compare import EQUIVALENCE, closed_round
 from moot.nodes._steps.vote import majority, vote_node
 from moot.nodes._texts.answers import UNTOLD
 from moot.nodes._texts.show import best_rank
 from moot.nodes._texts.task import BORNE_OUT, unsettled_label
-from moot.retrievers._evidence import Evidence, standing
+from moot.retrievers._evidence import Evidence, active_evidence
 from moot.retrievers._origins import origins
 from typing_extensions import TypedDict
 
@@ -40,7 +40,7 @@ def by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
     Args:
         evidence: in order; pieces that no search found have their position as rank.
     """
-    pieces = standing(evidence)
+    pieces = active_evidence(evidence)
     named = origins(pieces)
     found: dict[str, OriginRead] = {}
     for place, piece in enumerate(pieces, 1):
@@ -57,7 +57,7 @@ def group_origins_node() -> Node:
     Reads: evidence, metrics. The groups are ``origins`` of the debate's ``metrics``.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         found = await asyncio.to_thread(by_origin, state["evidence"])
         read, left = found[: run.settings.max_origins], found[run.settings.max_origins :]
         if left:
@@ -72,7 +72,7 @@ def to_origins(state: DebateState) -> list[Send] | Send:
     """Sends each origin to its own reader, in parallel; without evidence, the agent answers without."""
     known = {piece["id"]: piece for piece in state["evidence"]}
     return [
-        hand_over(
+        send_turn(
             "answer",
             state,
             {"name": AGENT, "sample": number},
@@ -130,7 +130,7 @@ def decide_by_origins_node() -> Node:
     """
     vote = vote_node("single_pass", weigh=lambda vote, settings: vote.get("weight"), tie="none", contested=FEWEST)
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await closed_round(state, run)
         votes = weighed(state["task"], closed["votes"], state["metrics"]["origins"])
         closed |= {"votes": votes} | recorded_round(closed["rounds"], reason="single_pass", votes=votes)

@@ -10,7 +10,7 @@ from moot.core.errors import ReplyError
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import Decision, rounds_or_budget, was_cut
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.compare import silence_of
 from moot.nodes._steps.responding import quote_check, with_answer, without_ids
@@ -30,7 +30,7 @@ from moot.nodes._texts.show import (
 )
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import given_in, standing
+from moot.retrievers._evidence import active_evidence, given_in
 
 PROMPT = "tool_mad/judge"
 
@@ -88,7 +88,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
         prompt: the prompt's name.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         history = [t for t in state["turns"] if t["step"] == "respond"]
         if all(t.get("answer") is None for t in history) and not any(map(was_cut, history)):
             raise ReplyError(
@@ -97,7 +97,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
                 silence_of(history),
             )
         speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
-        evidence = await held_to_share(standing(state["evidence"]), run)
+        evidence = await held_to_share(active_evidence(state["evidence"]), run)
         reply = await judge(
             state["claim"],
             state["task"],

@@ -7,13 +7,13 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import WorldError
-from moot.nodes._models.ledger import missed
+from moot.nodes._models.ledger import record_failed_call
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._records.reducers import recorded_round
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._speakers.hand_over import new_turn
+from moot.nodes._speakers.turns import new_turn
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._texts.answers import same_answer
 from moot.nodes._texts.replies import ModeratorReply, moderator_reply
@@ -65,14 +65,16 @@ def moderate_node(prompt: str = PROMPT) -> Node:
         prompt: the prompt's name.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         evidence = state["evidence"]
         turn: Turn = {**new_turn(state["rounds"], "moderator", "moderate"), "evidence_ids": [p["id"] for p in evidence]}
         speaker, answers = await run.speaker("moderator"), answers_of(state["turns"])
         try:
             said = await moderate(state["claim"], state["task"], answers, speaker, evidence=evidence, prompt=prompt)
         except WorldError as error:
-            return {"turns": [{**turn, "preferred": None, "reason": None, "outcome": missed(error, run.ledger)}]}
+            return {
+                "turns": [{**turn, "preferred": None, "reason": None, "outcome": record_failed_call(error, run.ledger)}]
+            }
         preferred = said.preferred
         given = [t["answer"] for t in answers if t.get("answer") is not None]
         if preferred is not None and not any(same_answer(state["task"], preferred, str(answer)) for answer in given):

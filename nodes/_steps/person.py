@@ -15,7 +15,7 @@ from langgraph.types import Send, interrupt
 from moot.core.errors import UserError
 from moot.nodes._records.entries import PERSON, Turn
 from moot.nodes._runtime.graph import plain_router
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import Moment, asks
 from moot.nodes._runtime.state import DebaterState, DebateState, TrialState
 from moot.nodes._runtime.trace import graph_run
@@ -23,7 +23,7 @@ from moot.nodes._runtime.tracing import know_prices
 from moot.nodes._steps.person_replies import REPLIES, Added, PersonReply, check_person_reply
 from moot.nodes._texts.verdict import verdict_turns
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import standing
+from moot.retrievers._evidence import active_evidence
 
 State = DebateState | DebaterState | TrialState
 Written = tuple[dict[str, Any], dict[str, Any]]
@@ -46,7 +46,7 @@ def check_resumable(settings: Any) -> None:
     )
 
 
-def person_node(moment: Moment, *, phase: str | None = None) -> Node:
+def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     """Lets a person review the next step, if the setting ``ask_person`` names the moment.
 
     The interrupt's value is ``{"kind", "about", "proposed"}``, with ``problem`` if the last reply was unusable:
@@ -62,7 +62,7 @@ def person_node(moment: Moment, *, phase: str | None = None) -> Node:
     """
     proposal, take = MOMENTS[moment]
 
-    async def step(state: State, run: Run) -> dict[str, Any]:
+    async def step(state: State, run: NodeContext) -> dict[str, Any]:
         before = struck_before(state) if moment == "evidence" else {}
         if not asks(run.settings, moment):
             return before
@@ -129,7 +129,7 @@ ABOUT: dict[Moment, str] = {
 
 def _evidence(state: State, struck: set[str]) -> dict[str, Any]:
     shown = ("id", "title", "source", "url", "published", "text")
-    pieces = [piece for piece in standing(state["evidence"]) if piece["id"] not in struck]
+    pieces = [piece for piece in active_evidence(state["evidence"]) if piece["id"] not in struck]
     return {"evidence": [{key: piece[key] for key in shown if key in piece} for piece in pieces]}  # type: ignore[literal-required]
 
 
@@ -231,13 +231,13 @@ MOMENTS: dict[Moment, tuple[Propose, Take]] = {
 
 
 def remark_first(
-    edge: Callable[..., Any], to: str = "hear_remark", rounds: Collection[str] = ()
+    edge: Callable[..., Any], to: str = "human_remark", rounds: Collection[str] = ()
 ) -> Callable[[Any, Any], Any]:
     """Wraps a router: if it leads into another round and a person may remark, it goes to ``to`` first.
 
     Args:
         edge: a router: returns `Send`s of the next speakers, or a node's name, from the state and the settings.
-        to: the node, a `person_node` of the moment ``remark``.
+        to: the node, a `human_review_node` of the moment ``remark``.
         rounds: the first nodes of a round, if the router may name one instead of sending speakers to it.
 
     Raises:
@@ -278,4 +278,4 @@ def question_or(to: str, end: str = "close") -> Callable[[DebateState], str]:
     return answered
 
 
-__all__ = ["REPLIES", "check_resumable", "person_node", "question_or", "remark_first"]
+__all__ = ["REPLIES", "check_resumable", "human_review_node", "question_or", "remark_first"]

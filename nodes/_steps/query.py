@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._steps.retrieving import sources_of
 from moot.nodes._texts.replies import QueryReply
@@ -76,7 +76,7 @@ def query_node(prompt: str = PROMPT) -> Node:
         prompt: the prompt's name.
     """
 
-    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+    async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
         debater, turn = state["debater"], state["turns"][0]
         speaker = await run.speaker_of(debater)
 

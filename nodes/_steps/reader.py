@@ -11,7 +11,7 @@ from moot.core.errors import ErrorRecord
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Call, Turn, Warned
 from moot.nodes._runtime.budget import open_budget
-from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import REPORTER
 from moot.nodes._runtime.state import CheckedQuote, ReaderSummary
 from moot.nodes._steps.compare import answers_of
@@ -204,7 +204,7 @@ def read_debate_node() -> Node:
     Reads: document.
     """
 
-    async def step(state: ReaderState, run: Run) -> dict[str, Any]:
+    async def step(state: ReaderState, run: NodeContext) -> dict[str, Any]:
         document = state["document"]
         quotes = checked_quotes(document)[:MOST_QUOTES]
         if not quotes or document["status"] != "done" or not (document["answer"] or document["raw_verdict"]):
@@ -219,7 +219,7 @@ def read_debate_node() -> Node:
 def keep_what_rests_node() -> Node:
     """Drops the sentences without support by checked quotes, and counts them. Reads: document, quotes, reply."""
 
-    async def step(state: ReaderState, run: Run) -> dict[str, Any]:
+    async def step(state: ReaderState, run: NodeContext) -> dict[str, Any]:
         reply = state["reply"] or {"sentences": [], "stances": [], "not_found": [], "would_change": []}
         found = resting(state["document"], state["quotes"], ReaderReply.model_validate(reply))
         return {"reader_summary": found}

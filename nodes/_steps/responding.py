@@ -12,7 +12,7 @@ from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import Decision
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._texts.answers import UNTOLD
 from moot.nodes._texts.quotes import check_citations, faults_of, without_quote
@@ -30,7 +30,7 @@ from moot.nodes._texts.show import (
 )
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import given_in, standing
+from moot.retrievers._evidence import active_evidence, given_in
 
 PROMPT = "tool_mad/respond"
 FROM_EVIDENCE = "rag/answer"
@@ -139,9 +139,9 @@ def respond_node(
         more: values of further placeholders of the prompts, from the state and the settings.
     """
 
-    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+    async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
         opponents, own = state["opponents"], state.get("own")
-        evidence, cited = standing(state.get("evidence") or []), state.get("cited") or []
+        evidence, cited = active_evidence(state.get("evidence") or []), state.get("cited") or []
         turn: Turn = {**state["turns"][0], "evidence_ids": [piece["id"] for piece in evidence]}
         speaker = await run.speaker_of(state["debater"])
         try:

@@ -16,7 +16,7 @@ from moot.nodes._models.caller import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Reading, Task
 from moot.nodes._runtime.budget import in_time
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import EvidenceSettings, Settings
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._runtime.trace import watched
@@ -25,7 +25,7 @@ from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import wording
 from moot.prompts import as_data
 from moot.retrievers import Evidence, Retriever
-from moot.retrievers._evidence import clean, evidence_id, given_in, left_out, merge_evidence, standing
+from moot.retrievers._evidence import active_evidence, clean, evidence_id, given_in, mark_left_out, merge_evidence
 from moot.retrievers._excerpts import beginning, count_tokens, excerpt, is_short
 from moot.retrievers._gather import ask_all, search_all
 from moot.retrievers._normalise import WEB_SEARCHES, Rules, last_day
@@ -121,14 +121,14 @@ def retrieve_node(*, required: bool = False) -> Node:
         required: whether the debate fails if no source can be searched.
     """
 
-    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+    async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
         debater, turn = state["debater"], state["turns"][0]
         query = turn.get("query") or state["claim"]
         retrieved = datetime.now(UTC)
         answers, readings = await ask_with_fallbacks(state, query, run)
         lists = [answer for answer in answers if not isinstance(answer, MootError)]
         rules, size = rules_of(run.settings, debater), sum(len(piece["text"]) for found in lists for piece in found)
-        pool = standing(merge_evidence(state.get("found") or (), state.get("evidence") or ()))
+        pool = active_evidence(merge_evidence(state.get("found") or (), state.get("evidence") or ()))
         one_list = partial(pooled, lists, rules, retrieved, run.settings.max_origin_share, pool)
         pieces, beyond = one_list() if size <= FEW else await asyncio.to_thread(one_list)
         if beyond:
@@ -158,7 +158,7 @@ def retrieve_node(*, required: bool = False) -> Node:
             run.ledger.warn("undated_evidence", f"Nothing says when these were published: {', '.join(undated)}.")
         return {
             "turns": [{**turn, "query": query, "evidence_ids": [p["id"] for p in found], "retrieval": outcome}],
-            "evidence": marked([*found, *map(left_out, beyond)], debater["name"], turn["round"], turn["phase"]),
+            "evidence": marked([*found, *map(mark_left_out, beyond)], debater["name"], turn["round"], turn["phase"]),
             "corpora": readings,
         }
 
@@ -182,7 +182,7 @@ def said_of_share(beyond: Sequence[Evidence], beside: Sequence[Evidence], settin
     )
 
 
-async def shown_in_part(piece: Evidence, query: str, run: Run) -> Evidence:
+async def shown_in_part(piece: Evidence, query: str, run: NodeContext) -> Evidence:
     """A piece of which only the beginning and the sentences nearest to the query are shown; short ones unchanged.
 
     If texts cannot be compared, only the beginning is shown, with a warning.
@@ -198,7 +198,7 @@ async def shown_in_part(piece: Evidence, query: str, run: Run) -> Evidence:
     return {**piece, "shown": parts}
 
 
-async def held_to_share(pieces: Sequence[Evidence], run: Run, pool: Sequence[Evidence] = ()) -> list[Evidence]:
+async def held_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Sequence[Evidence] = ()) -> list[Evidence]:
     """The pieces of a shared pool in which no origin has more than its share; parallel searches could not know of
     each other. Given texts stay. A warning names the rest.
 
@@ -231,7 +231,7 @@ Answer = list[Evidence] | MootError
 NO_DEMO = " With your own model no demo corpus replaces it, unless `fallback` names one, e.g. bm25:demo-news."
 
 
-async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple[list[Answer], list[Reading]]:
+async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) -> tuple[list[Answer], list[Reading]]:
     """Results of each of a speaker's sources, or of its fallback; and the log of sources read.
 
     Raises:
@@ -258,7 +258,7 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: Run) -> tuple
                 reading["failed"] = True
             else:
                 given[source.name] = []  # two names may mean one source, whose results count once
-                for said in stood_in(asked[place], name, source.name, run.settings):
+                for said in fallback_warning(asked[place], name, source.name, run.settings):
                     run.ledger.warn("stand_in", said, "sources")
             readings.append(reading)
         failed = [i for i in places if isinstance(answers[i], MootError)]
@@ -274,7 +274,7 @@ async def searched(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> li
         return [error for _ in queries]
 
 
-def stood_in(asked: str, name: str, read: str, settings: Settings) -> list[str]:
+def fallback_warning(asked: str, name: str, read: str, settings: Settings) -> list[str]:
     """The warning about a source that was read instead of another one.
 
     Args:
@@ -327,7 +327,7 @@ class Keywords:
 
     state: DebaterState
     query: str
-    run: Run
+    run: NodeContext
     made: str | None = None
 
     async def fit(self, name: str) -> str:
@@ -339,7 +339,7 @@ class Keywords:
         return self.made
 
 
-async def keywords_of(state: DebaterState, query: str, run: Run) -> str:
+async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
     """The keywords of a query, or the query with a warning."""
     speaker = await run.speaker_of(state["debater"])
     try:
@@ -349,7 +349,7 @@ async def keywords_of(state: DebaterState, query: str, run: Run) -> str:
         return query
 
 
-async def summarised(state: DebaterState, piece: Evidence, run: Run) -> Evidence:
+async def summarised(state: DebaterState, piece: Evidence, run: NodeContext) -> Evidence:
     """A scholarly source's piece with its summary, or unchanged with a warning; other pieces unchanged."""
     how = run.settings.source_summaries
     if how == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:

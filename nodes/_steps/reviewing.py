@@ -8,13 +8,13 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import WorldError
-from moot.nodes._models.ledger import missed
+from moot.nodes._models.ledger import record_failed_call
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._speakers.agents import AgentsSettings, last_round, present
-from moot.nodes._speakers.hand_over import declared, hand_over, new_turn
+from moot.nodes._speakers.agents import AgentsSettings, active_agents, last_round
+from moot.nodes._speakers.turns import declared, new_turn, send_turn
 from moot.nodes._texts.replies import ReviewReply, ScoreReply
 from moot.nodes._texts.show import show_answers, show_claim, show_given, show_persona
 from moot.nodes._texts.task import wording
@@ -95,14 +95,14 @@ def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confid
         prompt: the name of its prompt.
     """
 
-    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+    async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker_of(state["debater"])
         about = (state["claim"], state["task"], state["opponents"][0])
         shown = {"evidence": state["evidence"], "persona": state["debater"].get("persona")}
         try:
             said = await ask(*about, speaker, **shown)
         except WorldError as error:
-            return {"turns": [{**turn, **dict.fromkeys(fields), "outcome": missed(error, run.ledger)}]}
+            return {"turns": [{**turn, **dict.fromkeys(fields), "outcome": record_failed_call(error, run.ledger)}]}
         return {"turns": [{**turn, **{field: getattr(said, field) for field in fields}, "outcome": "ok"}]}
 
     return Node(step, prompts=(prompt,))
@@ -133,9 +133,9 @@ def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: st
     """
     last = last_round(state, settings)
     sends = []
-    for agent in present(state, settings):
+    for agent in active_agents(state, settings):
         for number, (name, answer) in enumerate(last.items(), 1):
             if name != agent.name and answer.get("answer") is not None:
                 turn: Turn = {**new_turn(answer["round"], agent.name, step, number), "reviewed": name}
-                sends.append(hand_over(to, state, declared(agent), turn, opponents=[answer]))
+                sends.append(send_turn(to, state, declared(agent), turn, opponents=[answer]))
     return sends

@@ -10,7 +10,7 @@ from moot.core.errors import MootError
 from moot.nodes._models.caller import all_at_once
 from moot.nodes._models.speaker import Speaker, is_alone
 from moot.nodes._records.entries import Turn
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.judging import judge
 from moot.nodes._steps.responding import FROM_EVIDENCE, respond
@@ -19,7 +19,7 @@ from moot.nodes._texts.robustness import Check, came_to, checks_of
 from moot.nodes._texts.show import show_person
 from moot.nodes._texts.verdict import verdict_citations
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import standing
+from moot.retrievers._evidence import active_evidence
 from moot.retrievers._origins import origins
 
 RULED_OUT = ("seed", "disputed", "discarded")
@@ -35,7 +35,7 @@ def robustness_node() -> Node:
     ceiling leaves too little, is a check without an answer: the verdict stays, and so does its stop reason.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # not of a panel
         decided = judged[-1] if judged else None
         evidence = had(state, decided)
@@ -62,7 +62,7 @@ def had(state: DebateState, decided: Turn | None) -> list[Evidence]:
     ids = set(decided["evidence_ids"]) if decided else None
     return [
         piece
-        for piece in standing(state["evidence"])
+        for piece in active_evidence(state["evidence"])
         if (piece["id"] in ids if ids is not None else piece.get("status") not in RULED_OUT)
     ]
 
@@ -93,7 +93,7 @@ def rests_on(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
 
 
 async def again(
-    state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: Run
+    state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: NodeContext
 ) -> Check:
     """A check with the deciding step's answer."""
     known = {piece["id"]: piece for piece in evidence}
@@ -120,7 +120,7 @@ async def again(
     return {**asked, "answer": reply.answer, "same": same, "outcome": "ok"}
 
 
-async def answering(state: DebateState, run: Run) -> Speaker:
+async def answering(state: DebateState, run: NodeContext) -> Speaker:
     """The answering role if no judge decided: the judge if the system has one, else the first that gave an answer."""
     roles = run.settings.roles() or set()
     first = next((turn["agent"] for turn in state["turns"] if turn["step"] in ("respond", "judge")), "judge")

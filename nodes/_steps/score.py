@@ -15,7 +15,7 @@ from moot.core.lazy import imported
 from moot.nodes._models.speaker import Speaker, as_speaker, is_alone
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import in_time
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import DebateState, ScoreState
 from moot.nodes._texts.replies import StatementsReply, questions_reply, verdicts_reply
@@ -255,7 +255,7 @@ def faithfulness_node() -> Node:
     and no warning.
     """
 
-    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+    async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
         turn, task = state["turns"][0], state.get("task")
         if turn.get("answer") is None or not state["evidence"]:
             return missing(turn, "faithfulness", run)
@@ -279,7 +279,7 @@ def answer_relevance_node() -> Node:
     Reads: claim, turns. Null if the turn has no answer, or if scoring failed; a warning says which.
     """
 
-    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+    async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
         turn = state["turns"][0]
         if turn.get("answer") is None:
             return missing(turn, "answer_relevance", run)
@@ -308,7 +308,7 @@ def similarity_node() -> Node:
     evidence to compare with, nothing is loaded or written. Reads: metrics, turns.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         name = run.settings.cross_encoder
         if not any(turn.get("answer") is not None and turn.get("evidence_ids") for turn in state["turns"]):
             return {}
@@ -329,7 +329,7 @@ def consistency_node() -> Node:
     Reads: task, turns, evidence, metrics. Null if the turn has no answer or no evidence, or if scoring failed.
     """
 
-    async def step(state: ScoreState, run: Run) -> dict[str, Any]:
+    async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
         turn = state["turns"][0]
         if turn.get("answer") is None or not state["evidence"]:
             return missing(turn, "consistency", run)
@@ -361,7 +361,7 @@ def scored(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
     return {"turns": [{**key, "scores": scores}]}
 
 
-def missing(turn: Turn, score: str, run: Run) -> dict[str, Any]:
+def missing(turn: Turn, score: str, run: NodeContext) -> dict[str, Any]:
     """The update for a score without a basis: null, with a warning unless the debater reads no source."""
     if turn.get("answer") is None:
         run.ledger.warn("score_missing", f"{score}: there is no answer")
@@ -370,7 +370,7 @@ def missing(turn: Turn, score: str, run: Run) -> dict[str, Any]:
     return scored(turn, {score: None})
 
 
-def unscored(turn: Turn, score: str, error: MootError, run: Run) -> dict[str, Any]:
+def unscored(turn: Turn, score: str, error: MootError, run: NodeContext) -> dict[str, Any]:
     """The update for a score that could not be computed: null, with a warning.
 
     Raises:

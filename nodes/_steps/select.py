@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._texts.replies import select_reply
 from moot.nodes._texts.show import show_claim, show_given, show_own, show_pool
@@ -102,7 +102,7 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
         most: most items to select.
     """
 
-    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+    async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
         turn, pool = state["turns"][0], state.get("pool") or []
         shown: dict[str, Any] = {"evidence": state.get("evidence") or [], "own": state.get("own")}
         if not pool:

@@ -9,14 +9,14 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
-from moot.nodes._models.ledger import missed
+from moot.nodes._models.ledger import record_failed_call
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import Decision, rounds_or_budget, was_cut
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._speakers.hand_over import hand_over, new_turn
+from moot.nodes._speakers.turns import new_turn, send_turn
 from moot.nodes._steps.compare import IN_WORDS, agreed_answer, last_answers, silence_of
 from moot.nodes._texts.answers import surely_differ
 from moot.nodes._texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
@@ -81,7 +81,7 @@ def agreement_node(prompt: str = AGREE) -> Node:
         prompt: the prompt's name.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         turn = new_turn(state["rounds"], "judge", "agree")
         speaker, answers = await run.speaker("judge"), last_answers(state["turns"])
         try:
@@ -140,7 +140,7 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
         prompt: the prompt's name.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         answers = last_answers(state["turns"])
         if all(turn.get("answer") is None for turn in answers) and not any(map(was_cut, answers)):
             raise ReplyError(
@@ -192,7 +192,7 @@ def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summ
         name: the agent of the turn.
     """
     turn: Turn = {**new_turn(state["rounds"], name, "summarise"), "role": "summariser"}
-    return hand_over("summarise", state, {"name": "summariser"}, turn, opponents=answers, evidence=[])
+    return send_turn("summarise", state, {"name": "summariser"}, turn, opponents=answers, evidence=[])
 
 
 def summary_node(prompt: str = ROUND_SUMMARY) -> Node:
@@ -206,12 +206,12 @@ def summary_node(prompt: str = ROUND_SUMMARY) -> Node:
         prompt: the prompt's name.
     """
 
-    async def step(state: DebaterState, run: Run) -> dict[str, Any]:
+    async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker("summariser")
         try:
             summary = await sum_up_round(state["claim"], state["task"], state["opponents"], speaker, prompt)
         except WorldError as error:
-            return {"turns": [{**turn, "summary": None, "outcome": missed(error, run.ledger)}]}
+            return {"turns": [{**turn, "summary": None, "outcome": record_failed_call(error, run.ledger)}]}
         return {"turns": [{**turn, "summary": summary, "outcome": "ok"}]}
 
     return Node(step, prompts=(prompt,))

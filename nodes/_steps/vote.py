@@ -9,7 +9,7 @@ from moot.core.errors import BUDGET_EXHAUSTED, ReplyError, WorldError
 from moot.nodes._records.entries import StopReason, Vote
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import rounds_or_budget
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, closed_round, silence_of
 from moot.nodes._texts.agreement import confidence_by_votes
@@ -84,7 +84,7 @@ def vote_node(
         contested: as for `majority`; without an answer the debate ends undecided.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         votes = state["votes"]
         if all(vote["group"] is None for vote in votes):
             answers = answers_of(state["turns"])
@@ -122,7 +122,7 @@ def conclude_node(
     """
     vote = vote_node(reason)
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await closed_round(state, run, by_text=by_text(run.settings))
         found = "every_round" if state.get("rounds") else "single_pass"
         closed |= recorded_round(closed["rounds"], reason=found, votes=closed["votes"])

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NotRequired
 
 from moot.core.errors import UserError
 from moot.core.redaction import held_keys, without_keys
-from moot.retrievers._evidence import GIVEN, Evidence, Retrieval, clean, make_evidence, merge_evidence, standing
+from moot.retrievers._evidence import GIVEN, Evidence, Retrieval, active_evidence, clean, make_evidence, merge_evidence
 from moot.retrievers._normalise import iso_date
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -54,7 +54,9 @@ def handed_on(evidence: Iterable[Evidence]) -> Iterator[None]:
         evidence: evidence of the outer debate.
     """
     mark: Retrieval = {"query": "", "score": None, "retriever": GIVEN, "round": 0, "agent": GATE}
-    pieces: list[Evidence] = [{**piece, "retrievals": [*piece["retrievals"], mark]} for piece in standing(evidence)]
+    pieces: list[Evidence] = [
+        {**piece, "retrievals": [*piece["retrievals"], mark]} for piece in active_evidence(evidence)
+    ]
     token = _handed.set(tuple(pieces))
     try:
         yield
@@ -62,7 +64,7 @@ def handed_on(evidence: Iterable[Evidence]) -> Iterator[None]:
         _handed.reset(token)
 
 
-def handed() -> list[Evidence]:
+def inherited_evidence() -> list[Evidence]:
     """The evidence inherited from the outer debate; see `handed_on`."""
     return list(_handed.get())
 

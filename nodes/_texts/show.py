@@ -13,7 +13,7 @@ from moot.nodes._runtime.turns import Citation
 from moot.prompts import as_data
 from moot.prompts._files import enclosed, listed, without_brackets
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import given_in, standing
+from moot.retrievers._evidence import active_evidence, given_in
 from moot.retrievers._excerpts import shown_text
 from moot.retrievers._normalise import WEB_SEARCHES
 
@@ -54,7 +54,7 @@ def show_evidence(
         nothing: the text if there is none.
         about: further data on a piece: our own names and figures, no free text.
     """
-    shown = standing(evidence)
+    shown = active_evidence(evidence)
     blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in shown)
     text = Ranked(listed(blocks, empty=nothing))
     text.ranks = {piece["id"]: rank for piece in shown if (rank := best_rank(piece, 0))}
@@ -299,7 +299,7 @@ def compared(value: float | None, threshold: float) -> str:
 
 def shown_ids(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> set[str]:
     """Ids that a reader of this evidence and these answers has seen, without fabricated ones."""
-    return {piece["id"] for piece in standing(evidence)} | cited_ids(turns)
+    return {piece["id"] for piece in active_evidence(evidence)} | cited_ids(turns)
 
 
 def cited_ids(turns: Iterable[Turn]) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from langgraph.types import Send
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._speakers.hand_over import hand_over, new_turn
+from moot.nodes._speakers.turns import new_turn, send_turn
 from moot.nodes._texts.quotes import fold
 from moot.nodes._texts.show import cited_ids, show_claim, show_evidence
 from moot.nodes._texts.task import wording
@@ -20,7 +20,7 @@ from moot.nodes._trial.admissibility import ranked
 from moot.prompts import as_data
 from moot.prompts._files import enclosed, without_brackets
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import UNTITLED, clean, standing
+from moot.retrievers._evidence import UNTITLED, active_evidence, clean
 
 Side = Literal["plaintiff", "defense"]
 SIDES: tuple[Side, Side] = ("plaintiff", "defense")
@@ -46,14 +46,14 @@ def counsel_for(side: str, phase: str) -> str:
 # --- turns ------------------------------------------------------------------------------------------------------------
 
 
-def handed(state: TrialState) -> Turn:
+def own_turn(state: TrialState) -> Turn:
     """The turn passed to a step."""
     return state["turns"][0]
 
 
 def side_of(state: TrialState) -> str:
     """The side of the turn passed to a step."""
-    return str(handed(state)["side"])
+    return str(own_turn(state)["side"])
 
 
 def given(state: TrialState, settings: Any) -> list[Evidence]:
@@ -70,14 +70,14 @@ def turn_after(agent: str, step: str) -> Callable[[TrialState], Turn]:
     """Starts a turn that answers the turn passed on: in the same round, for the same side."""
 
     def begin(state: TrialState) -> Turn:
-        before = handed(state)
+        before = own_turn(state)
         number = SIDES.index(before["side"]) + 1
         return new_turn(before["round"], agent, step, number, phase=before["phase"], side=before["side"])
 
     return begin
 
 
-def about(state: TrialState) -> tuple[str, Task, list[str]]:
+def trial_subject(state: TrialState) -> tuple[str, Task, list[str]]:
     """The subject of the trial: the claim, the task, and the claim's premises."""
     return state["claim"], state["task"], state.get("premises", [])
 
@@ -87,14 +87,14 @@ def this_round(state: TrialState) -> int:
     return state["rounds"] + 1 if "rounds" in state else 0
 
 
-def said_in(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
+def turns_in_round(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
     """The turns of a step in a round."""
     return [turn for turn in turns if turn["round"] == round and turn["step"] == step]
 
 
 def when(state: TrialState, settings: Any) -> dict[str, Any]:
     """The round of a step, and the most rounds of its debate."""
-    return {"round": this_round(state) or handed(state)["round"], "max_rounds": settings.rounds_of(state["phase"])}
+    return {"round": this_round(state) or own_turn(state)["round"], "max_rounds": settings.rounds_of(state["phase"])}
 
 
 def premises_of(turns: Iterable[Turn]) -> list[str]:
@@ -137,7 +137,7 @@ def to_sides(
 def to_one(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any) -> Send:
     """Sends one speaker to a node with a turn, the phase and the premises of the claim."""
     known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
-    return hand_over(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
+    return send_turn(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[
         evidence: the debate's evidence.
         turns: the debate's turns, which give the order of joining; without them, discoveries keep their order.
     """
-    pieces = standing(evidence)
+    pieces = active_evidence(evidence)
     admitted = ranked(piece for piece in pieces if piece.get("status") == "admitted")
     discovered = [piece for piece in pieces if piece.get("status") == "discovered"]
     searches = sorted(
@@ -170,7 +170,7 @@ def kept_out(piece: Evidence) -> bool:
 def seen(exhibits: Sequence[Evidence], said: Iterable[Turn] = (), *, whole: bool = True) -> list[Evidence]:
     """The exhibits that `show_record` shows a speaker, who may cite them: all, or those cited before."""
     cited = cited_ids(said)
-    return [piece for piece in standing(exhibits) if whole or piece["id"] in cited]
+    return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def show_record(
             quotes, and the number of others.
         titles: whether to name the others as well.
     """
-    pieces = standing(exhibits)
+    pieces = active_evidence(exhibits)
     if whole or not pieces:
         return f"Exhibits on record:\n{show_evidence(pieces, NO_EXHIBIT)}"
     passages = quoted(said)

@@ -10,11 +10,11 @@ from moot.core.errors import ReplyError
 from moot.nodes._records.entries import Turn
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import is_spent, was_cut
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._speakers.hand_over import SHARED_ROLES, Agent, named_once, needs_for, numbered
+from moot.nodes._speakers.turns import SHARED_ROLES, Agent, named_once, needs_for, numbered
 from moot.nodes._steps.score import average
 from moot.nodes._trial.confidence import CONSENSUS_WEIGHT, QUALITY_WEIGHT, Verdict
 from moot.nodes._trial.counsel import (
@@ -22,13 +22,13 @@ from moot.nodes._trial.counsel import (
     Side,
     on_record,
     premises_of,
-    said_in,
     statements,
     this_round,
     to_sides,
+    turns_in_round,
 )
 from moot.nodes._trial.critique import advice_for, found_by
-from moot.nodes._trial.stopping import is_exhausted, reflection_total, why_stop
+from moot.nodes._trial.stopping import is_exhausted, reflection_total, stop_reason
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 WITHOUT_RETRIEVAL = 3
@@ -204,7 +204,7 @@ def trial_needs(settings: TrialSettings) -> Needs:
     """
     roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
     speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
-    return needs_for(settings, speakers, settings.opened(), encoder=settings.searches_on)
+    return needs_for(settings, speakers, settings.sources_to_open(), encoder=settings.searches_on)
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------
@@ -300,12 +300,12 @@ def close_round_node() -> Node:
     judge, and the trial fails.
     """
 
-    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+    async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         settings, turns, rounds = run.settings, state["turns"], this_round(state)
         course = course_of(turns, rounds)
         reason = "max_rounds" if rounds >= settings.rounds_of(state["phase"]) else None
         if settings.progressive_retrieval:
-            reason = why_stop(
+            reason = stop_reason(
                 rounds=rounds,
                 totals=course["reflection_total"],
                 novelties=course["novelty"],
@@ -331,10 +331,10 @@ def close_round_node() -> Node:
 
 
 def _found(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
-    return any(turn.get(field) is True for turn in said_in(turns, round, step))
+    return any(turn.get(field) is True for turn in turns_in_round(turns, round, step))
 
 
-def _check_heard(state: TrialState, run: Run) -> None:
+def _check_heard(state: TrialState, run: NodeContext) -> None:
     heard = {turn["side"] for turn in state["turns"] if turn.get("argument")}
     silent = " and the ".join(side for side in SIDES if side not in heard)
     cut = any(was_cut(turn) for turn in state["turns"] if turn["step"] == "argue")
@@ -362,7 +362,7 @@ def course_of(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
 
 
 def _reflection(turns: Sequence[Turn], round: int, side: str) -> float | None:
-    said = said_in(turns, round, "reflect")
+    said = turns_in_round(turns, round, "reflect")
     return next((turn["scores"].get("reflection") for turn in said if turn["side"] == side), None)
 
 
@@ -370,7 +370,7 @@ def _novelty(turns: Sequence[Turn], round: int) -> float | None:
     """From turns with a mean and a number of candidates each: the mean over all candidates."""
     weighed = [
         value
-        for turn in said_in(turns, round, "discover")
+        for turn in turns_in_round(turns, round, "discover")
         for value in [turn["scores"].get("novelty")] * len(turn["evidence_ids"])
         if value is not None
     ]

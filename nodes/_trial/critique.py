@@ -12,11 +12,9 @@ from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._trial.counsel import (
     OTHER,
-    about,
     case,
     on_record,
     record_seen,
-    said_in,
     seen,
     show_recent,
     show_record,
@@ -24,7 +22,9 @@ from moot.nodes._trial.counsel import (
     show_statements,
     side_of,
     statements,
+    trial_subject,
     turn_of,
+    turns_in_round,
     when,
 )
 from moot.nodes._trial.replies import (
@@ -129,7 +129,7 @@ def reflect_node() -> Node:
         side, said = side_of(state), [turn for turn in state["heard"] if turn["step"] == "argue"]
         own, others = ([turn for turn in said if turn["side"] == of][-2:] for of in (side, OTHER[side]))
         return reflect(
-            *about(state),
+            *trial_subject(state),
             own,
             others,
             speaker,
@@ -152,7 +152,7 @@ def critique_node() -> Node:
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[CritiqueReply]:
         return critique(
-            *about(state),
+            *trial_subject(state),
             on_record(state["evidence"], state["turns"]),
             statements(state["turns"]),
             speaker,
@@ -171,7 +171,7 @@ def court_node() -> Node:
     """Adds the court's turn: whether it closes the debate. Reads: claim, task, premises, rounds, turns."""
     return CLOSE.node(
         lambda state, speaker, settings: close_or_go_on(
-            *about(state), statements(state["turns"]), speaker, **when(state, settings)
+            *trial_subject(state), statements(state["turns"]), speaker, **when(state, settings)
         ),
         turn_of(CLOSE.role, "close"),
     )
@@ -179,7 +179,7 @@ def court_node() -> Node:
 
 def found_by(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
     """A side's findings in its reflection after a round: ``flaws`` and ``stance``; empty if unusable."""
-    for turn in said_in(turns, round, "reflect"):
+    for turn in turns_in_round(turns, round, "reflect"):
         if turn["side"] == side:
             return {"flaws": turn.get("flaws") or [], "stance": turn.get("refined_stance") or ""}
     return {"flaws": [], "stance": ""}
@@ -187,5 +187,5 @@ def found_by(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
 
 def advice_for(turns: Sequence[Turn], side: str, round: int) -> list[str]:
     """The critic's advice for a side after a round."""
-    said = next((turn["recommendations"] for turn in said_in(turns, round, "critique")), None)
+    said = next((turn["recommendations"] for turn in turns_in_round(turns, round, "critique")), None)
     return (said or {}).get(side, [])

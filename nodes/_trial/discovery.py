@@ -12,7 +12,7 @@ from moot.core.errors import BudgetExhausted, MootError
 from moot.nodes._models.speaker import Speaker, is_alone
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import in_time
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._steps.retrieving import held_to_share
 from moot.nodes._steps.score import average, mean_cosine
@@ -21,13 +21,11 @@ from moot.nodes._trial.admissibility import is_above
 from moot.nodes._trial.counsel import (
     SIDES,
     Side,
-    about,
     case,
     counsel_for,
     given,
     kept_out,
     on_record,
-    said_in,
     show_recent,
     show_record,
     show_round,
@@ -35,6 +33,8 @@ from moot.nodes._trial.counsel import (
     statements,
     this_round,
     to_sides,
+    trial_subject,
+    turns_in_round,
     when,
 )
 from moot.nodes._trial.negotiation import searcher
@@ -122,7 +122,7 @@ def gap_node() -> Node:
     """Writes a side's gap into its turn. Reads: claim, task, premises, evidence, heard, turns."""
     return GAP.node(
         lambda state, speaker, settings: state_gap(
-            *about(state),
+            *trial_subject(state),
             state["evidence"],
             state["heard"],
             speaker,
@@ -140,7 +140,7 @@ def discovery_query_node() -> Node:
     Without a usable query the claim replaces it, with a warning.
     """
 
-    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+    async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(QUERY.role)
         wanted = [text for text in (turn.get("gap"), state["debater"].get("need")) if text]
         try:
@@ -161,11 +161,11 @@ def refine_node() -> Node:
     Reads: claim, task, premises, turns.
     """
 
-    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+    async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(REFINE.role)
         try:
             query, asked = str(turn["query"]), when(state, run.settings)
-            said = await refine_query(*about(state), query, speaker, **asked)
+            said = await refine_query(*trial_subject(state), query, speaker, **asked)
         except MootError as error:
             if not is_alone(error):
                 raise
@@ -185,8 +185,8 @@ def admit_node() -> Node:
     warning.
     """
 
-    async def step(state: TrialState, run: Run) -> dict[str, Any]:
-        turns = sorted(said_in(state["turns"], this_round(state), "discover"), key=_side)
+    async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
+        turns = sorted(turns_in_round(state["turns"], this_round(state), "discover"), key=_side)
         known = {piece["id"]: piece for piece in state["evidence"]}
         found = [known[i] for turn in turns for i in turn["evidence_ids"]]
         if not found:
@@ -257,7 +257,9 @@ def _settled(piece: Evidence, *, joins: bool) -> Evidence:
     return {**piece, "pool": "discovery", "status": "discovered" if joins else "discarded"}
 
 
-async def _relevance(turn: Turn, pieces: Sequence[Evidence], run: Run, encoder: Encoder) -> dict[str, float | None]:
+async def _relevance(
+    turn: Turn, pieces: Sequence[Evidence], run: NodeContext, encoder: Encoder
+) -> dict[str, float | None]:
     """The mean cosine of a side's query and its results, if gains in it count."""
     if run.settings.relevance_gain is None:
         return {}
@@ -315,5 +317,5 @@ def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
 
 def need(state: TrialState, side: str | None) -> str | None:
     """The evidence that a side's last reflection found missing."""
-    reflections = said_in(state["turns"], this_round(state) - 1, "reflect")
+    reflections = turns_in_round(state["turns"], this_round(state) - 1, "reflect")
     return next((turn["discovery_need"] for turn in reflections if turn["side"] == side), None)

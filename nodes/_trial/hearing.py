@@ -13,17 +13,17 @@ from moot.nodes._runtime.state import TrialState
 from moot.nodes._steps.responding import quote_check
 from moot.nodes._trial.counsel import (
     LONGEST_FIELD,
-    about,
     case,
     given,
-    handed,
     one_line,
+    own_turn,
     record_seen,
     seen,
     show_recent,
     show_record,
     show_round,
     side_of,
+    trial_subject,
     turn_after,
     when,
 )
@@ -169,7 +169,7 @@ def argue_node() -> Node:
     """
     return ARGUE.node(
         lambda state, speaker, settings: argue(
-            *about(state),
+            *trial_subject(state),
             state["evidence"],
             state["heard"],
             speaker,
@@ -232,9 +232,9 @@ def testify_node() -> Node:
 
 def expertise_of(state: TrialState) -> str:
     """The expertise that a side requested."""
-    return str(handed(state)["expertise"])
+    return str(own_turn(state)["expertise"])
 
 
 def reason_of(state: TrialState) -> str:
     """A side's reason for an expert."""
-    return str(handed(state)["reason"])
+    return str(own_turn(state)["reason"])

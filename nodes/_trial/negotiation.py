@@ -11,19 +11,30 @@ from moot.core.errors import ReplyError, WorldError
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import was_cut
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._speakers.hand_over import new_turn
+from moot.nodes._speakers.turns import new_turn
 from moot.nodes._steps.compare import silence_of
 from moot.nodes._steps.retrieving import held_to_share
 from moot.nodes._texts.show import show_evidence
 from moot.nodes._trial.admissibility import admissibility, ruling
-from moot.nodes._trial.counsel import OTHER, SIDES, about, case, given, premises_of, said_in, side_of, to_one, turn_of
+from moot.nodes._trial.counsel import (
+    OTHER,
+    SIDES,
+    case,
+    given,
+    premises_of,
+    side_of,
+    to_one,
+    trial_subject,
+    turn_of,
+    turns_in_round,
+)
 from moot.nodes._trial.replies import AdmissibilityReply, ChallengesReply, PremisesReply, StanceQueriesReply
 from moot.nodes._trial.step import Step, explained
 from moot.prompts import as_data
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import GIVEN, given_in, left_out, standing
+from moot.retrievers._evidence import GIVEN, active_evidence, given_in, mark_left_out
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
@@ -113,7 +124,7 @@ def disclose_node() -> Node:
     Reads: turns, evidence.
     """
 
-    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+    async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         pools = {piece["id"]: GIVEN for piece in given_in(state["evidence"])}
         for turn in state["turns"]:
             for found in turn.get("evidence_ids", []) if "pool" in turn else ():
@@ -123,8 +134,8 @@ def disclose_node() -> Node:
             for piece in state["evidence"]
             if piece["id"] in pools
         ]
-        kept = {piece["id"] for piece in await held_to_share(standing(pieces), run)}
-        pieces = [piece if piece["id"] in kept else left_out(piece) for piece in pieces]
+        kept = {piece["id"] for piece in await held_to_share(active_evidence(pieces), run)}
+        pieces = [piece if piece["id"] in kept else mark_left_out(piece) for piece in pieces]
         premises = premises_of(state["turns"])
         if (over := len(premises) - run.settings.max_premises) > 0:
             run.ledger.warn("premises_not_searched", f"{over} of {len(premises)} premises; `max_premises` bounds them.")
@@ -139,7 +150,9 @@ def challenge_node() -> Node:
     Reads: claim, task, premises, evidence, turns.
     """
     return CHALLENGE.node(
-        lambda state, speaker, settings: challenge(*about(state), state["evidence"], speaker, side=side_of(state)),
+        lambda state, speaker, settings: challenge(
+            *trial_subject(state), state["evidence"], speaker, side=side_of(state)
+        ),
         shown=given,
     )
 
@@ -152,7 +165,9 @@ def weigh_exhibit_node() -> Node:
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[AdmissibilityReply]:
         (piece,) = state["evidence"]
-        return weigh_evidence(*about(state), piece, speaker, challenges=challenges_to(piece["id"], state["heard"]))
+        return weigh_evidence(
+            *trial_subject(state), piece, speaker, challenges=challenges_to(piece["id"], state["heard"])
+        )
 
     return WEIGH.node(ask, shown=given, scores=lambda said: {"weight": admissibility(said.relevance, said.credibility)})
 
@@ -163,7 +178,7 @@ def rule_node() -> Node:
     Reads: turns, evidence. If evidence was found and none of it could be weighed, the trial fails.
     """
 
-    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+    async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         known = {piece["id"]: piece for piece in state["evidence"]}
         weighed = [turn for turn in state["turns"] if turn["step"] == "weigh"]
         if weighed and not any(turn["scores"] or was_cut(turn) for turn in weighed):
@@ -211,7 +226,7 @@ def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
         sends.append(to_one(to, state, searcher("retrieval", settings), {**turn, "query": premise, "pool": "premises"}))
-    (asked,) = said_in(state["turns"], 0, "stance_queries")
+    (asked,) = turns_in_round(state["turns"], 0, "stance_queries")
     for side, query in zip(SIDES, (asked["supporting_query"], asked["challenging_query"]), strict=True):
         if query is not None:
             turn = new_turn(0, side, "retrieve", phase="negotiation", side=side)
@@ -231,7 +246,7 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OTHER[side] for i in turn["evidence_ids"]}
         theirs |= {piece["id"] for piece in given_in(state["evidence"])}
         turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
-        evidence = [piece for piece in standing(state["evidence"]) if piece["id"] in theirs]
+        evidence = [piece for piece in active_evidence(state["evidence"]) if piece["id"] in theirs]
         if evidence:
             sends.append(to_one(to, state, {"name": side}, turn, evidence=evidence))
     return sends
@@ -249,7 +264,7 @@ def to_arbiter(to: str, state: TrialState) -> list[Send]:
             evidence=[piece],
             heard=heard,
         )
-        for number, piece in enumerate(standing(state["evidence"]), 1)
+        for number, piece in enumerate(active_evidence(state["evidence"]), 1)
     ]
 
 

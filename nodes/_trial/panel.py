@@ -13,9 +13,9 @@ from moot.core.errors import BUDGET_EXHAUSTED, ReplyError, UserError, WorldError
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._records.entries import CourtDebate, Task, Turn, Vote
 from moot.nodes._runtime.budget import Decision, was_cut
-from moot.nodes._runtime.node import Node, Run, choose_model
+from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._speakers.hand_over import declared, new_turn
+from moot.nodes._speakers.turns import declared, new_turn
 from moot.nodes._steps.compare import silence_of
 from moot.nodes._texts.answers import fold
 from moot.nodes._texts.show import show_persona
@@ -191,7 +191,7 @@ def compile_record_node() -> Node:
     Reads: claim, task, turns, evidence.
     """
 
-    async def step(state: TrialState, run: Run) -> dict[str, Any]:
+    async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         most = run.settings.panel_tokens
         values, left = record_of(state["claim"], state["task"], state["turns"], state["evidence"], most)
         if left:
@@ -272,7 +272,7 @@ def decide_node() -> Node:
     with ``single_pass``, and no reflection counts. If no judge gave a verdict, the trial fails.
     """
 
-    async def step(state: DebateState, run: Run) -> dict[str, Any]:
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         judged = [turn for turn in state["turns"] if turn["step"] == "judge"]
         decided = panel_verdict([turn.get("verdict") for turn in judged])  # type: ignore[misc]
         if decided is None:

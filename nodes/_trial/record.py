@@ -10,7 +10,7 @@ from moot.nodes._texts.show import cited_ids, show_evidence
 from moot.nodes._trial.counsel import SIDES, case, on_record, premises_of, show_statements, statements
 from moot.prompts import as_data
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import standing
+from moot.retrievers._evidence import active_evidence
 from moot.retrievers._excerpts import count_tokens
 
 NAMES = {"primary": "first", "switched": "second"}
@@ -26,7 +26,7 @@ def exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
 
     Pieces without a weight or a ruling are disputed, too, and come last.
     """
-    pieces = standing(evidence)
+    pieces = active_evidence(evidence)
     disputed = [piece for piece in pieces if piece.get("status", "seed") in ("disputed", "seed")]
     return on_record(pieces) + sorted(disputed, key=lambda piece: -piece.get("weight", 0.0))
 

@@ -10,14 +10,14 @@ from typing import Any, Generic, TypeVar
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import MootError, ReplyError
 from moot.core.redaction import redact
-from moot.nodes._models.ledger import Ledger, missed
+from moot.nodes._models.ledger import Ledger, record_failed_call
 from moot.nodes._models.speaker import Speaker, as_speaker, is_alone
 from moot.nodes._records.entries import Turn
-from moot.nodes._runtime.node import Node, Run
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._texts.quotes import check_citations, faults_of
 from moot.nodes._texts.replies import Reply
-from moot.nodes._trial.counsel import handed
+from moot.nodes._trial.counsel import own_turn
 from moot.retrievers import Evidence
 
 R = TypeVar("R", bound=Reply)
@@ -92,7 +92,7 @@ class Step(Generic[R]):
     def node(
         self,
         ask: Ask[R],
-        begin: Callable[[TrialState], Turn] = handed,
+        begin: Callable[[TrialState], Turn] = own_turn,
         *,
         shown: Shown = lambda state, settings: (),
         scores: Callable[[R], dict[str, float]] = lambda said: {},
@@ -112,7 +112,7 @@ class Step(Generic[R]):
         """
         fields = self.reply.model_fields
 
-        async def step(state: TrialState, run: Run) -> dict[str, Any]:
+        async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
             exhibits = list(shown(state, run.settings))
             turn: Turn = {**begin(state), "evidence_ids": [piece["id"] for piece in exhibits]}
             run.ledger.take(turn)
@@ -123,7 +123,7 @@ class Step(Generic[R]):
                 if not is_alone(error) or (vital and not isinstance(error, ReplyError)):
                     raise
                 empty = dict.fromkeys(fields) | ({"citations": []} if "citations" in fields else {})
-                return {"turns": [{**turn, **empty, "outcome": missed(error, run.ledger)}]}
+                return {"turns": [{**turn, **empty, "outcome": record_failed_call(error, run.ledger)}]}
             if speaker.not_shown:
                 exhibits = [piece for piece in exhibits if piece["id"] not in speaker.not_shown]
                 turn = {**turn, "evidence_ids": [piece["id"] for piece in exhibits]}

@@ -53,7 +53,7 @@ def _all_below(values: Sequence[float | None], least: float) -> bool:
     return len(last) == RUN and all(value is not None and is_above(least, value) for value in last)
 
 
-def why_stop(
+def stop_reason(
     *,
     rounds: int,
     totals: Sequence[float | None],

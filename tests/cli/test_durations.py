@@ -8,7 +8,7 @@ import pytest
 from inspect_ai.log import EvalSample
 from moot.cli.batch.progress import Progressing
 from moot.cli.run import Left
-from moot.transcript.line import lasting
+from moot.transcript.line import format_duration
 from rich.console import Console
 
 
@@ -28,7 +28,7 @@ from rich.console import Console
     ],
 )
 def test_lasting(seconds: float, said: str) -> None:
-    assert lasting(seconds) == said
+    assert format_duration(seconds) == said
 
 
 def test_a_batch_and_a_plan_say_what_is_left_as_people_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,8 +38,8 @@ def test_a_batch_and_a_plan_say_what_is_left_as_people_do(monkeypatch: pytest.Mo
     monkeypatch.setattr("time.monotonic", lambda: max(batch.started, plan.started) + 12)
     with batch:
         batch.note({"status": "done", "paid": {"tokens": 100, "usd": 0.01}})
-        assert batch.said() == "about 24 s and 200 tokens ($0.02) to go"
+        assert batch.estimate() == "about 24 s and 200 tokens ($0.02) to go"
         batch.ended = 3
-        assert batch.said() == "none to go"
+        assert batch.estimate() == "none to go"
     plan.note(EvalSample(id=1, epoch=1, input="x", target="y"))
-    assert plan.said() == "about 24 s and 0 tokens to go"
+    assert plan.estimate() == "about 24 s and 0 tokens to go"

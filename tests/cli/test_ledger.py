@@ -78,7 +78,10 @@ def test_a_debate_is_moved_whole(home: Path, tmp_path: Path, monkeypatch: pytest
     async def go_on() -> list[Any]:
         ledger = open_ledger()
         begun = await ledger.begin("tool_mad", {"claim": "Claim 1 \x1b[31m"}, {"model": "m"})
-        found = [begun.id, *(kept and kept.value for kept in (ledger.kept(begun.id, key) for key in (CHAT, TEXT)))]
+        found = [
+            begun.id,
+            *(kept and kept.value for kept in (ledger.stored_result(begun.id, key) for key in (CHAT, TEXT))),
+        ]
         await asyncio.to_thread(ledger.close)
         return found
 

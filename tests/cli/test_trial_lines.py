@@ -202,7 +202,7 @@ def test_a_round_is_shown_whole_and_nothing_is_lost() -> None:
         happened = [next(others) if place in places else next(ones) for place in range(7)]
         floor, shown = Floor[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
         for event in happened:
-            shown += floor.tell(event[0], event[1], event, last=event in (first[-1], second[-1]))
+            shown += floor.add_event(event[0], event[1], event, last=event in (first[-1], second[-1]))
         assert sorted(shown) == sorted([*first, *second])
         assert [event for event in shown if event in first] == first
         assert [event for event in shown if event in second] == second

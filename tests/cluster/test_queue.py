@@ -210,7 +210,7 @@ async def test_processes_lease_no_more_than_a_batch_may_spend(postgres: Postgres
                 held = await ceilings.reserve(Asked("judge", "", "openai:x", 300))
             except BudgetExhausted:
                 return made
-            ceilings.settle(held, Spend(10, 0, 1), 0.1)
+            ceilings.release_reservation(held, Spend(10, 0, 1), 0.1)
         return calls
 
     processes = [LeasedCeilings(lease, most, math.inf) for _ in range(3)]

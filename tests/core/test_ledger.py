@@ -84,20 +84,20 @@ async def test_what_is_kept_is_found_when_the_debate_goes_on(ledger: CallLedger)
     await asyncio.gather(*(ledger.keep(begun.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50)))
     embedding = key_of("embedding", {"text": "a"})
     await ledger.keep(begun.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
-    assert ledger.kept(begun.id, chat(0)) is None  # it was begun now: nothing is looked up
+    assert ledger.stored_result(begun.id, chat(0)) is None  # it was begun now: nothing is looked up
     await ledger.end(begun.id, "failed")
 
     again = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
     assert (again.id, again.resumed) == (begun.id, True)
     for n in range(50):
-        kept = ledger.kept(again.id, chat(n))
+        kept = ledger.stored_result(again.id, chat(n))
         assert kept is not None
         assert kept.value == {**reply, "n": n}
         assert kept.about == {"role": "judge"}
-    found = ledger.kept(again.id, embedding)
+    found = ledger.stored_result(again.id, embedding)
     assert found is not None
     assert found.value == [[0.5, -1.25, 3.0], [1, 2, 3]]
-    assert ledger.kept(again.id, chat(50)) is None
+    assert ledger.stored_result(again.id, chat(50)) is None
     await ledger.end(again.id, "done")
     assert not (await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)).resumed
 
@@ -168,7 +168,7 @@ async def test_debates_are_listed_and_deleted(ledger: CallLedger) -> None:
     assert [debate.id for debate in await ledger.debates(status="running")] == ids[1:]
     assert [(id, status) for id, status, _ in await ledger.outline()] == [(ids[1], "running"), (ids[0], "done")]
     await ledger.place(ids[0], "a thread", "a run")
-    assert [await ledger.place_of(id) for id in ids] == [("a thread", "a run"), None]
+    assert [await ledger.thread_and_run(id) for id in ids] == [("a thread", "a run"), None]
     first = await ledger.debate(ids[0])
     assert first is not None
     assert (first.entries, first.document, first.status) == (1, "/somewhere.json", "done")
@@ -310,7 +310,7 @@ async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
     begun = await ledger.begin("a", {"claim": "x"}, {})
     assert (begun.id, begun.resumed) == (id, True)
     for lane, n in (map(int, line.split()) for line in lines):
-        assert ledger.kept(id, key_of("chat", {"messages": [lane, n]})) is not None, (lane, n)
+        assert ledger.stored_result(id, key_of("chat", {"messages": [lane, n]})) is not None, (lane, n)
 
 
 async def test_of_two_processes_one_takes_a_debate_over(ledger: CallLedger) -> None:

@@ -118,14 +118,14 @@ async def test_calls_that_begin_while_a_part_is_given_back_count(
         gate.share = shared.join(address, gate)
         gate.share.most = 12
     other_waits = False
-    await one.tell(address)
+    await one.report_demand(address)
     assert gates[0].share is not None
     assert gates[0].share.granted == 12
     await begin(gates[1])
-    await other.tell(address)
+    await other.report_demand(address)
     other_waits = True
-    await one.tell(address)
-    await other.tell(address)
+    await one.report_demand(address)
+    await other.report_demand(address)
     assert gates[0].running + gates[1].running == 12
     for task in begun:
         task.cancel()

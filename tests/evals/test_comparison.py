@@ -19,7 +19,7 @@ from moot.evals._report.runs import errors_table, notes_of
 from moot.evals._report.scores import costs_table, front, seeds_table, strata_table, systems_table
 from moot.evals._report.tables import Nested, Table
 from moot.evals._report.tests import differences_table, policies_table
-from moot.evals._runs.logs import Run, read_runs
+from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._stats.derived import label_prior
 from moot.evals._stats.estimates import mean_over_runs
 from moot.evals._stats.item_scores import item_score
@@ -463,7 +463,7 @@ def test_benchmarks_and_models_are_compared_apart(tmp_path: Path) -> None:
     named: dict[str, dict[str, Any]] = {"a": AT, "b": {"model": None}, "c": {**AT, "benchmark": "feverous"}}
     for name, facts in named.items():
         write_log(tmp_path, name, {"1": debate(S)}, GOLD, system="s", **facts)
-    runs: list[Run] = read_runs([tmp_path], lambda calls: 0.0)[0]
+    runs: list[LoggedRun] = read_runs([tmp_path], lambda calls: 0.0)[0]
     assert [made.title for made in studies_of(runs)] == [
         *("FEVER, openai:gpt-4o-mini", "FEVER, several models", "FEVEROUS, openai:gpt-4o-mini")
     ]

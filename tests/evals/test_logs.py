@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from inspect_ai.log import MetadataEdit, ProvenanceData, edit_eval_log, read_eval_log, write_eval_log
 from moot.core.errors import UserError
-from moot.evals._runs.logs import Run, read_runs
+from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._stats.debate_measures import co2, cons
 from moot.evals._stats.metrics import citation_precision
 from moot.evals._stats.observations import kept_of, round_answers
@@ -32,7 +32,7 @@ from tests.evals.made_logs import call, debate, failed, write_log
 GOLD = {"1": "SUPPORTS", "2": "REFUTES", "3": "REFUTES"}
 
 
-def read(*paths: Path) -> tuple[list[Run], list[str]]:
+def read(*paths: Path) -> tuple[list[LoggedRun], list[str]]:
     prices = {"openai:gpt-4o-mini": {"input": 1.0, "output": 2.0}}
     return read_runs(paths, lambda calls: cost_of(calls, prices))  # type: ignore[arg-type]
 

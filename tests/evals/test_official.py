@@ -13,7 +13,7 @@ from moot.cli.main import app
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import BENCHMARKS, read_benchmark
 from moot.evals._benchmarks.records_items import ceiling
-from moot.evals._runs.logs import Run, read_runs
+from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.evals._stats.metrics import fever_score, feverous_score
@@ -24,7 +24,7 @@ from moot.evals._stats.official import (
     joint,
     matched_answer,
     official_score,
-    place_of,
+    page_and_element,
     supporting_facts,
 )
 from moot.retrievers import index_passages
@@ -127,7 +127,7 @@ def test_hotpotqa_s_scores_are_those_of_its_script() -> None:
     ],
 )
 def test_the_place_of_a_piece_is_the_end_of_its_address(url: str | None, place: tuple[str, str] | None) -> None:
-    assert place_of({"title": "Page", "url": url}) == place
+    assert page_and_element({"title": "Page", "url": url}) == place
 
 
 def test_a_hover_score_is_of_what_a_verdict_cites() -> None:
@@ -160,12 +160,12 @@ def cites(answer: str, match: str, *quotes: tuple[str, str]) -> dict[str, Any]:
     return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": cited}}
 
 
-async def ran(tmp_path: Path, benchmark: str, file: Path, graph: str, **settings: Any) -> Run:
+async def ran(tmp_path: Path, benchmark: str, file: Path, graph: str, **settings: Any) -> LoggedRun:
     """The run of a graph on a file."""
     logs = tmp_path / f"logs-{len(list(tmp_path.glob('logs-*')))}"
     plan = {"graphs": [graph], "tasks": {benchmark: str(file)}, "models": ["openai:stub"], "settings": settings}
 
-    def whole() -> list[Run]:
+    def whole() -> list[LoggedRun]:
         run_plan(make_plan(plan), logs, Limits(4), lambda total, held: lambda sample: None)
         return read_runs([logs], lambda calls: None)[0]
 
@@ -173,7 +173,7 @@ async def ran(tmp_path: Path, benchmark: str, file: Path, graph: str, **settings
     return run
 
 
-def values(run: Run, measure: str) -> dict[str, float | None]:
+def values(run: LoggedRun, measure: str) -> dict[str, float | None]:
     return {seen.id: seen.scores.get(measure) for seen in run.observations}
 
 

@@ -131,7 +131,7 @@ def test_a_plan_runs_on_two_items(
     assert len(cells_of(read_plan(file, {}))) == len(cells)  # every setting is valid
     once = list({(system_of(cell), cell.task): cell for cell in cells}.values())
     items = {task: running.items_of(task, plan) for task in dict.fromkeys(cell.task for cell in cells)}
-    asyncio.run(running.opened(once, items, plan.judge))  # every system takes every benchmark
+    asyncio.run(running.preflight(once, items, plan.judge))  # every system takes every benchmark
     monkeypatch.setattr(running, "cells_of", lambda plan: chosen[file])
     logs = run_plan(plan, tmp_path / "logs", Limits(32), lambda total, held: lambda sample: None)
     assert len(logs) == len(chosen[file])

@@ -102,7 +102,7 @@ async def node_update(node: Node, answer: str | None, evidence: list[Evidence]) 
     """The scores that a node writes for one turn, and the calls that it made."""
     turn = {"round": 1, "phase": "primary", "agent": "rag", "step": "answer", "answer": answer, "rationale": answer}
     settings = ToolMadSettings(models={"scorer": "openai:stub-moot"}, embedder=STUB)
-    update = await node.having(settings, "score")(
+    update = await node.with_settings(settings, "score")(
         {"claim": CLAIM, "task": make_task(), "turns": [turn], "evidence": evidence}, Runtime()
     )
     return update["turns"][0]["scores"], update.get("calls", [])

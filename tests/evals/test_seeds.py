@@ -18,7 +18,7 @@ from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.seeds import CallSeeds, derived_seed
 from moot.nodes._models.session import Session
 from moot.nodes._models.speaker import as_speaker
-from moot.nodes._runtime.node import Run
+from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._steps.query import formulate_query
 
@@ -115,7 +115,7 @@ async def test_who_asks_the_same_again_has_another_seed(start_stub: StartStub) -
     stub, session = start_stub(), Session()
     settings = Settings.model_validate({"model": "openai:stub", "seed": 1})
     for agent in ("agent-1", "agent-2"):
-        speaker = await Run(settings, Ledger(agent=agent), session).speaker("scorer")
+        speaker = await NodeContext(settings, Ledger(agent=agent), session).speaker("scorer")
         for _ in range(2):
             await formulate_query(CLAIM, speaker)
     assert len(set(seeds_of(stub))) == len(stub.calls()) == 4

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._models.ledger import Ledger
-from moot.nodes._runtime.node import Run
+from moot.nodes._runtime.node import NodeContext
 
 from tests.conftest import StartStub, free_port
 
@@ -418,6 +418,6 @@ async def test_the_temperature_that_a_model_is_given(
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     settings = load_graph(graph).settings.model_validate({"models": {"agent-1": choice}})
-    speaker = await Run(settings, Ledger()).speaker_of({"name": "agent-1"})
+    speaker = await NodeContext(settings, Ledger()).speaker_of({"name": "agent-1"})
     chat: Any = speaker.model.chat
     assert chat.temperature == temperature

@@ -296,7 +296,7 @@ async def test_calls_that_the_ledger_has_leave_as_much_as_calls_that_are_made() 
     made, had = Ceilings(), Ceilings()
     for ceilings in (made, had):
         await ceilings.begin({"tokens": 3000})
-    made.settle(await made.reserve(asked), spent_by([call], {}), 1.0)
+    made.release_reservation(await made.reserve(asked), spent_by([call], {}), 1.0)
     had.paid(asked, [call], left_out=False)
     assert (made.affords(), made.is_spent()) == (had.affords(), had.is_spent()) == (1, False)
 
@@ -318,8 +318,8 @@ async def test_a_call_waits_for_those_in_flight() -> None:
     waiting = asyncio.create_task(ceilings.reserve(Asked("c", "", "openai:m", 2400, 500)))
     await asyncio.sleep(0)
     assert not waiting.done()
-    ceilings.settle(first, Spend(400, 0, 1), 0.1)
-    ceilings.settle(await waiting, Spend(300, 0, 1), 0.1)
+    ceilings.release_reservation(first, Spend(400, 0, 1), 0.1)
+    ceilings.release_reservation(await waiting, Spend(300, 0, 1), 0.1)
     assert (ceilings.spent, ceilings.held, dict(ceilings.left_out)) == (Spend(700, 0, 2), Spend(), {"b": 1})
 
 
@@ -347,7 +347,7 @@ async def test_calls_that_nobody_has_counted_yet_are_reserved_with_care() -> Non
     assert not second.done()
     count_prompt("openai:m", 3_000, 1_000)  # the first one's reply tells
     count_prompt("openai:m", 3_000, 900)
-    ceilings.settle(first, Spend(1_000, 0, 1), 0.1)
+    ceilings.release_reservation(first, Spend(1_000, 0, 1), 0.1)
     assert (await second).spend.tokens < 1_500
 
 

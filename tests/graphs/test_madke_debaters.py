@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from moot.graphs.madke import MadkeSettings
 from moot.nodes._models.ledger import Ledger
-from moot.nodes._runtime.node import Run
-from moot.nodes._speakers.hand_over import declared
+from moot.nodes._runtime.node import NodeContext
+from moot.nodes._speakers.turns import declared
 
 # --- who debates ------------------------------------------------------------------------------------------------------
 
@@ -73,6 +73,6 @@ async def test_what_a_debaters_model_leaves_open_is_the_debates(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     given = {"model": "openai:default", "debaters": [{"model": own, "seed": 3}, {}], "models": models}
     settings = MadkeSettings.model_validate(given)
-    speaker = await Run(settings, Ledger()).speaker_of(declared(settings.debaters[0]))
+    speaker = await NodeContext(settings, Ledger()).speaker_of(declared(settings.debaters[0]))
     chat: Any = speaker.model.chat
     assert (chat.temperature, chat.model_name, speaker.seed) == (temperature, model, 3)

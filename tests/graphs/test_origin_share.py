@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.retrievers._evidence import standing
+from moot.retrievers._evidence import active_evidence
 from moot.retrievers._origins import origins
 
 from tests.conftest import CLAIM, StartStub
@@ -35,7 +35,7 @@ async def held(name: str, source: str, given: list[dict[str, str]] | None = None
 
 def share(document: dict[str, Any]) -> tuple[int, int]:
     """Of what was shown to anybody: the pieces of the origin with most of them, and all."""
-    shown = standing(document["evidence"])
+    shown = active_evidence(document["evidence"])
     return max(Counter(origins(shown).values()).values()), len(shown)
 
 
@@ -83,6 +83,8 @@ async def test_what_is_given_is_never_left_out(start_stub: StartStub) -> None:
     stub = start_stub([SAYS])
     given = [{"text": f"Page {n} says so.", "url": f"https://planted.com/g{n}"} for n in range(3)]
     document = await held("tool_mad", f"{HERE}:mixed", given, k=3, max_rounds=1)
-    assert [piece["url"] for piece in standing(document["evidence"])].count("https://honest-1.org/1") == 1
-    assert not [p for p in standing(document["evidence"]) if p.get("url", "").startswith("https://www.planted.com")]
+    assert [piece["url"] for piece in active_evidence(document["evidence"])].count("https://honest-1.org/1") == 1
+    assert not [
+        p for p in active_evidence(document["evidence"]) if p.get("url", "").startswith("https://www.planted.com")
+    ]
     assert all(text["text"] in stub.prompts()[-1] for text in given)

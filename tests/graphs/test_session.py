@@ -12,7 +12,7 @@ from langgraph.types import Command
 from moot.graphs import load_graph
 from moot.nodes import graph_node
 from moot.nodes._models.session import Session, current_session
-from moot.nodes._runtime.node import Run
+from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.state import ClaimInput, VerdictOutput
 
 CLAIM = {"claim": "The platypus is a mammal that lays eggs."}
@@ -27,12 +27,12 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
         sessions.append(current_session())
         return sessions[-1]
 
-    original = Run.__init__
+    original = NodeContext.__init__
 
-    def begun(run: Run, settings: Any, ledger: Any) -> None:
+    def begun(run: NodeContext, settings: Any, ledger: Any) -> None:
         original(run, settings, ledger, noted())
 
-    monkeypatch.setattr(Run, "__init__", begun)
+    monkeypatch.setattr(NodeContext, "__init__", begun)
     return sessions
 
 
@@ -67,7 +67,7 @@ async def test_a_debate_that_waited_goes_on_under_its_id(seen: list[Session]) ->
 async def test_each_debate_of_a_graph_of_ones_own_has_its_session() -> None:
     inner = load_graph("standard_mad")
     builder = StateGraph(VerdictOutput, input_schema=ClaimInput)
-    builder.add_node("debate", graph_node(inner.graph).having(inner.settings(model="fake:1")))
+    builder.add_node("debate", graph_node(inner.graph).with_settings(inner.settings(model="fake:1")))
     builder.add_edge(START, "debate")
     builder.add_edge("debate", END)
     graph: Any = builder.compile()

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.graphs import load_graph
 from moot.graphs.tit_for_tat import TitForTatSettings
-from moot.nodes._speakers.agents import AgentsSettings, everyone, groups_of, neighbours, nobody, same_group, so_many
-from moot.nodes._speakers.hand_over import Agent
+from moot.nodes._speakers.agents import AgentsSettings, everyone, groups_of, n_agents, neighbours, nobody, same_group
+from moot.nodes._speakers.turns import Agent
 from pydantic import TypeAdapter, ValidationError
 
 from tests.each import each
@@ -21,7 +21,7 @@ COUNTS = st.integers(1, 12)
 
 
 def called(count: int) -> list[str]:
-    return [agent.name for agent in so_many(count)]
+    return [agent.name for agent in n_agents(count)]
 
 
 # --- who hears whom ---------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def agents(given: Any) -> Sequence[Agent]:
 
 
 def test_a_number_stands_for_so_many_agents() -> None:
-    assert agents(4) == so_many(4)
+    assert agents(4) == n_agents(4)
     assert [agent.name for agent in agents(2)] == ["agent-1", "agent-2"]
 
 

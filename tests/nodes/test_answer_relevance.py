@@ -50,7 +50,7 @@ async def test_the_node_compares_problems_as_they_are(start_stub: StartStub, tas
     )
     turn = {"round": 1, "phase": "primary", "agent": "rag", "step": "respond", "answer": "4", "rationale": "So it is."}
     state = {"claim": claim, "task": make_task(task), "turns": [turn], "evidence": []}
-    update = await answer_relevance_node().having(settings, "score")(state, Runtime())
+    update = await answer_relevance_node().with_settings(settings, "score")(state, Runtime())
     score = update["turns"][0]["scores"]["answer_relevance"]
     assert (score == pytest.approx(1)) is same
 

@@ -21,7 +21,7 @@ from moot.nodes._models.contexts import (
 )
 
 MODEL, HERE = "openai:some-model", "http://127.0.0.1:1/v1"
-TABLES = Path(__file__).parents[2] / "nodes" / "models"
+TABLES = Path(__file__).parents[2] / "nodes" / "_models"
 
 
 @pytest.fixture(autouse=True)

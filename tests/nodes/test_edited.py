@@ -15,7 +15,7 @@ from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.graphs.society_of_minds import builder as society_of_minds
 from moot.nodes._models.ledger import Ledger
-from moot.nodes._runtime.node import Run
+from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.prompt_settings import with_prompts
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.prompts import fill
@@ -65,8 +65,8 @@ def test_who_speaks_may_be_said_anywhere(beginning: str) -> None:
 async def test_a_speaker_has_the_edited_prompts_of_its_run() -> None:
     kind = with_prompts(Settings, {"scoring/questions": ["node"], "scoring/statements": ["node"]})
     edited = checked_settings(kind, {"model": "fake:1", "questions_prompt": "Ask.\n---\n{answer} ({count})"})
-    one = await Run(edited, Ledger()).speaker("scorer")
-    other = await Run(kind(model="fake:1"), Ledger()).speaker("scorer")
+    one = await NodeContext(edited, Ledger()).speaker("scorer")
+    other = await NodeContext(kind(model="fake:1"), Ledger()).speaker("scorer")
     values = {"answer": "So.", "count": "3", "claim": "Bees make honey.", "of": "."}
     assert one.filled("scoring/questions", values) == ("Ask.", "So. (3)")
     assert one.filled("scoring/statements", values) == fill(shipped("scoring/statements"), values)

@@ -17,7 +17,7 @@ from moot.nodes._models.sizes import BY_NAME, ENTRIES, Size, entry_of, folded, s
 from tests.each import each
 
 FIELDS = {"family", "names", "parameters", "tokens", "source"}
-LINES = (Path(__file__).parents[2] / "nodes" / "models" / "model_sizes.jsonl").read_text(encoding="utf-8").splitlines()
+LINES = (Path(__file__).parents[2] / "nodes" / "_models" / "model_sizes.jsonl").read_text(encoding="utf-8").splitlines()
 
 
 @each("line", LINES)

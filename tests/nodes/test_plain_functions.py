@@ -175,7 +175,7 @@ def foreign(node: Any) -> Any:
 
 
 async def test_a_node_in_a_foreign_graph() -> None:
-    graph = foreign(faithfulness_node().having(Settings(model="fake:1"), "score"))
+    graph = foreign(faithfulness_node().with_settings(Settings(model="fake:1"), "score"))
     state = await graph.ainvoke({"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()})
     [turn] = state["turns"]
     assert 0 <= turn["scores"]["faithfulness"] <= 1
@@ -188,7 +188,7 @@ async def test_a_node_in_a_foreign_graph() -> None:
 
 
 async def test_a_node_in_a_failed_debate_does_nothing() -> None:
-    graph = foreign(faithfulness_node().having(Settings(model="fake:1")))
+    graph = foreign(faithfulness_node().with_settings(Settings(model="fake:1")))
     error = {"kind": "timeout", "where": "", "detail": "late", "retryable": True}
     state = await graph.ainvoke({"claim": CLAIM, "turns": [ANSWER], "evidence": evidence(), "error": error})
     assert not state.get("calls")
@@ -198,19 +198,19 @@ async def test_a_node_in_a_failed_debate_does_nothing() -> None:
 async def test_errors_are_raised_or_where_that_is_wanted_kept_in_the_state() -> None:
     node, given = faithfulness_node(), {"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()}
     with pytest.raises(UserError, match="'nobody' is unknown"):  # a state without the key would drop it
-        await foreign(node.having(Settings(model="nobody:x"))).ainvoke(given)
-    state = await foreign(node.having(Settings(model="nobody:x"), keeps_errors=True)).ainvoke(given)
+        await foreign(node.with_settings(Settings(model="nobody:x"))).ainvoke(given)
+    state = await foreign(node.with_settings(Settings(model="nobody:x"), keeps_errors=True)).ainvoke(given)
     assert state["error"]["kind"] == "unknown_provider"
 
 
 async def test_what_a_foreign_graph_lacks_is_said_in_words() -> None:
-    score = faithfulness_node().having(Settings(model="fake:1"), "score")
+    score = faithfulness_node().with_settings(Settings(model="fake:1"), "score")
     with pytest.raises(UserError, match="The node score reads the state's key 'evidence', which is missing"):
         await foreign(score).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
-    nameless = faithfulness_node().having(Settings(model="fake:1"))
+    nameless = faithfulness_node().with_settings(Settings(model="fake:1"))
     with pytest.raises(UserError, match="The node faithfulness_node reads the state's key 'evidence'"):
         await foreign(nameless).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
-    record = compile_record_node().having(Settings(model="fake:1"), "record")
+    record = compile_record_node().with_settings(Settings(model="fake:1"), "record")
     with pytest.raises(
         UserError, match="The node record reads the setting 'panel_tokens', which Settings does not have"
     ):
@@ -219,8 +219,12 @@ async def test_what_a_foreign_graph_lacks_is_said_in_words() -> None:
 
 async def test_a_debate_as_a_node_on_keys_of_ones_own() -> None:
     def node(**settings: Any) -> Any:
-        whole = graph_node(standard_prompting.graph).having(SingleAgentSettings.model_validate(settings), "debate")
-        return foreign(whole.mapped(lambda state: {"claim": state["sentence"]}, lambda said: {"claim": said["answer"]}))
+        whole = graph_node(standard_prompting.graph).with_settings(
+            SingleAgentSettings.model_validate(settings), "debate"
+        )
+        return foreign(
+            whole.with_keys(lambda state: {"claim": state["sentence"]}, lambda said: {"claim": said["answer"]})
+        )
 
     assert (await node(model="fake:1").ainvoke({"sentence": CLAIM}))["claim"] in TASK["labels"]
     with pytest.raises(UserError, match="'nobody' is unknown"):
@@ -230,5 +234,5 @@ async def test_a_debate_as_a_node_on_keys_of_ones_own() -> None:
 
 
 async def test_a_node_without_settings_says_what_it_needs() -> None:
-    with pytest.raises(UserError, match=r"\.having\(Settings"):
+    with pytest.raises(UserError, match=r"\.with_settings\(Settings"):
         await foreign(query_node()).ainvoke({"claim": CLAIM, "turns": [TURN]})

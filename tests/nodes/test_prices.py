@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from moot.core.errors import UserError
 from moot.nodes._models.prices import cost_of, paid, price_of, read_prices
 
-TABLE = (Path(__file__).parents[2] / "nodes" / "models" / "prices.jsonl").read_text(encoding="utf-8").splitlines()
+TABLE = (Path(__file__).parents[2] / "nodes" / "_models" / "prices.jsonl").read_text(encoding="utf-8").splitlines()
 MINI, FULL, FAKE = "openai:gpt-4o-mini", "openai:gpt-4o", "fake:1"
 
 

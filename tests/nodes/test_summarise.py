@@ -8,7 +8,7 @@ import pytest
 from moot.graphs.madke import MadkeSettings
 from moot.nodes import Settings, make_task
 from moot.nodes._models.ledger import Ledger
-from moot.nodes._runtime.node import Run
+from moot.nodes._runtime.node import NodeContext
 from moot.nodes._steps.compare import group_answers, votes_of
 from moot.nodes._steps.summarise import agreed_in, agreement_node
 from moot.nodes._texts.answers import UNTOLD
@@ -41,7 +41,7 @@ async def test_a_judge_decides_only_what_the_votes_leave_open(
     turns: Any = [{"round": 1, "agent": f"debater-{i}", "step": "respond", "answer": a} for i, a in enumerate(answers)]
     votes = votes_of(turns, (await group_answers("", task, answers))[0])  # by their texts
     state: Any = {"claim": "It is an island.", "task": task, "turns": turns, "votes": votes, "rounds": 1}
-    run = Run(Settings(model="openai:stub-judge", attempts=1), Ledger())
+    run = NodeContext(Settings(model="openai:stub-judge", attempts=1), Ledger())
     update = await agreement_node().step(state, run)
     [turn] = update["turns"]
     assert (turn["agree"], turn["agreed"], turn["outcome"]) == (agree, agreed, "unparsed" if agree is None else "ok")

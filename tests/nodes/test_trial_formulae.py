@@ -13,7 +13,7 @@ from moot.nodes._trial.admissibility import admissibility, ranked, ruling
 from moot.nodes._trial.courtroom import course_of
 from moot.nodes._trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
 from moot.nodes._trial.record import exhibits
-from moot.nodes._trial.stopping import is_exhausted, is_plateau, reflection_score, reflection_total, why_stop
+from moot.nodes._trial.stopping import is_exhausted, is_plateau, reflection_score, reflection_total, stop_reason
 from moot.retrievers import Evidence, make_evidence
 from moot.retrievers._evidence import Standing
 
@@ -338,25 +338,25 @@ NOTHING: dict[str, Any] = {"totals": [0, 1, 2], "novelties": [1, 1, 1], "resolve
 )
 def test_the_first_reason_in_their_order_holds(but: tuple[str, ...], reason: str | None) -> None:
     given_course = ALL | {name: NOTHING[name] for name in but}
-    assert why_stop(rounds=3, **given_course) == reason
-    assert why_stop(rounds=3, max_rounds=3, **given_course) == (reason or "max_rounds")
+    assert stop_reason(rounds=3, **given_course) == reason
+    assert stop_reason(rounds=3, max_rounds=3, **given_course) == (reason or "max_rounds")
 
 
 def test_no_reason_counts_before_the_second_round() -> None:
     first: dict[str, Any] = {"totals": [1], "novelties": [0], "resolved": True, "closed": True}
-    assert why_stop(rounds=1, **first) is None
-    assert why_stop(rounds=1, max_rounds=1, **first) == "max_rounds"
-    assert why_stop(rounds=1, min_rounds=1, **first) == "critic_resolved"
-    assert why_stop(rounds=3, min_rounds=4, **ALL) is None
-    assert why_stop(rounds=3, min_rounds=4, max_rounds=3, **ALL) == "max_rounds"
+    assert stop_reason(rounds=1, **first) is None
+    assert stop_reason(rounds=1, max_rounds=1, **first) == "max_rounds"
+    assert stop_reason(rounds=1, min_rounds=1, **first) == "critic_resolved"
+    assert stop_reason(rounds=3, min_rounds=4, **ALL) is None
+    assert stop_reason(rounds=3, min_rounds=4, max_rounds=3, **ALL) == "max_rounds"
 
 
 def test_other_limits_of_stopping() -> None:
     course: dict[str, Any] = {"totals": [1, 1.08, 1], "novelties": [1, 0.12, 0.12], "resolved": False, "closed": False}
-    assert why_stop(rounds=3, **course) is None
-    assert why_stop(rounds=3, **course, plateau=0.1) == "reflection_plateau"
-    assert why_stop(rounds=3, **course, exhaustion=0.2) == "novelty_exhausted"
-    assert [why_stop(rounds=rounds, **NOTHING) for rounds in (9, 10, 11)] == [None, "max_rounds", "max_rounds"]
+    assert stop_reason(rounds=3, **course) is None
+    assert stop_reason(rounds=3, **course, plateau=0.1) == "reflection_plateau"
+    assert stop_reason(rounds=3, **course, exhaustion=0.2) == "novelty_exhausted"
+    assert [stop_reason(rounds=rounds, **NOTHING) for rounds in (9, 10, 11)] == [None, "max_rounds", "max_rounds"]
 
 
 def turn(round: int, step: str, side: str, scores: dict[str, float | None], **more: Any) -> Turn:
@@ -417,7 +417,7 @@ def test_any_debate_stops_where_whole_numbers_say(rounds: list[dict[str, Any]], 
         return before is not None and now is not None and abs(now - before) < 5
 
     course, last = course_of(turns, len(rounds)), totals[-3:]
-    reason = why_stop(
+    reason = stop_reason(
         rounds=len(rounds),
         totals=course["reflection_total"],
         novelties=course["novelty"],

@@ -18,9 +18,9 @@ from moot.nodes._cortex.trust import (
     Opponents,
     Pruning,
     Weights,
+    agents_heard,
     credibilities,
     credibility,
-    heard,
     intimacy,
     loss,
     mean_similarity,
@@ -176,7 +176,7 @@ FIVE = {"j": {"a": 0.1, "b": 0.9, "c": 0.2, "d": 0.9, "e": 0.15}}
     ],
 )
 def test_each_pruning(pruning: Pruning, kept: list[str]) -> None:
-    assert heard(FIVE, pruning=pruning) == {"j": kept}
+    assert agents_heard(FIVE, pruning=pruning) == {"j": kept}
 
 
 @each("value", [0.0, 0.1, 1 / 3, 1e-300, 7.0])
@@ -185,20 +185,20 @@ def test_each_pruning(pruning: Pruning, kept: list[str]) -> None:
     [("average", "abcd"), ("median", "abcd"), ("top-3", "abc"), ("bottom-3-removed", "a")],
 )
 def test_equal_weights(value: float, pruning: Pruning, kept: str) -> None:
-    assert heard({"j": dict.fromkeys("abcd", value)}, pruning=pruning) == {"j": list(kept)}
+    assert agents_heard({"j": dict.fromkeys("abcd", value)}, pruning=pruning) == {"j": list(kept)}
 
 
 def test_equal_but_for_rounding() -> None:
     weights = {"j": {"a": 0.1 + 0.2, "b": 0.3, "c": 0.3}}
     assert weights["j"]["a"] != weights["j"]["b"]
-    assert heard(weights, pruning="average") == heard(weights, pruning="median") == {"j": ["a", "b", "c"]}
-    assert heard({"j": {"a": 1.0, "b": 1 - 1e-7}}) == {"j": ["a"]}
+    assert agents_heard(weights, pruning="average") == agents_heard(weights, pruning="median") == {"j": ["a", "b", "c"]}
+    assert agents_heard({"j": {"a": 1.0, "b": 1 - 1e-7}}) == {"j": ["a"]}
 
 
 @pytest.mark.parametrize("pruning", get_args(Pruning))
 def test_few_opponents(pruning: Pruning) -> None:
-    assert heard({"a": {}}, pruning=pruning) == {"a": []}
-    assert heard({"a": {"b": 0.0}, "b": {"a": 0.3}}, pruning=pruning) == {"a": ["b"], "b": ["a"]}
+    assert agents_heard({"a": {}}, pruning=pruning) == {"a": []}
+    assert agents_heard({"a": {"b": 0.0}, "b": {"a": 0.3}}, pruning=pruning) == {"a": ["b"], "b": ["a"]}
 
 
 # --- strategies -----------------------------------------------------------------------------------------------------
@@ -266,14 +266,14 @@ def test_an_unknown_peer_score_does_not_count() -> None:
 
 def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None:
     weights = {j: {i: 1.0 for i in "abcde" if i != j} for j in "abcde"}
-    drawn = [heard(weights, evaluation="none", d=d, seed=s) for d in range(1, 6) for s in range(5)]
+    drawn = [agents_heard(weights, evaluation="none", d=d, seed=s) for d in range(1, 6) for s in range(5)]
     assert all(len(sources) == 2 for kept in drawn for sources in kept.values())
     assert all(j not in kept[j] and kept[j] == sorted(kept[j]) for kept in drawn for j in kept)
-    assert heard(weights, evaluation="none", d=1, seed=0) == drawn[0]
+    assert agents_heard(weights, evaluation="none", d=1, seed=0) == drawn[0]
     assert len({json.dumps(kept) for kept in drawn}) > 20
     assert {i for kept in drawn for i in kept["a"]} == set("bcde")
     assert [len(s) for s in ask("none")[1].values()] == [1, 1, 1]
-    assert [len(heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4  # of 3
+    assert [len(agents_heard({j: {} for j in "abcd"}, evaluation="none")[j]) for j in "abcd"] == [2] * 4  # of 3
 
 
 # --- history --------------------------------------------------------------------------------------------------------

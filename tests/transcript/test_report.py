@@ -20,7 +20,7 @@ from moot.core.errors import Outcome, UserError
 from moot.graphs import load_graph
 from moot.nodes._records.entries import RoundReason, StopReason
 from moot.nodes._runtime.document import upgraded
-from moot.nodes._steps.retrieving import stood_in
+from moot.nodes._steps.retrieving import fallback_warning
 from moot.nodes._texts.quotes import check_citations
 from moot.nodes._texts.replies import Quote
 from moot.nodes._texts.task import make_task
@@ -278,7 +278,7 @@ async def test_no_code_is_in_a_readers_way() -> None:
 async def test_a_source_that_stood_in_is_told_without_codes(
     asked: str, name: str, read: str, lead: str, said: str
 ) -> None:
-    [detail] = stood_in(asked, name, read, load_graph("rag").settings(model="openai:m"))
+    [detail] = fallback_warning(asked, name, read, load_graph("rag").settings(model="openai:m"))
     document = await a_debate()
     document["warnings"].append({"kind": "stand_in", "where": "sources", "detail": detail})
     page = report(document, "md").replace("\\", "")

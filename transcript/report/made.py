@@ -15,7 +15,7 @@ from moot.nodes._texts.task import TASKS, full_answer
 from moot.retrievers._evidence import given_in
 from moot.transcript.document import settings_of
 from moot.transcript.end import compared_words, lines_beside
-from moot.transcript.line import counted, has_rounds, lasting, list_of
+from moot.transcript.line import counted, format_duration, has_rounds, list_of
 from moot.transcript.report.codes import answer_kind, answer_word, in_words, model_words
 from moot.transcript.report.sources import plain
 
@@ -72,7 +72,7 @@ def took(document: Mapping[str, Any]) -> str:
     """Time, rounds, calls and tokens."""
     usage = document["usage"]
     rounds = f"{counted(document['rounds'], 'round')}, " if has_rounds(document["settings"]) else ""
-    told = f"{lasting(document['seconds'])}, {rounds}{counted(usage['calls'], 'model call')}, "
+    told = f"{format_duration(document['seconds'])}, {rounds}{counted(usage['calls'], 'model call')}, "
     told += f"{usage['prompt_tokens']:,} tokens read and {usage['completion_tokens']:,} written"
     if usage.get("uncounted"):
         told += f"; the tokens of {counted(usage['uncounted'], 'call')} are not known"

@@ -56,7 +56,7 @@ class Names:
             return f"{ROLES[role]} {number}".strip()
         return agent[:1].upper() + agent[1:]
 
-    def about(self, agent: str) -> str:
+    def speaker_facts(self, agent: str) -> str:
         """Facts about a speaker: its source, and its name in the debate's texts."""
         found = [f"searched {self.read[agent]}"] if agent in self.read else []
         found += [ABOUT[agent]] if agent in ABOUT else []

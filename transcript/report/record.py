@@ -97,7 +97,7 @@ def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
     rows = _counted(document, answers, rounds) if many else []
     for agent in [] if many else speakers:
         given = {turn["round"]: turn for turn in answers if turn["agent"] == agent}
-        rows.append(Row(names(agent), names.about(agent), _cells(document, given, rounds)))
+        rows.append(Row(names(agent), names.speaker_facts(agent), _cells(document, given, rounds)))
     if judged:
         columns.append("Decision")
         for row in rows:

@@ -13,7 +13,7 @@ from moot.web.batches import kept
 from moot.web.batches.kept import Batch, Job
 from moot.web.batches.outcomes import Outcome, outcomes_of
 from moot.web.batches.running import BATCHES
-from moot.web.batches.shown import SHOWN, status_of, table, told, zipped
+from moot.web.batches.shown import SHOWN, describe_batch, status_of, table, zipped
 from moot.web.caller import body_of, caller_client, has_users, json_in
 from moot.web.checks import check
 from moot.web.table import lives
@@ -107,7 +107,7 @@ async def shown(request: Request) -> Any:
     if not (page.isascii() and page.isdigit() and int(page[:6]) > 0) or show not in SHOWN:
         raise UserError(f"`page` is a number from 1, `show` one of {', '.join(SHOWN)}.", kind="bad_request")
     rows, words = await _rows(batch), asked.get("q", "")[: kept.LONGEST_NAME]
-    return told(batch, rows, BATCHES.of(batch.id), page=int(page[:6]), show=show, words=words)
+    return describe_batch(batch, rows, BATCHES.of(batch.id), page=int(page[:6]), show=show, words=words)
 
 
 async def listed(request: Request) -> Any:
@@ -116,7 +116,7 @@ async def listed(request: Request) -> Any:
     for id in await run_in_threadpool(kept.ids):
         try:
             batch = await _visible(id, request)
-            all = told(batch, await _rows(batch), BATCHES.of(id))
+            all = describe_batch(batch, await _rows(batch), BATCHES.of(id))
         except MootError as error:
             if error.kind != "missing_file":
                 found.append({"id": id, "fault": error.detail})

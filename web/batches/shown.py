@@ -12,7 +12,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from moot.core.files import harmless
 from moot.transcript.columns import OF_DEBATE, OF_ROW
-from moot.transcript.line import lasting
+from moot.transcript.line import format_duration
 from moot.transcript.report.codes import ANSWERS
 from moot.transcript.report.report import report
 from moot.web import debates
@@ -47,7 +47,7 @@ def status_of(batch: Batch, job: Job, outcome: Outcome, running: Running | None)
     return outcome.status
 
 
-def told(
+def describe_batch(
     batch: Batch, rows: Rows, running: Running | None, *, page: int = 1, show: str = "all", words: str = ""
 ) -> dict[str, Any]:
     """A batch in words and figures, with one page of the requested rows.
@@ -101,7 +101,7 @@ def left(batch: Batch, entries: Sequence[Mapping[str, Any]]) -> str:
         return ""
     lanes = min(batch.at_once, statuses["next"] + statuses["running"])
     minutes = round(sum(took) / len(took) * rows / lanes / 60)
-    return f"about {lasting(60 * minutes)} left" if minutes else "under a minute left"
+    return f"about {format_duration(60 * minutes)} left" if minutes else "under a minute left"
 
 
 def _entry(batch: Batch, job: Job, outcome: Outcome, running: Running | None) -> dict[str, Any]:

@@ -210,7 +210,7 @@ def readable(corpora: list[str]) -> list[str]:
     return corpora if mine is None else [name for name in corpora if name in mine]
 
 
-def told(person: str) -> str:
+def describe_usage(person: str) -> str:
     """A user's usage, in a sentence. Blocking."""
     had = spending(person)
     more = f", and {had.unpriced} of unknown price" * bool(had.unpriced)

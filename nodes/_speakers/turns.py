@@ -13,7 +13,7 @@ from moot.nodes._runtime.settings import EvidenceSettings, ModelName, Name, Sett
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._texts.show import cited_ids, show_person
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import given_in, standing
+from moot.retrievers._evidence import active_evidence, given_in
 from moot.retrievers._search import SCHOLARLY, resolve
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -148,7 +148,7 @@ def new_turn(
     return turn if number is None else {**turn, "number": number}
 
 
-def hand_over(
+def send_turn(
     to: str,
     state: DebateState,
     speaker: Mapping[str, Any],
@@ -173,7 +173,7 @@ def hand_over(
         pool: the evidence that it may select from, if it is not shown.
         more: further keys that the node reads.
     """
-    evidence = given_in(state["evidence"]) if evidence is None else standing(evidence)
+    evidence = given_in(state["evidence"]) if evidence is None else active_evidence(evidence)
     heard = [*opponents, *([own] if own else [])]
     cited, shown = cited_ids(heard), {piece["id"] for piece in evidence}
     handed = {
@@ -183,9 +183,9 @@ def hand_over(
         "debater": {**speaker, **from_person(state)},
         "opponents": list(opponents),
         "own": own,
-        "cited": [piece for piece in standing(state["evidence"]) if piece["id"] in cited - shown],
+        "cited": [piece for piece in active_evidence(state["evidence"]) if piece["id"] in cited - shown],
         "evidence": list(evidence),
-        "pool": [piece for piece in standing(pool) if piece["id"] not in shown],
+        "pool": [piece for piece in active_evidence(pool) if piece["id"] not in shown],
         "retrieval": next((turn.get("retrieval") for turn in state["turns"] if turn["step"] == "retrieve"), None),
         "turns": [turn | {"evidence_ids": [piece["id"] for piece in evidence]}],
         "depth": state["depth"],
