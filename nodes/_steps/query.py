@@ -21,8 +21,8 @@ from moot.retrievers._search import about_source
 PROMPT = "tool_mad/query"
 
 LAST_QUERY = (
-    "Your last query; do not repeat it. What it found may not be shown to you again, so let this one find what you "
-    "still need of that, too:"
+    "Your last query. Write a different one. You may see only what the new one finds, so keep the names, dates and "
+    "figures that matter most:"
 )
 
 

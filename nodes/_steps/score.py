@@ -102,12 +102,15 @@ STATEMENTS, VERDICTS, QUESTIONS = "scoring/statements", "scoring/verdicts", "sco
 """Prompts."""
 
 
-OF_ALL = ": also what is doubtful or beside the point, and what it says that the evidence shows or does not show."
+OF_ALL = ": also what is doubtful or beside the point, and what it says that the evidence does not tell."
 OF_THE_EVIDENCE = (
-    " of what it takes from the evidence. What it knows, works out or concludes by itself is no statement here; if "
-    "there is nothing else, leave `statements` empty."
+    " and takes from the evidence. What it knows, works out or concludes by itself is no statement here; if there is "
+    "nothing else, leave `statements` empty."
 )
 """The statements to draw from an answer: all; or, if it may go beyond the evidence, those taken from the evidence."""
+
+ORIGIN = "Who said what the statements are about, and when. A statement that only repeats this is supported:"
+"""The heading of a claim's origin beside the evidence."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,7 @@ async def faithfulness(
         return Faithfulness(None, [], [])
     count = len(listed.statements)
     numbered = "\n".join(as_data("statement", s, index=str(i)) for i, s in enumerate(listed.statements))
-    shown = "\n".join(filter(None, (show_evidence(evidence), origin)))
+    shown = "\n".join([show_evidence(evidence), *([f"{ORIGIN}\n{origin}"] if origin else [])])
     values = {"evidence": shown, "statements": numbered, "count": str(count)}
     judged = await speaker.ask(VERDICTS, values, verdicts_reply(count))
     supported = [v.supported for v in judged.verdicts]

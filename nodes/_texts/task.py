@@ -353,9 +353,8 @@ CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
 BORNE_OUT = (
     "give your reasons in at most four plain sentences, each a statement that the evidence bears out: what speaks for "
     "your answer and, if the evidence holds one, the strongest point against it. Say nothing that the evidence does "
-    "not bear out; what it leaves open may be said. Pieces about another matter may be among it: pass over them. The "
-    "last sentence gives the result in the words of the {subject} itself: what is so, what is not so, or what is left "
-    "open."
+    "not bear out; you may say what it does not tell. Pass over pieces about another matter. The last sentence gives "
+    "the result in the words of the {subject} itself: what is so, what is not so, or what is left open."
 )
 WORKED_OUT = (
     "go step by step, as briefly as it can be followed: what the evidence says that helps, what you know yourself, "
@@ -365,12 +364,13 @@ KNOWN = "give your reasons in at most four plain sentences: what you know of the
 KNOWN_STEPS = "go step by step, as briefly as it can be followed: what you know that matters, and what follows."
 
 
-FROM_OTHERS = "Change your answer where theirs is better founded, and keep it where it is not."
+FROM_OTHERS = "Change your answer if theirs is better founded, and keep it if it is not."
 FROM_OWN_EVIDENCE = (
-    "Keep your last answer if your evidence bears it out, and change it if you or the others see that it does not.\n"
-    '- Your evidence is what stands under "Evidence in front of you", and nothing else. Quotes that the others give, '
-    "or that you gave in an earlier round, only show what to look for, even though they were checked: rest neither "
-    "your answer nor your reasons on them until their passage stands there."
+    "Keep your last answer if the evidence in front of you bears it out; otherwise change it. Change it, too, if the "
+    "others show that you misread that evidence.\n"
+    '- Your evidence is what stands under "Evidence in front of you", and nothing else. A quote that the others give, '
+    "or that you gave in an earlier round, is no evidence for you, even if it was checked, unless its passage stands "
+    "there now."
 )
 """Rules for changing an answer. Answers of debaters with their own evidence are judged by that evidence, so only
 debaters that answer from their knowledge adopt better founded answers of others."""

@@ -92,7 +92,7 @@ async def test_who_has_no_evidence_answers_from_what_it_knows(start_stub: StartS
         assert ("SUPPORTS - the claim is true" in prompt) == knows
         assert ("SUPPORTS - the evidence shows that the claim is true" in prompt) != knows
         assert ("Say nothing that the evidence does not bear out" in prompt) != knows
-        assert ("Change your answer where theirs is better founded" in prompt) == knows
+        assert ("Change your answer if theirs is better founded" in prompt) == knows
         assert ('Your evidence is what stands under "Evidence in front of you"' in prompt) != knows
     assert ("(none, as none was looked for)" in vanilla) == known
 
@@ -137,7 +137,7 @@ async def test_answers_that_may_go_beyond_the_evidence_are_not_gated_by_it(
     given = [turn["scores"] for turn in document["turns"] if turn["step"] == "respond"]
     assert [scores["faithfulness"] for scores in given] == [None, None]
     drawn = [prompt for prompt in stub.prompts("stub-scorer") if "`statements`" in prompt]
-    assert [("of what it takes from the evidence" in prompt) for prompt in drawn] == [not follows] * 2
+    assert [("and takes from the evidence" in prompt) for prompt in drawn] == [not follows] * 2
     assert ("score_missing" in [warned["kind"] for warned in document["warnings"]]) == follows
     said = [line.text for section in lines(document) for line in section.lines]
     assert any("faithfulness not applicable; answer relevance 1.00 >= 0.80" in text for text in said) != follows
