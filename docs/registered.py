@@ -2,12 +2,14 @@
 
 From ``graphs/systems.jsonl``: ``langgraph.json``, the tables of the README and of docs/systems.md, and the systems in
 docs/api/graphs.md. From the public names of each package: docs/api.
+From the code of the nodes: the table of the keys that they read and write.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import runpy
 from importlib import import_module
 from pathlib import Path
 from typing import Any, is_typeddict
@@ -32,6 +34,8 @@ API = ("nodes", "graphs", "retrievers", "prompts", "evals")
 """The packages that have public names."""
 KINDS = ("Classes", "Settings", "State and results", "Nodes", "Steps as functions", "Functions", "Values")
 """The sections of a package's page."""
+KEYS = runpy.run_path(str(ROOT / "docs/state_keys.py"))
+"""The program that finds the keys of nodes."""
 
 
 def table(columns: dict[str, str]) -> str:
@@ -74,7 +78,8 @@ def api(name: str) -> str:
         kinds[kind_of(getattr(package, public))].append(f"::: {package.__name__}.{public}")
     parts = [f"# {package.__name__}", inspect.getdoc(package) or ""]
     for kind, names in kinds.items():
-        parts += [f"## {kind}", *names] if names else []
+        before = [KEYS["section"]()] if kind == "Nodes" else []
+        parts += [f"## {kind}", *before, *names] if names else []
     return "\n\n".join([*parts, *(["## Systems", reference()] if name == "graphs" else [])]) + "\n"
 
 

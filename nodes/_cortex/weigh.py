@@ -139,7 +139,7 @@ def worth(settings: WeighingSettings, names: Sequence[str], run: NodeContext) ->
 def weigh_node() -> Node:
     """Adds the next round's debating graph: confidences, weights, and the edges that are kept.
 
-    Reads: claim, task, turns, graphs. Texts are compared only if the weights depend on it.
+    Reads: claim, task, turns, rounds, graphs. Texts are compared only if the weights depend on it.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

@@ -314,7 +314,7 @@ class Node:
         """The same node for a state with other keys.
 
         Args:
-            reads: from your state, the keys that the node reads, by the names in its docstring.
+            reads: from your state, the keys that the node reads, by the names in the table of docs/api/nodes.md.
             writes: from the node's writes, the update of your state; ``calls``, ``warnings`` and ``depth`` are there
                 if the node made a call or warned.
         """

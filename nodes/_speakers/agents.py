@@ -235,7 +235,7 @@ def heard_of(state: DebaterState, settings: Any) -> Mapping[str, str]:
 def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_of) -> Node:
     """One agent's answer in one round; see `respond_node`.
 
-    Reads: claim, task, debater, opponents, evidence, turns, and if present own, cited and heard.
+    Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, heard, pool, retrieval, steps.
 
     Args:
         then: the prompt after an agent's first answer; None if no agent answers twice.

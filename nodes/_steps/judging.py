@@ -80,7 +80,7 @@ async def judge(
 def judge_node(prompt: str = PROMPT) -> Node:
     """Adds the judge's turn, its answer and the stop reason.
 
-    Reads: claim, task, turns, evidence, and if present scores, rounds, budget, calls. If no debater ever
+    Reads: claim, task, turns, evidence, and if present scores and rounds. If no debater ever
     gave an answer, the debate fails, unless a ceiling left too little to call all of them: then the judge answers from
     the claim alone. The debate also fails without an answer of the judge.
 

@@ -54,7 +54,8 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     ``{"queries": {name: query}}``, ``{"premises": [...]}``, ``{"strike": [ids], "add": [texts]}``, ``{"remark": text}``
     or ``{"question": text}``. The review is a turn of the agent ``person``.
 
-    Reads: turns, evidence, and the subject of the review: debater, answer, raw_verdict.
+    Reads: turns, if present debater and phase, for the moment ``evidence`` also evidence, and for ``verdict`` task,
+    answer, raw_verdict, votes and rounds.
 
     Args:
         moment: the moment of the review.

@@ -69,8 +69,8 @@ async def formulate_query(
 def query_node(prompt: str = PROMPT) -> Node:
     """Writes the debater's query into its turn.
 
-    Reads: claim, debater, opponents, previous_query, and if present why. If the model returns no usable query,
-    the claim itself is searched, with a warning.
+    Reads: claim, task, debater, opponents, previous_query, turns, and if present why. If the model returns no usable
+    query, the claim itself is searched, with a warning.
 
     Args:
         prompt: the prompt's name.

@@ -126,8 +126,8 @@ def respond_node(
 ) -> Node:
     """Writes the debater's answer into its turn.
 
-    Reads: claim, task, debater, opponents, evidence, turns, and if present own and cited. An answer that
-    is unusable is recorded with its ``outcome`` and a null answer.
+    Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, pool, retrieval, steps. An
+    answer that is unusable is recorded with its ``outcome`` and a null answer.
 
     Args:
         prompt: the prompt's name.

@@ -279,7 +279,7 @@ def faithfulness_node() -> Node:
 def answer_relevance_node() -> Node:
     """Writes ``scores.answer_relevance`` (and its questions) of the one turn in the state.
 
-    Reads: claim, turns. Null if the turn has no answer, or if scoring failed; a warning says which.
+    Reads: claim, task, turns. Null if the turn has no answer, or if scoring failed; a warning says which.
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:

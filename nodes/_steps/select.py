@@ -94,8 +94,8 @@ def _is_left_out(number: int, pool: Sequence[Evidence], not_shown: Set[str]) -> 
 def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
     """Writes the speaker's selection into its turn, and adds those items to its evidence.
 
-    Reads: claim, task, debater, own, evidence, pool, turns. Numbers that no item has are dropped, with a warning. If
-    the model returns no usable reply, the speaker continues without a selection; ``selected`` is null then.
+    Reads: claim, task, debater, turns, and if present own, evidence, pool. Numbers that no item has are dropped, with a
+    warning. If the model returns no usable reply, the speaker continues without a selection; ``selected`` is null then.
 
     Args:
         prompt: the prompt's name.

@@ -132,7 +132,7 @@ def all_agreed(state: DebateState) -> bool:
 def summarise_node(prompt: str = SUMMARY) -> Node:
     """Ends the debate with the role ``summariser``'s answer from the last round's answers.
 
-    Reads: claim, task, turns, rounds, votes, budget, calls. If no debater gave an answer, the debate fails
+    Reads: claim, task, turns, rounds, votes. If no debater gave an answer, the debate fails
     (unless a ceiling left too little to call them: then the summariser answers from the claim alone). It also fails
     if the summariser returns no answer, or another one than the debaters'.
 

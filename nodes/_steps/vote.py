@@ -74,7 +74,7 @@ def vote_node(
 ) -> Node:
     """Ends the debate with the answer that most agents gave in the last round.
 
-    Reads: votes, turns. Without any answer, the debate fails.
+    Reads: votes, turns, metrics. Without any answer, the debate fails.
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
@@ -114,7 +114,8 @@ def conclude_node(
 ) -> Node:
     """Compares the last round's answers and ends the debate with the answer of most agents.
 
-    Reads: claim, task, turns. For systems that compare answers once, at their end: `compare_node` and `vote_node`.
+    Reads: claim, task, turns, metrics, and if present rounds. For systems that compare answers once, at their end:
+    `compare_node` and `vote_node`.
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.

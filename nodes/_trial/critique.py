@@ -122,7 +122,7 @@ async def close_or_go_on(
 def reflect_node() -> Node:
     """Writes a counsel's assessment of its own side into its turn, with the reflection score.
 
-    Reads: claim, task, premises, evidence, heard, turns.
+    Reads: claim, task, phase, evidence, heard, turns, and if present premises, rounds and debater.
     """
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[ReflectionReply]:
@@ -148,7 +148,10 @@ def reflect_node() -> Node:
 
 
 def critique_node() -> Node:
-    """Adds the critic's turn. Reads: claim, task, premises, rounds, turns, evidence."""
+    """Adds the critic's turn.
+
+    Reads: claim, task, phase, turns, evidence, and if present premises, rounds and debater.
+    """
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[CritiqueReply]:
         return critique(

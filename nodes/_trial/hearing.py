@@ -165,7 +165,7 @@ def show_reflection(flaws: Sequence[str], stance: str) -> str:
 def argue_node() -> Node:
     """Writes a side's argument into its turn; if its counsel's model cannot be reached, the trial fails.
 
-    Reads: claim, task, premises, evidence, heard, debater, turns.
+    Reads: claim, task, phase, evidence, heard, debater, turns, and if present premises and rounds.
     """
     return ARGUE.node(
         lambda state, speaker, settings: argue(

@@ -78,7 +78,7 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Corpora are encoded without a model."""
     for module in ("corpus", "local"):
-        monkeypatch.setattr(f"moot.retrievers.{module}.open_encoder", open_quick_encoder)
+        monkeypatch.setattr(f"moot.retrievers._{module}.open_encoder", open_quick_encoder)
 
 
 def passage(i: int | str, text: str = "", **more: Any) -> Passage:

@@ -128,7 +128,7 @@ async def test_vectors_are_remembered_with_the_texts_that_they_were_made_of(
     chroma: str, kind: str, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("corpus", "local"):
-        monkeypatch.setattr(f"moot.retrievers.{module}.open_encoder", open_encoder)
+        monkeypatch.setattr(f"moot.retrievers._{module}.open_encoder", open_encoder)
     stub, stub_embedding = start_stub(), "openai:stub-embedding"
     name, encoder = f"{kind}-remembered", await open_encoder(stub_embedding)
     await index_passages(name, numbered(0, 3), encoder=stub_embedding)

@@ -1,0 +1,95 @@
+"""The table of the keys that nodes read and write holds for what they do in debates."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import runpy
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moot.graphs import DESCRIPTIONS, load_graph
+from moot.nodes import Node
+
+from tests.conftest import StartStub, reading_demo
+
+FOUND = runpy.run_path(str(Path(__file__).parents[1] / "docs/state_keys.py"))
+UNSEEN = {"human_review_node"}
+"""Nodes that wait for a person."""
+
+
+class Recording(dict[str, Any]):
+    """A state that remembers which of its keys are read."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        super().__init__(state)
+        self.required: set[str] = set()
+        self.optional: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:
+        self.required.add(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.optional.add(key)
+        return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self.optional.add(str(key))
+        return super().__contains__(key)
+
+
+def steps() -> dict[Any, set[str]]:
+    """By the code of a step, the public factories that make it."""
+    found: dict[Any, set[str]] = defaultdict(set)
+    for name, factory in FOUND["factories"]().items():
+        for arguments in FOUND["EXAMPLES"].get(name, {"()": {}}).values():
+            found[factory(**arguments).step.__code__].add(name)
+    return found
+
+
+async def test_the_table_has_every_key_that_is_read_or_written(
+    monkeypatch: pytest.MonkeyPatch, start_stub: StartStub
+) -> None:
+    known, original = steps(), Node._taken
+    held: dict[Any, Any] = {}
+    seen: set[str] = set()
+    lacking: set[tuple[str, str, str]] = set()
+
+    async def recorded(node: Node, state: Any, run: Any) -> dict[str, Any]:
+        code = getattr(node.step, "__code__", None)
+        if code not in known:
+            return await original(node, state, run)
+        seen.update(known[code])
+        keys = held.get(node.step) or held.setdefault(node.step, FOUND["keys_of"](node))
+        recording = Recording(state)
+        update = await original(node, recording, run)
+        found = {
+            "required": recording.required - keys.required - keys.optional,
+            "optional": recording.optional - keys.required - keys.optional,
+            "written": update.keys() - keys.written,
+        }
+        lacking.update((node.called, how, key) for how, names in found.items() for key in names)
+        return update
+
+    monkeypatch.setattr(Node, "_taken", recorded)
+    start_stub([{"fields": {"citations": []}}])
+    agreeing = {"model": "openai:stub", "embedder": "openai:stub-embedding", "scoring": "consensus_only"}
+    for name, models in [*((name, {"model": "fake:1"}) for name in DESCRIPTIONS), ("tool_mad", agreeing)]:
+        system = load_graph(name)
+        settings = system.settings.model_validate(models | reading_demo(system.settings))
+        await system.graph.ainvoke({"claim": "Saffron is made from roots."}, context=settings)
+    assert lacking == set()
+    assert set(FOUND["factories"]()) - seen <= UNSEEN
+
+
+def test_docstrings_name_the_keys_that_are_read() -> None:
+    rows: dict[str, set[str]] = defaultdict(set)
+    for call, keys in FOUND["rows"]().items():
+        rows[call.partition("(")[0]] |= keys.required | keys.optional
+    keys = set().union(*rows.values())
+    for name, factory in FOUND["factories"]().items():
+        (told,) = re.findall(r"Reads: ([^.:]+)[.:]", inspect.getdoc(factory) or "")
+        assert set(re.findall(r"\w+", told)) & keys == rows[name], name
