@@ -70,7 +70,7 @@ def _place(record: Record, sizes: Mapping[str, int]) -> str:
 
 
 def checked(item: Item, name: str) -> Item:
-    """Check that moot accepts an item; its gold answers become those that moot can read.
+    """Check that moot accepts an item; return it with only the gold answers that moot can read.
 
     Raises:
         Skipped: too long for moot, or no gold answer that can be read.
