@@ -289,7 +289,7 @@ async def _is_there(asked: Awaitable[Any]) -> bool:
         await asked
     except InternalServerError as error:
         raise WorldError(
-            "The server cannot look that up now: its database may be away.", kind="unreachable", retryable=True
+            "The server cannot look that up now: its database may be unreachable.", kind="unreachable", retryable=True
         ) from error
     except APIError:
         return False
