@@ -1,6 +1,5 @@
 """The result of one item in one run, with only the fields that comparisons read, so that result documents do not stay
-in
-memory."""
+in memory."""
 
 from __future__ import annotations
 
@@ -218,9 +217,8 @@ def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     """Every answer of a debate that has scores with a threshold, with these scores.
 
     If an answer need not follow from evidence, a null faithfulness is left out: it is not unknown, because the debate
-    does
-    not need it. This is so if its writer never searched and was given no evidence, or if the task is one of reasoning
-    and the answer uses nothing from the evidence.
+    does not need it. This is so if its writer never searched and was given no evidence, or if the task is one of
+    reasoning and the answer uses nothing from the evidence.
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in given if turn.get("query") is not None}

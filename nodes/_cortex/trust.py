@@ -188,10 +188,9 @@ def agents_heard(
     """The agents whose last answers each agent reads (S3, Eq. 12; 5.3 and appendix E).
 
     In a full graph an agent reads all opponents, `by_weight` (ours: S3 names no order). In a sparse graph it reads
-    some,
-    in the order of the agents. With ``mdm`` they are chosen by ``pruning``. With ``self`` or ``peer`` they are the
-    agents above the mean of all agents, possibly none. With ``none`` half of the opponents, rounded up, are drawn by
-    seed, round and agent (ours).
+    some, in the order of the agents. With ``mdm`` they are chosen by ``pruning``. With ``self`` or ``peer`` they are
+    the agents above the mean of all agents, possibly none. With ``none`` half of the opponents, rounded up, are drawn
+    by seed, round and agent (ours).
 
     Args:
         weights: of all edges, from `edge_weights`.

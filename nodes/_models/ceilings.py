@@ -125,7 +125,7 @@ class Ceilings:
         self.costs_money = any(level.most.usd < math.inf for level in levels)
 
     def alone(self) -> AbstractContextManager[None]:
-        """A lock on the budget; in one event loop code without ``await`` needs none."""
+        """A lock on the budget; within one event loop, code without ``await`` needs none."""
         return ALONE
 
     def _alone(self) -> AbstractContextManager[None]:

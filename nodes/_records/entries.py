@@ -109,8 +109,7 @@ class Task(TypedDict):
     """The form of an answer.
 
     If ``kind`` is labels, an answer is one of ``labels``; ``meanings`` explain them, and ``spellings`` are other ways
-    to
-    write them. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is claim or
+    to write them. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is claim or
     question. ``claim_date`` and ``speaker`` say when and by whom the claim was made, if known.
     """
 

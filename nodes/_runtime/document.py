@@ -77,9 +77,8 @@ def closing(state: DebateState) -> dict[str, Any]:
     """Completes a result document.
 
     The status of a debate without an error is done. An abstention has no answer, and sets ``abstained`` in the metrics.
-    Adds warnings: on the verdict itself (`verdict_warnings`), on prompts that did not fit into a model's
-    context, and if the demonstration model took part.
-    ``metrics`` count the citations of the whole debate and those of the verdict.
+    Adds warnings: on the verdict itself (`verdict_warnings`), on prompts that did not fit into a model's context, and
+    if the demonstration model took part. ``metrics`` count the citations of the whole debate and those of the verdict.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
     if untold := not failed and abstains(state["task"], state["answer"]):

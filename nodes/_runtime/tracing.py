@@ -109,7 +109,8 @@ def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
 def guard_traces() -> None:
     """Installs a LangSmith client that removes keys for this process, if tracing is on and no client is set.
 
-    moot's graphs do this themselves. If you use only moot's nodes in your own graph, call this once before.
+    moot's graphs do this themselves. If you use only moot's nodes in your own graph, call this once before its first
+    run.
     """
     if run_trees._CLIENT is None and tracing_is_enabled():  # the public function would create LangSmith's own client
         langsmith.configure(client=Client())

@@ -109,15 +109,13 @@ def retrieve_node(*, required: bool = False) -> Node:
     """Adds evidence for the query in the speaker's turn; without a query, for the claim itself.
 
     Reads: claim, task, debater, turns, and if present found and evidence: if these are present, no origin may have more
-        than
-    its share of them and the new pieces (``max_origin_share``); the rest is marked as left out, with a warning. All of
-    the
-    speaker's sources are searched in parallel; for each that fails one of its fallbacks is used, in order. A scholarly
-    source is searched by keywords, and its abstracts are summarised as the setting ``source_summaries`` says; if a
-    model returns none, the query and the abstract stay, with a warning. There is a warning for every failure and every
-    source that replaced another; the turn's ``retrieval`` says whether evidence was found. A text that is too long is
-    shown in part, with a warning: its beginning and the sentences nearest to the query. A model
-    that summarises an abstract reads all of it, up to `SUMMARISED` tokens.
+    than its share of them and the new pieces (``max_origin_share``); the rest is marked as left out, with a warning.
+    All of the speaker's sources are searched in parallel; for each that fails one of its fallbacks is used, in order. A
+    scholarly source is searched by keywords, and its abstracts are summarised as the setting ``source_summaries`` says;
+    if a model returns none, the query and the abstract stay, with a warning. There is a warning for every failure and
+    every source that replaced another; the turn's ``retrieval`` says whether evidence was found. A text that is too
+    long is shown in part, with a warning: its beginning and the sentences nearest to the query. A model that summarises
+    an abstract reads all of it, up to `SUMMARISED` tokens.
 
     Args:
         required: whether the debate fails if no source can be searched.
@@ -202,8 +200,7 @@ async def shown_in_part(piece: Evidence, query: str, run: NodeContext) -> Eviden
 
 async def held_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Sequence[Evidence] = ()) -> list[Evidence]:
     """The pieces that a shared pool keeps so that no origin has more than its share; each of the parallel searches knew
-    only
-    its own pieces. Given texts stay. A warning names the rest.
+    only its own pieces. Given texts stay. A warning names the rest.
 
     Args:
         pieces: the candidates, in order.

@@ -1,6 +1,6 @@
 """Parses models' texts as answers of the task, and compares answers. It never guesses. A text counts as an answer if it
-is nothing but the answer, or begins with the answer and then
-explains it. A text that denies an answer, names two, or only quotes one does not count: the model is asked again.
+is nothing but the answer, or begins with the answer and then explains it. A text that denies an answer, names two, or
+only quotes one does not count: the model is asked again.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """A verdict's prediction set and decision, from a calibration fitted on labelled debates of the same system.
 
-The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511): it contains each
-label whose nonconformity score is not unusually high among those of the right labels of the labelled debates. The
-decision uses conformal risk control
-(Angelopoulos et al. 2024, arXiv:2208.02814): act on a verdict if its confidence is at least that from which acting was
-rarely wrong. Both hold
-only for debates with the measured system, settings, models, task and prompts.
+The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511): it contains each label
+whose nonconformity score is not unusually high among those of the right labels of the labelled debates. The decision
+uses conformal risk control (Angelopoulos et al. 2024, arXiv:2208.02814): act on a verdict if its confidence is at least
+that from which acting was rarely wrong. Both hold only for debates with the measured system, settings, models, task and
+prompts.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: boo
 def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str, int]:
     """Citations of the verdict: how many are verified, unverified and fabricated, and the total.
 
-    They are those of `verdict_citations` with the fabricated ones, each piece of evidence and quote once.
+    Counts the citations of `verdict_citations`, fabricated ones included: each piece of evidence and quote once.
 
     Args:
         document: a result document.

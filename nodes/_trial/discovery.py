@@ -261,8 +261,7 @@ def _settled(piece: Evidence, *, joins: bool) -> Evidence:
 async def _relevance(
     turn: Turn, pieces: Sequence[Evidence], run: NodeContext, encoder: Encoder
 ) -> dict[str, float | None]:
-    """The mean cosine of a side's query and its results; nothing is computed if the settings ignore gains in
-    relevance."""
+    """The mean cosine of a side's query and its results; {} if the settings ignore gains in relevance."""
     if run.settings.relevance_gain is None:
         return {}
     (query,) = await encoder.embed([str(turn["query"])])

@@ -269,7 +269,7 @@ def decide_node() -> Node:
     """Ends the trial with the panel's verdict, its answer, and the confidence in it.
 
     Reads: task, turns, and if present debates and metrics. The stop reason of a panel without a debate before it is
-        ``single_pass``, and no reflection counts. If no judge gave a verdict, the trial fails.
+    ``single_pass``, and no reflection counts. If no judge gave a verdict, the trial fails.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
