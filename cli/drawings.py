@@ -59,5 +59,5 @@ def drawing(graph: Any, *, xray: bool = False) -> str:
         xray: whether to draw its subgraphs, too.
     """
     drawn = graph.get_graph(xray=xray).draw_mermaid()
-    plain = re.sub(r"^---\n.*?\n---\n", "", drawn, flags=re.S).strip()  # the front matter sets a style alone
+    plain = re.sub(r"^---\n.*?\n---\n", "", drawn, flags=re.S).strip()  # the front matter only sets a style
     return f"```mermaid\n{plain}\n```"

@@ -78,7 +78,7 @@ def in_public(error: MootError) -> str:
     if error.kind != "queue":
         return error.detail
     log.error("%s", error.detail)
-    return "The server's database is away. Try again in a minute."
+    return "The server's database cannot be reached. Try again in a minute."
 
 
 def json_in(content: bytes) -> Any:

@@ -30,7 +30,7 @@ class Docs:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on; one for LangGraph's page goes to ours."""
+        """Answers a request for ``/docs`` with our page; passes other requests on."""
         if scope["type"] == "http" and scope["path"] == "/docs":
             scope = {**scope, "path": PLACE, "raw_path": PLACE.encode()}
         await self.app(scope, receive, send)
@@ -45,7 +45,7 @@ async def docs_page(app: Any) -> str:
     if "langgraph_api" not in sys.modules:
         return PAGE.substitute(main="\n".join(listing(app.openapi())))
     spec: Any = await get_client(url=None, api_key=None).http.get("/openapi.json")
-    # With an app beside its API, the server's document misses the descriptions of its own routes.
+    # If the server also runs an app, its OpenAPI document has no descriptions of the server's own routes.
     own = imported("langgraph_api.validation").openapi["paths"]
     for path, known in spec["paths"].items():
         known |= {method: about or own.get(path, {}).get(method, {}) for method, about in known.items()}

@@ -150,7 +150,7 @@ def prepare(host: str, *, studio: bool) -> None:
     from moot.nodes._runtime.tracing import send_in_time  # not at the top, so that earlier errors come at once
 
     check_installed()
-    send_in_time()  # LangGraph's server has its own clients
+    send_in_time()  # the clients of LangGraph's server are not moot's
     hosts = {*listed("MOOT_ALLOWED_HOSTS"), *({host} if host not in ANYWHERE else ())}
     origins = {*listed("MOOT_ALLOWED_ORIGINS"), *({STUDIO} if studio else ())}
     os.environ |= {"MOOT_ALLOWED_HOSTS": ",".join(hosts), "MOOT_ALLOWED_ORIGINS": ",".join(origins)}

@@ -289,7 +289,7 @@ async def _is_there(asked: Awaitable[Any]) -> bool:
         await asked
     except InternalServerError as error:
         raise WorldError(
-            "The server cannot look that up now: its database may be away.", kind="unreachable", retryable=True
+            "The server cannot look that up now: its database may be unreachable.", kind="unreachable", retryable=True
         ) from error
     except APIError:
         return False
@@ -305,7 +305,7 @@ async def is_begun_again(thread: str, run: str, client: LangGraphClient) -> bool
 
 
 async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
-    """The document's id and the row of a debate, by the id of either or of its thread (for the last debate on it).
+    """The document's id and the row of a debate, by its own id, its document's or its thread's (the last debate on it).
 
     On a server with users, each finds the debates of their own threads, and debates without a thread.
 

@@ -15,7 +15,7 @@ Queue = Annotated[
     typer.Option(
         envvar="MOOT_QUEUE",
         metavar="postgresql://...",
-        help="A Postgres for the rows, the documents and the ledger: `moot worker` does the rows, on any machine.",
+        help="A Postgres for the rows, the documents and the ledger: `moot worker` runs the rows, on any machine.",
         show_envvar=False,
     ),
 ]
@@ -30,7 +30,7 @@ def batch(
         ),
     ],
     id: Annotated[
-        str, typer.Argument(metavar="[BATCH]", help="After status, cancel or retry: how its id begins.")
+        str, typer.Argument(metavar="[BATCH]", help="After status, cancel or retry: the beginning of the batch's id.")
     ] = "",
     out: Annotated[
         Path | None, typer.Option(help="The folder for the table, and each row's document and report.")
@@ -42,7 +42,7 @@ def batch(
     workers: Workers = 1,
     at_once: DebatesAtOnce = 4,
     budget: Annotated[
-        int | None, typer.Option(min=1, help="Most tokens of all rows together; of each: --set budget=N.")
+        int | None, typer.Option(min=1, help="Most tokens of all rows together; for each row: --set budget=N.")
     ] = None,
     max_cost: Annotated[float | None, typer.Option(min=0, help="Most USD of all rows together.")] = None,
     max_calls: Annotated[int | None, typer.Option(min=1, help="Most calls to models of all rows together.")] = None,

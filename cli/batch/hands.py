@@ -61,7 +61,7 @@ class Hands(Protocol):
     """Runs rows somewhere: in this process, in several, or on a queue."""
 
     async def run_rows(self, rows: Rows, ended: Ended) -> None:
-        """Has all rows done and reports the outcome of each.
+        """Runs all rows and reports the outcome of each.
 
         Args:
             rows: the rows to do.

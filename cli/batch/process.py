@@ -1,4 +1,4 @@
-"""The parent's handle of a process that does rows of a batch. It imports little, because the child does the work."""
+"""The parent's handle of a process that runs rows of a batch. It imports little, because the child does the work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEATHS = 2
 
 
 class Worker:
-    """A process that does rows.
+    """A process that runs rows.
 
     Args:
         process: the started process.
@@ -66,7 +66,7 @@ class Worker:
         return worker
 
     async def do(self, job: Job, rows: Rows, ended: Ended) -> bool:
-        """Has a row done and reports its outcome; returns False if the process ended before that."""
+        """Lets the process run a row, and reports the outcome; returns False if the process ended before that."""
         if (said := await self.ask(asdict(job))) is None:
             return False
         rows.heed(said["outcome"], full=said["full"])

@@ -47,7 +47,7 @@ class Limits:
         max_cost: most USD, likewise.
         max_calls: most calls, likewise.
         max_seconds: most seconds of this run.
-        queue: the address of the queue whose workers do the rows; None to run them here.
+        queue: the address of the queue whose workers run the rows; None to run them here.
     """
 
     at_once: int = 4

@@ -1,4 +1,4 @@
-"""A process that does rows of a batch: it reads and writes lines of JSON, and ends when its input ends.
+"""A process that runs rows of a batch: it reads and writes lines of JSON, and ends when its input ends.
 
 ``python -m moot.cli.batch.worker``: the first line has its `Orders`, each further line a row.
 """
@@ -89,7 +89,7 @@ async def listen(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], ou
     """Processes rows as they arrive.
 
     Args:
-        hold: does a row, which has a ``key``; its result is the answer.
+        hold: runs a row, which has a ``key``; its result is the answer.
         out: the stream for answers.
     """
     loop, running = asyncio.get_running_loop(), set()

@@ -1,4 +1,4 @@
-"""A process that does rows of a queue, and stores documents, outcomes and the ledger in the queue's Postgres.
+"""A process that runs rows of a queue, and stores documents, outcomes and the ledger in the queue's Postgres.
 
 ``python -m moot.cli.queue.child``: the first line has the queue's address, each further line a row.
 """
@@ -70,7 +70,7 @@ class InQueue:
 
 
 class Child:
-    """Does rows.
+    """Runs rows.
 
     Args:
         rows: the queue's rows.
@@ -85,7 +85,7 @@ class Child:
         """Batches of which a row succeeded here: if another row fails, this machine is not the cause."""
 
     async def hold(self, told: dict[str, Any]) -> dict[str, Any]:
-        """Does a row: a debate, or a piece of a corpus.
+        """Runs a row: a debate, or the indexing of a piece of a corpus.
 
         The answer says whether the outcome is stored, and, if the row was left to another worker, why. This worker then
         gets no more rows.

@@ -18,7 +18,7 @@ def worker(
     ] = 3600,
     drain: Annotated[bool, typer.Option("--drain", help="End as soon as no row waits.")] = False,
 ) -> None:
-    """Do the rows that `moot batch FILE --queue` queues, on this machine; any number of machines may.
+    """Run rows that `moot batch FILE --queue` has queued. Any number of machines can run workers.
 
     Addresses and keys of models come from this machine's environment. After Ctrl-C or SIGTERM, other workers get its
     rows.

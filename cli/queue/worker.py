@@ -40,7 +40,7 @@ LOST = fault(f"The row was lost {LOSSES} times with the worker that had it.", "w
 
 
 class Site:
-    """The processes of a machine that do rows.
+    """The processes of a machine that run the rows of a queue.
 
     Args:
         url: the address of the queue.
@@ -69,7 +69,7 @@ class Site:
         self._ending = asyncio.Event()
 
     async def work(self, *, drain: bool) -> None:
-        """Does rows until it is cancelled.
+        """Runs rows until it is cancelled.
 
         Args:
             drain: whether to end as soon as no row waits.
@@ -122,7 +122,7 @@ class Site:
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     async def _row(self, key: str) -> None:
-        """Does a row that procrastinate delivers."""
+        """Runs a row that procrastinate delivers."""
         if key in self._running:
             return
         self._running[key] = None
@@ -221,11 +221,11 @@ class Site:
 
 @contextlib.asynccontextmanager
 async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending: asyncio.Event) -> AsyncIterator[Any]:
-    """Procrastinate with the task that does a row. If the database is away, its queries are repeated until it is back.
+    """Procrastinate with the task that runs a row. While the database is unreachable, its queries are repeated.
 
     Args:
         url: the address of the queue.
-        row: does a row.
+        row: runs a row.
         ending: set when the worker ends; then no query is repeated.
     """
     package, psycopg, pools = needed("procrastinate"), needed("psycopg"), needed("psycopg_pool")
@@ -245,7 +245,9 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
                     raise
                 if time.monotonic() > max(began, said) + PATIENCE:  # several queries wait at once: one warning
                     said = time.monotonic()
-                    log.warning("The database has been away for more than %.0f s. This worker waits for it.", PATIENCE)
+                    log.warning(
+                        "The database has been unreachable for more than %.0f s. This worker waits for it.", PATIENCE
+                    )
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await ending.wait()

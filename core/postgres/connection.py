@@ -18,7 +18,7 @@ Job = Callable[[Any], T]
 VERSION = 3
 """The version of our tables; increased with each change of them, which is then added to `UPGRADES`."""
 PATIENCE = 120.0
-"""Seconds for which a job is retried if the server is away or its disk is full."""
+"""Seconds for which a job is retried if the server is unreachable or its disk is full."""
 PAUSE = 0.25
 """Seconds between two attempts at first; it doubles up to `LONGEST_PAUSE`."""
 LONGEST_PAUSE = 2.0

@@ -83,7 +83,7 @@ class Ended:
 
 
 class QueuedRows:
-    """The rows of all batches; a server that is away is retried for ``patience`` seconds."""
+    """The rows of all batches; an unreachable server is retried for ``patience`` seconds."""
 
     def __init__(self, postgres: Postgres, patience: float = PATIENCE) -> None:
         self._postgres = postgres

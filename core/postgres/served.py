@@ -27,7 +27,7 @@ BEAT = 2.0
 SILENCE = 8
 """Seconds after which a silent process is dead; less than the service's lease of a run."""
 WAITED = 10.0
-"""Seconds for which a lookup waits for a database that is away; a debate waits for longer."""
+"""Seconds for which a lookup waits for an unreachable database; a debate waits for longer."""
 ENDS = ("done", "failed", "waiting")
 """Statuses of a debate that was not stopped."""
 LIVES = f"EXISTS (SELECT 1 FROM moot.servers AS s WHERE s.id = d.owner AND s.seen > now() - interval '{SILENCE} s')"

@@ -99,8 +99,8 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
 def followed(document: Document, right: Right) -> dict[str, Followed]:
     """By score: whether the judge took the answer of the debater with the higher average (S0, figure 4).
 
-    Only debates count that a judge decided between two debaters whose last answers differ and whose average scores,
-    which the judge is shown, differ too.
+    A debate counts only if a judge decided it, and if its two debaters differ in their last answers and in the average
+    scores that the judge is shown.
     """
     if not any(turn["step"] == "judge" for turn in document["turns"]) or document["debates"]:
         return {}

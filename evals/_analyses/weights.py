@@ -26,8 +26,8 @@ class Panel(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """ECE by weight over all items; and the held-out ECE, for which each item has the weight that was best without its
-    fold.
+    """ECE by weight over all items; and the held-out ECE, in which the weight for an item is the best on the other
+    folds.
 
     ``chosen`` is each fold's weight; the lowest if several are equally good.
     """

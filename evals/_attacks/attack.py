@@ -1,4 +1,4 @@
-"""The attacks: the text that each puts into a debate's search results, or the debater that it makes lie.
+"""The attacks: texts put into the search results of a debate, or a debater that lies.
 
 - `injection`: a sentence that gives an order is put into the passage that each search finds first, at its start, in its
   middle or at its end; 100 templates in five languages.

@@ -43,7 +43,7 @@ def flags_of(document: Mapping[str, Any]) -> frozenset[str]:
 
 
 def held_in(log: EvalLog) -> dict[str, Held]:
-    """The debate of each sample that has an outcome, by the sample's id. Blocking.
+    """By the id of the sample, its debate; only samples with an outcome. Blocking.
 
     Raises:
         UserError: the log cannot be read.

@@ -117,11 +117,11 @@ def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
         whole = json.loads(content, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         if error.msg != "Extra data":
-            raise invalid(f"{name}, line {error.lineno}", f"no JSON ({error.msg}, column {error.colno}).") from error
+            raise invalid(f"{name}, line {error.lineno}", f"not JSON ({error.msg}, column {error.colno}).") from error
         yield from _lines(content.encode().splitlines(), name)  # JSON Lines, as some published .json files are
         return
     except (ValueError, RecursionError) as error:
-        raise invalid(name, f"no JSON that can be read ({error}).") from error
+        raise invalid(name, f"not readable JSON ({error}).") from error
     if isinstance(whole, dict):
         whole = next((whole[key] for key in ("data", "Data") if isinstance(whole.get(key), list)), whole)
     if isinstance(whole, list):
@@ -148,9 +148,9 @@ def parse(content: str, where: str) -> Any:
     try:
         return json.loads(content, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
-        raise invalid(where, f"no JSON ({error.msg}, column {error.colno}).") from error
+        raise invalid(where, f"not JSON ({error.msg}, column {error.colno}).") from error
     except (ValueError, RecursionError) as error:
-        raise invalid(where, f"no JSON that can be read ({error}).") from error
+        raise invalid(where, f"not readable JSON ({error}).") from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

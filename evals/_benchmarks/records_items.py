@@ -70,16 +70,16 @@ def _place(record: Record, sizes: Mapping[str, int]) -> str:
 
 
 def checked(item: Item, name: str) -> Item:
-    """Check that moot accepts an item; its gold answers become those that moot can read.
+    """Check that moot accepts an item; return it with only the gold answers that moot can read.
 
     Raises:
         Skipped: too long for moot, or no gold answer that can be read.
         Broken: no claim.
     """
     if len(item.claim) > LONGEST_CLAIM:
-        raise Skipped(f"a claim of more than {LONGEST_CLAIM:,} characters, which moot does not take")
+        raise Skipped(f"a claim of more than {LONGEST_CLAIM:,} characters, which is too long for moot")
     if any(len(option) > LONGEST_OPTION for option in item.options):
-        raise Skipped(f"an option of more than {LONGEST_OPTION:,} characters, which moot does not take")
+        raise Skipped(f"an option of more than {LONGEST_OPTION:,} characters, which is too long for moot")
     try:
         claim = check_claim(item.claim)
         task = make_task(item.task or name, options=item.options or None, labels=item.labels or None, claim=claim)
@@ -87,7 +87,7 @@ def checked(item: Item, name: str) -> Item:
         raise Broken(error.detail.rstrip(".")) from error
     gold = tuple(dict.fromkeys(filter(None, (read_answer(task, answer) for answer in item.gold))))
     if not gold:
-        raise Skipped(f"no gold answer that is read as one of the task {name}")
+        raise Skipped(f"no gold answer that is valid for the task {name}")
     return replace(item, claim=claim, gold=gold)
 
 

@@ -1,8 +1,7 @@
 """Everything that a run depends on beside its settings: items, corpora, sources, prompts, endpoints, the system's
 version.
 
-If any of these differs, it is another run even with the same settings, and its samples are never counted with those of
-the earlier one.
+If any of these differs, it is another run even with the same settings, and the samples of the two runs are never mixed.
 """
 
 from __future__ import annotations

@@ -298,8 +298,8 @@ def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
     Args:
         study: with all systems.
         against: a system's label, or a kind of control: each system is compared with its own control of that kind, or
-            all with a control that belongs to no system. By default each system is compared with all its controls, and
-            with the first system.
+            all with a control that belongs to no system. By default each system is compared with all its own
+            controls, and with the first system.
     """
     systems = study.systems
     named = [s for s in systems if s.label == against]

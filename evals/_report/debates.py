@@ -48,7 +48,7 @@ def documents(system: System) -> list[Document]:
 
 
 def stops_table(study: Study) -> Table | None:
-    """The first measure by why debates stopped."""
+    """The first measure by stop reason."""
     heads = [SYSTEM, Column("stop_reason", "stopped by"), *columns("count", items="", errors="errors in all")]
     heads += [*columns("share", share="", score=TITLES[study.headline]), *columns("number", rounds="mean rounds")]
     rows: list[list[Cell]] = []

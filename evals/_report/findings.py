@@ -1,5 +1,5 @@
-"""The beginning of a report: findings, in sentences that are never stronger than its tests, and a list of everything
-that was not measured."""
+"""The beginning of a report: findings that claim no more than the tests show, and a list of everything that was not
+measured."""
 
 from __future__ import annotations
 

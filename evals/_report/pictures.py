@@ -121,7 +121,7 @@ def title_of(of: Table, key: str) -> str:
 
 
 def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
-    """The share that is right by confidence; the larger a dot, the more items."""
+    """The share of right answers by confidence; the larger a dot, the more items."""
     of = tables["reliability"]
 
     def draw(axes: Any, rows: Rows) -> None:
@@ -162,7 +162,8 @@ def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
-    """Novelty and reflection by round: the primary debate as a line, the one with sides switched broken."""
+    """Novelty and reflection by round: the primary debate as a solid line, the debate with sides switched as a broken
+    one."""
     of = tables["trial_rounds"]
     groups = by_system(of)
     shown = [name for name in ("novelty", "reflection") if of.has(name)]

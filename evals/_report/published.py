@@ -93,10 +93,10 @@ def published_table(studies: Sequence[Study]) -> Table | None:
     return table(
         "published",
         "The sources' figures beside ours",
-        "Theirs are the papers' own, on other items, models, prompts and sources of evidence than ours, so that a "
-        "difference says nothing of the system; no test is made. Ours are of the items that all our systems "
-        "have. In brackets 95% intervals: ours by the bootstrap over groups of items; theirs as "
-        "printed, else Wilson's from their value and number of items.",
+        "The sources' figures are from other items, models, prompts and evidence than ours: a difference says nothing "
+        "about the system, and is not tested. Our figures are over the items that all our systems have. In brackets "
+        "are 95% intervals: ours by the bootstrap over groups of items; theirs as printed, else Wilson's from their "
+        "value and number of items.",
         heads,
         rows,
     )

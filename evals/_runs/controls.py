@@ -42,7 +42,7 @@ Control = Literal[
 class Matched:
     """A control: its graph, its settings for one sample, and whether it reads the debate's evidence.
 
-    ``at_cost``: whether it takes as much as the debate does.
+    ``at_cost``: whether its budget is the cost of the debate.
     """
 
     graph: str
@@ -74,7 +74,8 @@ def is_debate(system: type[Settings]) -> bool:
 
 
 def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Control]:
-    """The controls of a system: only debates have any, and debates without retrieval have none with evidence."""
+    """The controls of a system. Only debates have any; controls that read evidence exist only if the debate retrieves
+    some."""
     if not is_debate(system):
         return []
     looks = settings.get("retrieval") != "none" and settings.get("sources", True)

@@ -72,7 +72,7 @@ class Plan(BaseModel):
     tasks: tuple[Benchmarked, ...] = Field(min_length=1, description="Benchmarks: names, objects, or name to path.")
     models: tuple[ModelName | None, ...] = Field((None,), min_length=1, description="Models of all roles.")
     seeds: tuple[int | None, ...] = Field((None,), min_length=1, description="Sampling seeds, one run each.")
-    settings: dict[str, Any] = Field({}, description="Settings of every system that knows them.")
+    settings: dict[str, Any] = Field({}, description="Settings of every system that has them.")
     limit: int | None = Field(None, ge=1, description="Maximum number of items of each benchmark.")
     sample_seed: int | None = Field(None, description="Draws the items at random; by default the first are taken.")
     judge: ModelName | None = Field(None, description="A model that says whether answers in words are right.")
@@ -85,7 +85,7 @@ class Plan(BaseModel):
     )
 
     attacks: tuple[Attack, ...] = Field((), description="Attacks under which each debate runs again.")
-    pieces: int = Field(3, ge=1, le=MOST_PIECES, description="Number of poisoned passages that an attacker puts in.")
+    pieces: int = Field(3, ge=1, le=MOST_PIECES, description="Number of poisoned passages in each search.")
     kept_back: bool = Field(
         False, description="Whether attackers use the templates and passages that are kept back for a check."
     )
@@ -93,7 +93,8 @@ class Plan(BaseModel):
         None, description="The model that writes adaptive passages; by default each debate's own."
     )
     family: Family = Field(
-        "report", description="Tests that Holm's correction is for: all of a report, or each benchmark's by themselves."
+        "report",
+        description="Holm's correction is over all tests of a report, or over those of each benchmark.",
     )
 
     @field_validator("graphs", mode="before")

@@ -234,7 +234,8 @@ def log_key(cell: str, parts: Mapping[str, Any]) -> str:
 
 
 def other_runs(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
-    """A message for each cell that is not the same run as one with its settings in the folder, with the differences."""
+    """Messages about cells that start a new run although the folder has a log with the same settings; each says what
+    differs."""
     found = newest_logs(logs)
     for cell in cells:
         before = [one for key, one in found.items() if key.partition(".")[0] == cell.key]
@@ -336,7 +337,7 @@ def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
             str(logs),
             model="none",  # of tasks that name none
             display="none",
-            score_display=False,  # otherwise all scores are recomputed repeatedly for a display that is off
+            score_display=False,  # otherwise Inspect recomputes all scores again and again, for a display that is off
             log_dir_allow_dirty=True,
             # each write copies the whole log; samples that are not in it yet are in the recovery database
             log_buffer=max(LEAST_WRITTEN, max(len(task.dataset) for task in tasks) // WRITINGS),
@@ -346,7 +347,8 @@ def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
             max_samples=max(1, limits.at_once // side_by_side),
             time_limit=limits.time_limit,
             retry_on_error=limits.retry_on_error or None,
-            # all samples are run before a cell with failed ones counts as not done: they are tried again next time
+            # all samples are run, even if some fail; the cell then counts as not done, and the next run tries the
+            # failed ones again
             fail_on_error=True if limits.fail_on_error is None else limits.fail_on_error,
             continue_on_fail=limits.fail_on_error is None,
             acp_server=False,

@@ -122,8 +122,8 @@ def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | No
     """Mean of (confidence - y)², in [0, 1], with y = 1 if the answer was right, else 0; 0.25 for a constant 0.5.
 
     Args:
-        confidences: of each item's answer; None where it is missing.
-        correct: whether each item is right, in the same order; None where it is missing.
+        confidences: of each item's answer; None if it is missing.
+        correct: whether each item is right, in the same order; None if it is missing.
 
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
@@ -141,8 +141,8 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
     the average over all orders.
 
     Args:
-        confidences: of each item's answer; None where it is missing.
-        correct: whether each item is right, in the same order; None where it is missing.
+        confidences: of each item's answer; None if it is missing.
+        correct: whether each item is right, in the same order; None if it is missing.
 
     Returns:
         One point for each confidence that occurs; no points and an area of None if no item has both.
@@ -195,7 +195,7 @@ def passed_at(scores: Sequence[float], correct: Sequence[bool], threshold: float
 
 
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
-    """By round, from 1: the distance of a figure's distribution over items from that in their last rounds, in [0, 1].
+    """By round, from 1: how far the distribution of a figure is from its distribution in the last round, in [0, 1].
 
     The two-sample Kolmogorov-Smirnov statistic: the largest distance between the two distribution functions, by
     scipy. Both samples are of the same items (all debates with that round), so that debates which ended early do not

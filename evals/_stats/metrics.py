@@ -260,7 +260,7 @@ def mean_f1(hits: Any, right: Any, given: Any, *, absent: bool = False) -> Any:
         hits: items that have the label, and were given it.
         right: items that have it.
         given: items that were given it.
-        absent: whether labels count that are right for no item, but were given to some.
+        absent: whether to count labels that are right for no item, but were given to some.
     """
     both = right + given
     return mean_known(ratio(2 * hits, both if absent else np.where(right > 0, both, 0)))

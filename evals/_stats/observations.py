@@ -1,5 +1,5 @@
-"""The result of one item in one run, reduced to the fields that comparisons read, so that no result document stays in
-memory."""
+"""The result of one item in one run, with only the fields that comparisons read, so that result documents do not stay
+in memory."""
 
 from __future__ import annotations
 
@@ -216,9 +216,9 @@ def kept_of(document: Document) -> dict[str, Any]:
 def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     """Every answer of a debate that has scores with a threshold, with these scores.
 
-    If an answer need not follow from evidence, a null faithfulness is left out: it is not unknown, as it keeps no
-    debate open. This is so if its writer never searched and was given no evidence, or if the task is one of reasoning
-    and the answer uses nothing from the evidence.
+    If an answer need not follow from evidence, a null faithfulness is left out: it is not unknown, because the debate
+    does not need it. This is so if its writer never searched and was given no evidence, or if the task is one of
+    reasoning and the answer uses nothing from the evidence.
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in given if turn.get("query") is not None}

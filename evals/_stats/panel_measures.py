@@ -2,8 +2,8 @@
 
 A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). Documents of every status
 count with the data that they have: a debate that failed before the panel has no verdicts, but may have turns and
-rounds. Without data a figure is None, never NaN. Documents that are measured together should come from the same
-settings: judges are identified by name.
+rounds. Without data a figure is None, never NaN. Measure only documents with the same settings together, because judges
+are identified by name.
 """
 
 from __future__ import annotations

@@ -41,9 +41,10 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
         first: one system's accuracy, in [0, 1].
         second: the other's.
         n: the number of items; for two samples, of each system.
-        discordant: the share of items on which only one system is right. It makes the design paired, and the power that
-            of the exact McNemar test, summed over the number of discordant items. None: two samples, and statsmodels'
-            power of the z-test.
+        discordant: the share of items on which only one system is right. If given, the design is paired, and
+            the power is that of the exact McNemar test, averaged over the number of discordant items. None: two
+            samples, and
+            the power of the z-test, by statsmodels.
         alpha: the level of significance.
 
     Raises:

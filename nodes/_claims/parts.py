@@ -31,7 +31,8 @@ def least(speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[
 
 
 async def begin_part(run: NodeContext, part: int, kept: list[Asked]) -> Ceilings:
-    """Ceilings for a part, with the cost of its steps reserved; waits as long as running parts may release budget.
+    """Reserves the cost of a part's steps; waits as long as running parts may release budget. Returns the part's
+    ceilings.
 
     Args:
         run: of its first step.

@@ -308,7 +308,7 @@ def _before(state: PartState) -> dict[str, str]:
 
 
 def extract_claims_node() -> Node:
-    """Finds the claims of a part, by their words. Reads: asked, part."""
+    """Finds the claims of a part and quotes each. Reads: asked, part."""
     return part_node(_extract, FINDER, EXTRACT)
 
 

@@ -74,10 +74,11 @@ def remembered(
     similarities: Mapping[str, float],
     thresholds: tuple[float, float, float] | None = THRESHOLDS,
 ) -> History:
-    """The history with round d - 1 in its means: H, R_d and Sim_d; P_d is as it was. For the arguments: `next_round`.
+    """The history after round d - 1: with its H, and R_d and Sim_d updated; P_d is unchanged. Arguments: see
+    `next_round`.
 
-    An agent without a confidence keeps its last H, at first `FIRST_CONFIDENCE`; a pair without a cosine its last Sim,
-    at first `SILENT`.
+    An agent that gave no confidence keeps its last H, or `FIRST_CONFIDENCE`. A pair without a cosine keeps its last
+    Sim, or `SILENT`.
     """
     h: dict[str, float] = {}
     for agent, raw in confidences.items():

@@ -122,7 +122,8 @@ def intimacy(similarity: float) -> float:
 
 
 def self_orientation(d: int, n: int, kept_before: int) -> int:
-    """S_d = (d - 1)(n - 1) - P_d (S3, Eq. 8): the number of debates, out of n agents', in which an agent was not heard.
+    """S_d = (d - 1)(n - 1) - P_d (S3, Eq. 8): how often an agent was not kept as an opponent, among n agents in d - 1
+    rounds.
 
     Args:
         d: the round of debate, from 1.
@@ -186,9 +187,10 @@ def agents_heard(
 ) -> Opponents:
     """The agents whose last answers each agent reads (S3, Eq. 12; 5.3 and appendix E).
 
-    Full: all opponents `by_weight` (ours: S3 names no order). Sparse, in the order of the agents: with MDM as
-    `PRUNED` prunes; with self or peer the agents above the mean of all agents, possibly none; with none half
-    of the opponents, rounded up, drawn from seed, round and agent (ours).
+    In a full graph an agent reads all opponents, `by_weight` (ours: S3 names no order). In a sparse graph it reads
+    some, in the order of the agents. With ``mdm`` they are chosen by ``pruning``. With ``self`` or ``peer`` they are
+    the agents above the mean of all agents, possibly none. With ``none`` half of the opponents, rounded up, are drawn
+    by seed, round and agent (ours).
 
     Args:
         weights: of all edges, from `edge_weights`.

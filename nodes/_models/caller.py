@@ -52,7 +52,7 @@ chain: ContextVar[int] = ContextVar("chain", default=0)
 
 @dataclass
 class Caller:
-    """A role with its model, and how it makes a call: within the context and the ceilings, retried and recorded.
+    """A role with its model. Makes one call: within the model's context and the ceilings, retried and recorded.
 
     Its fields are those of `moot.nodes._models.speaker.Speaker`.
     """
@@ -170,7 +170,7 @@ class Caller:
         if not ceilings.bounded:
             return await self._call(send, messages)
         held, started = await ceilings.reserve(asked), time.perf_counter()
-        spent = held.spend  # the cost of a call that is broken off is not known
+        spent = held.spend  # the cost of a call that was cancelled is not known
         try:
             if self._sends and ceilings.counted:
                 await self._sends(held.spend)
@@ -260,7 +260,7 @@ def run_metadata() -> Mapping[str, Any]:
 
 
 async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Runs these at the same time; the chain of dependent calls continues from the longest of theirs.
+    """Runs these at the same time; later calls depend on the longest of their chains of dependent calls.
 
     Raises:
         UserError, WorldError: the error of the first that fails.

@@ -60,7 +60,7 @@ class Asked:
         Args:
             prices: by model, if cost is bounded.
             sure: the share of `BYTES_PER_TOKEN` that a token is assumed to have until the endpoint has counted some.
-            kept: bytes without this margin, because they are covered by a reservation.
+            kept: bytes counted without this margin, because a reservation already covers them.
         """
         price = price_of(self.model, prices) if prices else None
         per, size = bytes_per_token(self.model), self.bytes
@@ -125,7 +125,7 @@ class Ceilings:
         self.costs_money = any(level.most.usd < math.inf for level in levels)
 
     def alone(self) -> AbstractContextManager[None]:
-        """A lock on the budget; in one event loop code without ``await`` needs none."""
+        """A lock on the budget; within one event loop, code without ``await`` needs none."""
         return ALONE
 
     def _alone(self) -> AbstractContextManager[None]:
@@ -172,7 +172,8 @@ class Ceilings:
         await self._room_for(lambda: need, lambda _: NOTHING, math.inf, keep)
 
     def take_up(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
-        """The same as `begin` for a resumed debate: no checks, and no reservation for roles that have decided."""
+        """The same as `begin` for a resumed debate, but without checks; roles that have already decided get no
+        reservation."""
         bounds = (budget.get(name) for name in ("tokens", "usd", "calls"))
         self.most = Spend(*(math.inf if most is None else most for most in bounds))
         self.seconds = budget.get("seconds") or math.inf
@@ -195,11 +196,11 @@ class Ceilings:
         self._started = time.monotonic()
 
     def hand_on(self) -> None:
-        """A debate within this one decides it and now holds the reservation for the decision."""
+        """Passes the reservation for the decision to an inner debate, whose verdict decides this one."""
         self._kept = {}
 
     def end(self) -> None:
-        """The debate has ended or waits: its reservation is released."""
+        """Releases the reservation of a debate that has ended or waits."""
         self._kept = {}
         for level in self._levels():
             level._parts.discard(self)
@@ -244,8 +245,8 @@ class Ceilings:
     def _kept_for(self, own: Asked, need: Spend) -> Spend:
         """The reservation available to a deciding call.
 
-        If it needs no more than that, the whole reservation of the debate: if calls were lost, it cannot pay for all
-        roles that decide, so the first ones are called.
+        A call that fits into it may use the debate's whole reservation. After lost calls this may be too little for
+        all roles that decide; then the ones that come first are called.
         """
         least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
         room = (one if min(most) < math.inf else math.inf for one, most in zip(least, bounds, strict=True))
@@ -257,7 +258,7 @@ class Ceilings:
             self._least = asked
 
     def release_reservation(self, held: Held, spent: Spend, seconds: float) -> None:
-        """Settles the cost of a call that has ended.
+        """Releases a call's reservation and records its real cost.
 
         Args:
             held: its reservation.
@@ -266,7 +267,7 @@ class Ceilings:
         """
         with self._alone():
             for level in self._levels():
-                level.spent = level.spent.plus(spent)  # first: a process that is killed in between has spent it
+                level.spent = level.spent.plus(spent)  # first: a process killed after this line has spent it
                 level.held = level.held.minus(held.spend)
                 level._longest = max(level._longest, seconds)
         for level in self._levels():
@@ -278,7 +279,7 @@ class Ceilings:
         Args:
             asked: the first call.
             calls: the calls from the ledger.
-            left_out: whether a call was refused in that run, too.
+            left_out: whether that run also had a call refused.
         """
         if not self.bounded:
             return
@@ -295,7 +296,7 @@ class Ceilings:
                     level.spent = level.spent.plus(spent)
 
     def came_to(self, held: Held, call: Call) -> Spend:
-        """The cost of a call; its reservation if the endpoint does not count tokens."""
+        """The real cost of a call; if the endpoint does not count tokens, the cost that was reserved for it."""
         return spent_by([call], self.prices) if is_counted(call) else held.spend
 
     async def _room_for(
@@ -305,7 +306,8 @@ class Ceilings:
         until: float,
         take: Callable[[Spend], None],
     ) -> Spend:
-        """Takes an amount once it is available; calls in flight may correct the estimate of bytes per token."""
+        """Waits until an amount is available and takes it; meanwhile calls in flight may correct the bytes per
+        token."""
         while True:
             with self._alone():
                 need = wanted()
@@ -419,9 +421,9 @@ class Ceilings:
         return max(0, math.floor(min(shares, default=0)))
 
     def prompt_bytes(self, asked: Asked) -> int | None:
-        """The most bytes (`weight_of`) of a deciding prompt: its reservation and its share of the rest.
+        """The most bytes (`weight_of`) that a deciding prompt may have; None if nothing bounds it.
 
-        None if nothing bounds it.
+        They are the bytes reserved for it, and its share of the budget that is not reserved.
         """
         kept, price = self._kept.get((asked.role, asked.prompt)), price_of(asked.model, self.prices)
         among, tokens = max(1, len(self._kept)), math.inf
@@ -468,7 +470,7 @@ def shared_ceilings(
 
 @contextmanager
 def within(ceilings: Ceilings) -> Iterator[Ceilings]:
-    """Debates started within it share these ceilings."""
+    """Context manager: debates started inside it share these ceilings."""
     token = _shared.set(ceilings)
     try:
         yield ceilings

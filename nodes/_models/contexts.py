@@ -98,7 +98,7 @@ def context_of(model: str, address: str = "", setting: int | None = None) -> int
 
     Args:
         model: its name in the settings, provider:name.
-        address: of the endpoint, to apply what its refusals taught.
+        address: the endpoint's address; a context learnt from its refusals applies.
         setting: the user's value, which overrides the tables.
     """
     known = setting or listed_context(model)

@@ -19,7 +19,7 @@ SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_ev
 
 
 class Taken(NamedTuple):
-    """The cost of a debate, whoever paid for it; None for unknown values."""
+    """The cost of a debate, including replies from the ledger; None for unknown values."""
 
     tokens: int | None
     usd: float | None

@@ -34,7 +34,7 @@ AGAIN = 0.2
 
 
 class JointFile:
-    """The file.
+    """The memory-mapped file in which several processes keep their spending and reservations.
 
     Args:
         path: its path.
@@ -60,7 +60,8 @@ class JointFile:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """A lock between processes; without such locks (`IS_POSSIBLE`) there is only one process."""
+        """A lock between processes; on systems without such locks (`IS_POSSIBLE` is false) there is only one
+        process."""
         if not IS_POSSIBLE:
             yield
             return
@@ -86,7 +87,8 @@ class JointFile:
         return total
 
     def left_by_dead(self, place: int) -> None:
-        """A process was killed: its calls in flight count as spent, and its reservation is released."""
+        """Settles the account of a killed process: its calls in flight count as spent, and its reservation is
+        released."""
         with self.alone():
             self.write(place, SPENT, self.read(place, SPENT).plus(self.read(place, HELD)))
             self.write(place, HELD, NOTHING)
@@ -149,7 +151,7 @@ class JointCeilings(Ceilings):
 
 @contextmanager
 def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilings]:
-    """Ceilings shared by all debates started within it, which include the spending of earlier runs in the file.
+    """Context manager: debates started inside it share ceilings that also count the earlier runs recorded in the file.
 
     Calls in flight of a killed run count as spent. One process at a time may use the file.
 

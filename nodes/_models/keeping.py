@@ -34,8 +34,9 @@ class LedgerUse:
         id: the debate's id in the ledger, for a resumed or a new debate; in ``replay``, the debate whose
             entries are read first.
         idempotency_key: a key; two equal requests with the same key are one debate.
-        ends: whether a finished debate is marked as ended in the ledger. If not, its caller marks it
-            (`CallLedger.end`) once it has the document; if it is killed before, the debate is resumed at no cost.
+        ends: whether a finished debate is marked as ended in the ledger. If not, its caller marks it (`CallLedger.end`)
+            once it
+            has the document; if the caller is killed before, the debate is resumed at no cost.
         person: the debate's owner, on a server with users.
         run: the id of the server's run that starts it.
     """
@@ -54,7 +55,7 @@ _use: ContextVar[LedgerUse | None] = ContextVar("ledger use", default=None)
 
 @contextmanager
 def ledger_use(use: LedgerUse) -> Iterator[None]:
-    """Debates started within it use the ledger as ``use`` says.
+    """Context manager: debates started inside it use the ledger as ``use`` says.
 
     Args:
         use: the mode and its options.
@@ -114,9 +115,9 @@ class Keeping:
     """The kept properties of sources that search a corpus; see `open_kept_corpus`."""
 
     def ordinal(self, asked: Any, place: Any) -> int | list[int]:
-        """How many earlier places of the debate made this call; includes the number of a person's replies, if any.
+        """How many earlier steps of the debate made this call, plus the number of a person's replies.
 
-        A place is a step of the debate; equal calls at one place share a reply, in whatever order they come.
+        Equal calls of one step share a reply, in whatever order they come.
         """
         places = self._asked.setdefault(asked, {})
         earlier = places.setdefault(place, len(places))
@@ -147,7 +148,8 @@ class Keeping:
         return found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Keeps a reply, unless nothing is written. The debate goes on if that fails, because the reply is paid."""
+        """Keeps a reply, if the mode keeps any. If writing fails, the debate goes on, because the reply is already paid
+        for."""
         if self.mode != "replay":
             try:
                 await self.ledger.keep(self.id, key, value, about)
@@ -176,13 +178,14 @@ class Keeping:
         await self.keep_failure(key, None, {**about, SENT: [*sent]})
 
     async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Makes a call once for all who request it at the same time; returns its result and whether another made it.
+        """Makes a call once for all who request it at the same time; returns its result, and whether another caller
+        made it.
 
-        The first one makes the call. If it is cancelled, one of those waiting does.
+        The first caller makes the call. If it is cancelled, one of the waiting callers makes it.
 
         Args:
             hash: the call's key.
-            make: makes the call; its error is raised for all who wait for it, but not for later ones.
+            make: makes the call; its error is raised for every waiting caller, while later callers try again.
         """
         while (flight := self._flights.get(hash)) is not None:
             await flight.over.wait()
@@ -236,7 +239,7 @@ class Keeping:
 async def begin_keeping(
     use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str, replies: int = 0
 ) -> Keeping | None:
-    """The ledger for a debate that starts or is resumed; None if the ledger is off.
+    """Opens the ledger for a debate that starts or is resumed; None if the ledger is off.
 
     Args:
         use: how it is used.

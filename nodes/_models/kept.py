@@ -68,7 +68,7 @@ class KeptChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        return self._generate(messages)  # without a thread
+        return self._generate(messages)  # runs in the event loop, not in a thread
 
     async def _astream(
         self,

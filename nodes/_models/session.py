@@ -78,7 +78,8 @@ class Session:
             self.ceilings.take_up(budget, self.before.get("calls") or [])
 
     async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
-        """Starts a debate before any call; returns its id. A debate within a debate belongs to the outer one.
+        """Records that a debate starts, before its first call; returns its id. An inner debate gets the id of the outer
+        one.
 
         Args:
             graph: the system.
@@ -108,11 +109,11 @@ class Session:
             await self._begun()
 
     def lost_by(self, ceilings: Ceilings) -> Spend:
-        """The cost of lost calls of earlier runs; nothing for the ceilings of a debate within it."""
+        """The cost of calls that earlier runs lost; zero for an inner debate, because the outer ceilings count it."""
         return self.keeping.cost_of_lost_calls() if self.keeping and ceilings is self.ceilings else NOTHING
 
     def leave(self, document: dict[str, Any], *, by_another: bool) -> None:
-        """The run has nothing to do, because the debate ended before.
+        """Ends a run that has nothing to do, because an earlier run finished the debate.
 
         Args:
             document: the debate's document.
@@ -187,7 +188,7 @@ class Session:
         return "failed" if isinstance(error, Exception) else "interrupted"
 
     def earlier(self, seed: int, place: Any) -> int:
-        """The number of earlier places of the run that used this seed; calls at one place may share it."""
+        """The number of earlier steps of the run that used this seed; calls of one step may share it."""
         places = self._seeded.setdefault(seed, {})
         return places.setdefault(place, len(places))
 
@@ -216,7 +217,7 @@ _ending: set[asyncio.Task[None]] = set()
 
 @contextmanager
 def recorded_in(recorder: Recorder) -> Iterator[None]:
-    """Within it, every debate that runs in this process is also reported to a recorder."""
+    """Context manager: inside it, every debate of this process is also reported to a recorder."""
     _recorder.append(recorder)
     try:
         yield

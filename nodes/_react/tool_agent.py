@@ -78,7 +78,7 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> Compile
         settings: the settings' class, with ``max_tool_calls`` beside the sources.
         prompt: the prompt's name.
     """
-    # The model is a stand-in: every call is made to the role's own, which the settings name.
+    # create_agent needs a model; this one is never called, because the middleware calls the role's own.
     return create_agent(
         FakeChatModel(),
         middleware=[Searching(settings(), prompt)],
@@ -89,25 +89,25 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> Compile
 
 
 def to_tool_agent(state: DebateState) -> Send:
-    """Starts the agent, with nothing found yet."""
+    """Starts the agent without any evidence."""
     known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
     return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
 
 
 def to_answer(state: DebateState) -> Send | str:
-    """An agent that stopped without a usable answer is asked for one, based on its thoughts, searches and results."""
+    """Asks an agent that stopped without a usable answer for one, based on its thoughts, searches and results."""
     said = [turn for turn in state["turns"] if turn["step"] == "respond"]
     if said and said[0].get("answer") is not None:
         return "conclude"
     turn = said[0] if said else new_turn(1, AGENT)
     steps = [t for t in state["turns"] if t["step"] == ACT]
-    # An unusable answer was the first try, and this one is the second; there is no third.
+    # The unusable answer was the first try and this is the second; there is no third.
     agent = {"name": AGENT} | ({"tokens_left": 0} if turn.get("reason") else {})
     return send_turn("answer", state, agent, turn, evidence=state["evidence"], steps=steps)
 
 
 def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
-    """What the agent thought, called and found, and what it said last; nothing where it did nothing."""
+    """The agent's thoughts, searches, results and last text; parts that it does not have are left out."""
     last = state["turns"][0].get("thought")
     blocks = [as_data("step", _shown(turn), number=str(turn["number"])) for turn in state["steps"]]
     blocks += [as_data("thought", last)] if last else []

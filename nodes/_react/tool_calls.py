@@ -60,7 +60,7 @@ def calls_tools(message: AIMessage) -> bool:
 
 
 def plan(message: AIMessage, tools: Mapping[str, str], made: int, most: int, ledger: Ledger) -> dict[str, Any]:
-    """Parses a message with tool calls: a turn for each call that counts, and the message as it is kept.
+    """Parses a message with tool calls: a turn for each valid call, and the message as the conversation keeps it.
 
     Calls that cannot be carried out or exceed the limit are answered at once, so that only the others are
     left to run. Calls are renamed if an endpoint would refuse their name, and get numbered ids, because

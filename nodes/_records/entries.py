@@ -108,9 +108,9 @@ class Vote(TypedDict):
 class Task(TypedDict):
     """The form of an answer.
 
-    ``kind`` labels: exactly one of ``labels``, each explained by ``meanings``; ``spellings`` are other ways to write
-    one. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is its kind;
-    ``claim_date`` and ``speaker`` say when and by whom it was said, if that is known.
+    If ``kind`` is labels, an answer is one of ``labels``; ``meanings`` explain them, and ``spellings`` are other ways
+    to write them. The other kinds have no labels: a phrase, a number, an expression in LaTeX. ``subject`` is claim or
+    question. ``claim_date`` and ``speaker`` say when and by whom the claim was made, if known.
     """
 
     name: str
@@ -174,15 +174,20 @@ RoundReason = Literal[
 class RoundRecord(TypedDict):
     """The finding after a round, which decides whether another round follows.
 
-    ``reason`` is that finding. All answers are the same or not (``agreed``, ``disputed``; ``first_answers`` that are
-    the same do not end a debate, nor do ``unverified`` ones of a gate); if scores gate an agreement, each reaches
-    its threshold or not (``stable``, ``unstable``). The judge finds ``no_agreement``. The moderator prefers an answer
-    or none (``preferred``, ``no_preference``). There is no check if ``every_round`` is held, or if there are no
-    rounds (``single_pass``). In a trial, nothing stops a debate before ``min_rounds``; later there is no reason to stop
-    (``unresolved``), or the one in ``debates``. The reason for the end is the document's
-    ``stop_reason``.
+    ``reason`` is that finding:
 
-    ``votes`` are the answers by agent; ``scores``, by debater, were compared with the threshold of an agreement.
+    - ``agreed``, ``disputed``: all answers are the same, or not.
+    - ``first_answers``, ``unverified``: all are the same, but first answers or answers of a gate without verified
+      quotes do not end the debate.
+    - ``stable``, ``unstable``: all scores of an agreement reach their thresholds, or not.
+    - ``no_agreement``: the judge finds none. ``preferred``, ``no_preference``: the moderator prefers an answer, or
+      none.
+    - ``every_round``, ``single_pass``: nothing is checked, because all rounds are held or there is only one pass.
+    - ``min_rounds``, ``unresolved``: in a trial, it is too early to stop, or there is no reason to. Else it is the
+      reason to stop in ``debates``.
+
+    The reason for the end of the whole debate is the document's ``stop_reason``. ``votes`` are the answers by agent;
+    ``scores``, by debater, are those compared with the thresholds.
     """
 
     round: int

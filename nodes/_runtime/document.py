@@ -1,4 +1,4 @@
-"""The result document: blank, complete, of an unfinished debate, and upgraded from earlier versions."""
+"""Result documents: blank, complete or of an unfinished debate, and the upgrade of earlier versions' documents."""
 
 from __future__ import annotations
 
@@ -76,10 +76,9 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
 def closing(state: DebateState) -> dict[str, Any]:
     """Completes a result document.
 
-    A debate without an error is done; an abstention gives no answer, and ``abstained`` in the metrics.
-    Adds warnings: on the verdict itself (`verdict_warnings`), on prompts that did not fit into a model's
-    context, and if the demonstration model took part.
-    ``metrics`` count the citations of the whole debate and those of the verdict.
+    The status of a debate without an error is done. An abstention has no answer, and sets ``abstained`` in the metrics.
+    Adds warnings: on the verdict itself (`verdict_warnings`), on prompts that did not fit into a model's context, and
+    if the demonstration model took part. ``metrics`` count the citations of the whole debate and those of the verdict.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
     if untold := not failed and abstains(state["task"], state["answer"]):
@@ -155,7 +154,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
     """Calls and tokens, in total and by role; ``uncounted`` are calls without token counts of the endpoint.
 
     Calls paid by an earlier run are in these totals, and separately in ``from_ledger``, if there are any; the
-    difference was paid by this run. A shared call has no tokens, because the call that was sent has them.
+    difference was paid by this run. Of equal calls that shared a request, only the one that was sent has tokens.
     """
 
     def total(of: Sequence[Call]) -> dict[str, int]:
@@ -185,7 +184,7 @@ def models_used(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def folded(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's state with the writes of a step inside it, for keys that are appended to."""
+    """A debate's state with the writes of a step of an inner graph added, for keys whose reducers add."""
     kinds = get_type_hints(DebateState, include_extras=True)
     reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
     return {**state, **{key: reduce(state[key], update[key]) for key, reduce in reducers.items()}}

@@ -32,11 +32,12 @@ LANGGRAPHS = {"config", "store", "writer", "previous"}
 
 
 def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
-    """Wraps a router as a function of the state and the settings, whichever of the two it takes.
+    """Wraps a router so that it can be called with the state and the settings, even if it takes only the state.
 
     Args:
-        path: takes the state, the state and the settings, or the state and LangGraph's ``runtime``. None for others,
-            such as a coroutine function, which LangGraph calls itself.
+        path: takes the state, the state and the settings, or the state and LangGraph's ``runtime``. The result is None
+            for
+            other routers, such as coroutine functions: LangGraph calls these itself.
     """
     takes = signature(path).parameters
     open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -75,7 +76,7 @@ OF_A_RUN = ("run_name", "run_id")
 
 
 class RouterRunnable(Runnable[Any, Any]):
-    """A router that runs in the event loop; LangGraph would run a plain function in a thread, at every edge again.
+    """A router that runs in the event loop; LangGraph would run a plain function in a new thread at every edge.
 
     Args:
         name: its name, also that of its run in a trace.
@@ -182,7 +183,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
     ) -> DebateGraph:
         """Adds a node, a subgraph or any other callable.
 
-        ``prompts`` are the prompts of a subgraph that does not declare them, each with the nodes that use it.
+        If a subgraph does not declare its prompts, name them in ``prompts``, each with the nodes that use it.
         """
         inner = getattr(action, "builder", None)
         if isinstance(inner, DebateGraph):

@@ -53,7 +53,7 @@ class NodeContext:
     ) -> Speaker:
         """The speaker of a role; its model comes from the setting ``models``, then ``own``, then ``model``.
 
-        Its calls' seeds are derived from the setting ``seed`` and its own (its model's, else ``seed``).
+        The seeds of its calls are derived from the setting ``seed`` and its own seed: its model's, else the argument.
         """
         settings: Settings = self.settings
         choice = choose_model(settings, role, own)
@@ -142,8 +142,8 @@ def default_settings(kind: type[Settings]) -> tuple[Settings, dict[str, Any]]:
 def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[str] = ()) -> Any:
     """The settings of a resumed debate: the run's own, else the ones that it was started with.
 
-    Otherwise a resumed debate would silently use the defaults, such as another model. Without fields for
-    prompts in the settings, the edited prompts of that time apply.
+    Otherwise a resumed debate would silently use the defaults, such as another model. If the settings have no fields
+    for prompts, the prompts that were edited at that start still apply.
     """
     begun = state.get("settings")
     if not begun or not isinstance(settings, Settings):
@@ -168,7 +168,7 @@ def _checked(kind: type[Settings], recorded: str) -> Settings:
 
 
 def seed_of(run: int | None, own: int | None) -> int | None:
-    """The base of a role's seeds: the run's seed and its own; None if there is neither."""
+    """The base of the seeds of a role's calls: the run's seed and the role's own; None if neither is set."""
     if run is None or own is None:
         return own if run is None else run
     return derived_seed(run, own)
@@ -197,11 +197,10 @@ def _choice_of(model: str) -> ModelChoice:
 class Node:
     """A step as LangGraph takes it: an async callable of state and runtime.
 
-    It adds the calls, warnings and depth of the step to the step's writes. An error of ours is raised;
-    in a `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far;
-    so does a call with unknown tokens if a budget is set. If the state has an error, the node
-    does nothing. Streams with ``stream_mode="custom"`` have an event for its start and its end; see
-    `progress`.
+    It adds the calls, warnings and depth of the step to the step's writes. An error of ours is raised; in a
+    `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far. If a
+    budget is set, a call whose tokens are unknown is such an error, too. If the state has an error, the node does
+    nothing. Streams with ``stream_mode="custom"`` have an event for its start and its end; see `progress`.
 
     Args:
         step: reads the state and the run, returns what it writes.
@@ -274,7 +273,7 @@ class Node:
 
     @property
     def called(self) -> str:
-        """Its name in errors: the node's, else that of the function which made it."""
+        """The name of the node in errors; a node without a name has that of the function which made it."""
         return self.name or getattr(self.step, "__qualname__", type(self.step).__name__).partition(".<locals>")[0]
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:

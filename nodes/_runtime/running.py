@@ -76,7 +76,8 @@ class Running:
                 self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
 
     def _known(self, values: dict[str, Any]) -> None:
-        """Called when a step of the debate ends or waits: its forwarded writes are in the debate's state now."""
+        """Called when a step of the debate ends or waits; from then on the debate's state has the writes of its inner
+        graphs."""
         if INTERRUPT not in values and values != self.state:
             self.state = values
             self.inner = [(place, written) for place, written in self.inner if place and self.waits]
@@ -90,9 +91,9 @@ Written = tuple[tuple[str, ...], dict[str, Any]]
 
 
 def without_steps(written: list[Written], graph: tuple[str, ...], handed: Mapping[str, Any]) -> list[Written]:
-    """Removes the writes of the steps of an inner graph that has ended, because it passes on all of them.
+    """Removes the writes of the steps of an inner graph that has ended, because the graph's own write contains them.
 
-    If the graph runs several times in parallel, the runs with writes that were not passed on are still going.
+    If the graph runs several times in parallel, writes that were not passed on belong to runs that still go on.
 
     Args:
         written: the writes of the debate's steps.

@@ -201,11 +201,12 @@ class Settings(BaseModel):
 
     @property
     def keyless_web(self) -> str:
-        """The kind of source behind `web` without a key; demo corpora replace it only with moot's own models."""
+        """The source that replaces `web` without a key: a demo corpus only if all models are moot's own, else
+        Wikipedia."""
         return "wikipedia" if self.own_model and self.corpus is None else "bm25"
 
     def standing_in(self, fallback: Iterable[str]) -> tuple[str, ...]:
-        """The fallbacks that may be used: with the user's own model, no demo corpus.
+        """The fallbacks that may be used: all but demo corpora, which only moot's own models may use.
 
         Args:
             fallback: sources by name.
@@ -213,7 +214,7 @@ class Settings(BaseModel):
         return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
 
     def beneath(self) -> Settings | None:
-        """The settings of the debate inside a debate with these settings; None if there is none."""
+        """The settings of the inner debate that a debate with these settings may run; None if it never runs one."""
         return None
 
     def temperature_of(self, role: str) -> float | None:

@@ -82,7 +82,7 @@ class Debate(DebateGraph):
         return self
 
     def deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
-        """The deciding roles: the judges of the verdict's nodes, else the first agent that answers.
+        """The roles that decide: those of the nodes named by `verdict_from`, else the first agent that answers.
 
         Args:
             settings: a debate's settings.
@@ -97,7 +97,7 @@ class Debate(DebateGraph):
         return {next(iter(needs.roles)): decision} if decision else {}
 
     def begin(self, route: Router, to: Sequence[str], *, after: str = "open", reviewed: str = "") -> None:
-        """Sets the start of a debate: its first round, before which there is no remark.
+        """Declares where the first round starts; no person is asked for a remark before it.
 
         Args:
             route: the router.
@@ -111,14 +111,14 @@ class Debate(DebateGraph):
         self._lead(reviewed or after, route, to)
 
     def rounds(self, route: Router, to: Sequence[str]) -> None:
-        """Sets the start of every further round: from here on, edges to its nodes ask a person for a remark first.
+        """Declares where further rounds start: edges to ``to`` that are added later first ask a person for a remark.
 
         Args:
             route: the router into a round, after the remark.
             to: the first nodes of a round.
 
         Raises:
-            ValueError: an edge to one of them was added before; it would skip the remark.
+            ValueError: an edge to one of them was added earlier; it would skip the remark.
         """
         if passed := self._led & set(to):
             raise ValueError(f"call rounds() before the edges that lead to {', '.join(sorted(passed))}")

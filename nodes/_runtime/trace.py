@@ -53,7 +53,7 @@ def facts_of(place: Place) -> dict[str, Any]:
 
 @contextmanager
 def speaking(role: str, model: str, place: Place) -> Iterator[None]:
-    """Names chat models in the trace within this block; other tags and metadata are kept."""
+    """Context manager: names the runs of chat models in the trace; their other tags and metadata are kept."""
     config = {
         **(var_child_runnable_config.get() or {}),
         "run_name": place.place() or role,

@@ -55,7 +55,7 @@ PATIENCE = 1.0
 
 
 def send_in_time() -> None:
-    """LangSmith clients created from now on do not delay the end of the process, unless the environment says so."""
+    """From now on LangSmith clients do not delay the end of the process, unless a LangSmith variable asks for it."""
     for name, value in IN_TIME.items():
         os.environ.setdefault(name, value)
     get_env_var.cache_clear()  # type: ignore[attr-defined]
@@ -109,7 +109,8 @@ def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
 def guard_traces() -> None:
     """Installs a LangSmith client that removes keys for this process, if tracing is on and no client is set.
 
-    moot's graphs do this themselves. If you use only moot's nodes in your own graph, call this once before.
+    moot's graphs do this themselves. If you use only moot's nodes in your own graph, call this once before its first
+    run.
     """
     if run_trees._CLIENT is None and tracing_is_enabled():  # the public function would create LangSmith's own client
         langsmith.configure(client=Client())
@@ -134,9 +135,9 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return super().stream(*given, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """The same as LangGraph's; a graph outside a debate is one run of a debate, with its own `Session`.
+        """The same as LangGraph's, in a `Session`: of its own, or inside a debate in the session of that debate.
 
-        A debate within a debate has its own ceilings, within those of the outer debate.
+        An inner debate has its own ceilings, which are bounded by those of the outer debate.
         """
         guard_traces()
         if NODE in ((config or {}).get("configurable") or {}):
@@ -239,7 +240,8 @@ def facts_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def describe(document: Mapping[str, Any]) -> None:
-    """Adds the system and its settings to a debate's first run, and makes prices known for its calls.
+    """Adds the system and its settings to the trace of a debate's first run, and the prices that the costs of calls
+    need.
 
     Raises:
         UserError: the file of prices cannot be read.
@@ -251,7 +253,7 @@ async def describe(document: Mapping[str, Any]) -> None:
 
 
 async def know_prices(run: RunTree | None) -> None:
-    """Makes prices known for the calls of a run and of its siblings, also in a process that resumes a debate.
+    """Gives a run and its siblings the prices that the costs of their calls need, also if another process resumes it.
 
     Raises:
         UserError: the file of prices cannot be read.
@@ -261,7 +263,7 @@ async def know_prices(run: RunTree | None) -> None:
 
 
 def conclude(document: Mapping[str, Any]) -> None:
-    """Adds the sources read and the outcome to a debate's last run, and sends the debate's scores as feedback.
+    """Adds the sources read and the outcome to the trace of a debate's last run, and sends its scores as feedback.
 
     It adds the debate's metadata again, because an interrupted debate ends in another run than its first.
     """

@@ -1,4 +1,4 @@
-"""The agents that answer before a debate, and the debate that follows if they do not settle the claim."""
+"""The agents that answer before a debate, and the debate that follows if their answers leave the claim open."""
 
 from __future__ import annotations
 
@@ -78,16 +78,17 @@ class GateSettings(EvidenceSettings):
     ask_person: tuple[Literal["queries", "evidence"], ...] = ask_person()
 
     def of_debate(self, kind: type[S]) -> S:
-        """The settings of the debate: the gate's values for shared settings, overridden by those meant for the debate.
+        """The settings of the debate: the gate's values for shared settings, overridden by the settings given for the
+            debate.
 
-        Its first round starts from the gate's evidence: debaters that search in every round do so from the second
-        on, and a pool that is filled once consists of that evidence.
+        The first round uses the gate's evidence. Debaters that search in every round begin with the second, and a pool
+        that is filled once contains only that evidence.
 
-        Args:
-            kind: the class of the debate's settings.
+            Args:
+                kind: the class of the debate's settings.
 
-        Raises:
-            UserError: an unknown setting, or an invalid value.
+            Raises:
+                UserError: an unknown setting, or an invalid value.
         """
         fields = type(self).model_fields
         both = fields.keys() & kind.model_fields.keys() - OWN

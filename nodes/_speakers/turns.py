@@ -65,7 +65,7 @@ def numbered(prefix: str) -> Any:
 
 
 def plainly(given: Any) -> list[Any]:
-    """Speakers as mappings.
+    """The given speakers as a list of mappings.
 
     Raises:
         ValueError: they are not a list.

@@ -111,8 +111,9 @@ async def group_answers(
 ) -> tuple[list[int | None], list[list[Comparison]]]:
     """Groups equal answers: by their text, and for open tasks by the model's check after that.
 
-    Answers are processed in order, each compared with the first of every group in parallel. No answer joins a
-    group with a member that certainly differs from it: "212 km" and "212 miles" are two groups, wherever "212" belongs.
+    Answers are processed in order, each compared with the first of every group in parallel. No answer joins a group
+    with a member that certainly differs from it: "212 km" and "212 miles" are two groups, whichever of them "212"
+    joins.
 
     Args:
         claim: the claim of the debate.

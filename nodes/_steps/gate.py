@@ -1,4 +1,4 @@
-"""A gate before a debate: independent answers, which may settle the claim; the debate follows if they do not."""
+"""A gate before a debate: agents answer independently, and a debate follows only if they leave the claim open."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def alike(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
 
 
 def taken(calls: Sequence[Call]) -> dict[str, int]:
-    """The number of calls and their tokens."""
+    """The cost of calls: their number and their tokens."""
     return {"calls": len(calls), "tokens": tokens_of(calls)}
 
 
@@ -121,7 +121,7 @@ def gate_alone(state: DebateState, settings: Any) -> StopReason:
 
 
 def asked_again(state: DebateState) -> dict[str, Any]:
-    """The input of an open debate, as the input of another one."""
+    """The input for an inner debate, from the state of the outer one."""
     task: Task = state["task"]
     asked: dict[str, Any] = {"claim": state["claim"], "task": task["name"]}
     if task["name"] == "labels":
@@ -132,13 +132,13 @@ def asked_again(state: DebateState) -> dict[str, Any]:
 
 
 def with_settings(decision: Decision, own: Any) -> Decision:
-    """The decision, with a prompt filled by the settings of its own debate."""
+    """The decision, with its prompt filled from the settings of the inner debate instead of the gate's."""
     fill = decision.values
     return replace(decision, values=lambda state, settings: fill(state, own)) if fill else decision
 
 
 def debate_node(inner: Inner, held: Callable[[Any], bool]) -> Node:
-    """Runs another system's debate on all evidence so far, and takes over its verdict.
+    """Runs another system's debate on all evidence so far, and uses its verdict.
 
     Reads: claim, task, evidence, depth, metrics. Its cost is ``debate`` in the gate's metrics.
 
@@ -162,7 +162,7 @@ def debate_node(inner: Inner, held: Callable[[Any], bool]) -> Node:
         run.session.document = None  # the outer debate continues
         saw = {**state["metrics"]["gate"], "debate": {"graph": document["graph"], **taken(document["calls"])}}
         update = {key: document[key] for key in (*HANDED, *VERDICT)}
-        if set(document["confidence_parts"] or {}) - {"answer_share"}:  # else it is computed from the answers of both
+        if set(document["confidence_parts"] or {}) - {"answer_share"}:  # else computed from both debates' answers
             update |= {key: document[key] for key in CONFIDENCE}
         return update | {
             "evidence": taken_back(document["evidence"]),

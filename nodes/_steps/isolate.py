@@ -69,7 +69,7 @@ def group_origins_node() -> Node:
 
 
 def to_origins(state: DebateState) -> list[Send] | Send:
-    """Sends each origin to its own reader, in parallel; without evidence, the agent answers without."""
+    """Sends each origin to its own reader, in parallel; if there is no evidence, one agent answers without any."""
     known = {piece["id"]: piece for piece in state["evidence"]}
     return [
         send_turn(
@@ -84,12 +84,12 @@ def to_origins(state: DebateState) -> list[Send] | Send:
 
 
 def from_one_origin(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """The lines of the prompt for readers of one origin: they leave open whatever their evidence leaves open."""
+    """The prompt's lines for readers of one origin, which tell them to leave open what their evidence leaves open."""
     if not state["evidence"]:
         return {"untold": ""}
     task = state["task"]
     words = {"grounds": "the evidence in front of you", "reasons": BORNE_OUT.format(subject=task["subject"])}
-    if task["kind"] == "short_answer":  # such an answer's own rules say how
+    if task["kind"] == "short_answer":  # this task's own rules say how to write such an answer
         return words | {"untold": "- Leave open what this evidence leaves open. Do not guess."}
     label = unsettled_label(task)
     said = f"`answer` is {label}" if label else f"`answer` is, in these very words: {UNTOLD}"
@@ -97,15 +97,15 @@ def from_one_origin(state: DebaterState, settings: Any) -> Mapping[str, str]:
 
 
 def tells(task: Task, vote: Vote) -> bool:
-    """Whether an origin's answer settles anything."""
+    """Whether an origin's answer settles the claim."""
     return vote["answer"] not in (None, UNTOLD, unsettled_label(task))
 
 
 def weighed(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]) -> list[Vote]:
     """Answers of origins as votes; the weight is the reciprocal of the origin's best rank.
 
-    Origins without an answer contradict nothing, and do not count beside the others; if no origin has one, this is
-    their agreed result.
+    Origins whose evidence leaves the claim open contradict no other origin and do not count; if all of them leave it
+    open, that is their agreed result.
 
     Args:
         task: the form of an answer.

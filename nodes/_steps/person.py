@@ -255,7 +255,8 @@ def remark_first(
 
 
 def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -> bool:
-    """Whether a route starts a new round: it sends speakers into one without turns, or names a node that starts one."""
+    """Whether a route starts a new round: its `Send`s are for a round without turns, or it names a first node of a
+    round."""
     last = max((turn["round"] for turn in turns), default=0)
     return any(
         to.arg["turns"][0]["round"] > last if isinstance(to, Send) else to in rounds
@@ -264,7 +265,7 @@ def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -
 
 
 def question_or(to: str, end: str = "close") -> Callable[[DebateState], str]:
-    """A conditional edge after a verdict's review: with a question, back to the node that decides.
+    """A conditional edge after a verdict's review: if the person asks a question, back to the node that decides.
 
     Args:
         to: the node that decides.

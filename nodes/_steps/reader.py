@@ -35,21 +35,21 @@ GROUPED = re.compile(r"(?<=\d)[,\s](?=\d{3}(?!\d))")
 
 
 class Sentence(Reply):
-    """A sentence, and the numbers of the quotes that it rests on."""
+    """A sentence, and the numbers of the quotes that support it."""
 
     text: Text
     quotes: list[int]
 
 
 class QuoteStance(Reply):
-    """What a quote, by its number, speaks for."""
+    """The answer that a quote supports; quotes have numbers."""
 
     quote: int
     stance: Literal["for", "against", "neither"]
 
 
 class ReaderReply(Reply):
-    """A debate for readers."""
+    """A summary of a debate for readers."""
 
     sentences: list[Sentence]
     stances: list[QuoteStance]
@@ -145,7 +145,7 @@ def shown(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[s
 
 
 def differing(document: Mapping[str, Any]) -> list[Turn]:
-    """The answers other than the verdict: labels from any round, answers in words only from each agent's last turn.
+    """The answers other than the verdict: labels of all rounds, but answers in words only of each agent's last turn.
 
     Args:
         document: a debate with a verdict.

@@ -108,14 +108,14 @@ async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Spe
 def retrieve_node(*, required: bool = False) -> Node:
     """Adds evidence for the query in the speaker's turn; without a query, for the claim itself.
 
-    Reads: claim, task, debater, turns, and if present found and evidence: together with these no origin may have more
-    than its share (``max_origin_share``), and pieces beyond it are marked as left out, with a warning. All of the
-    speaker's sources are searched in parallel; for each that fails one of its fallbacks is used, in order. A scholarly
-    source is searched by keywords, and its abstracts are summarised as the setting ``source_summaries`` says; if a
-    model returns none, the query and the abstract stay, with a warning. There is a warning for every failure and every
-    source that replaced another; the turn's ``retrieval`` says whether evidence was found. Of a text that is too
-    long the beginning and the sentences nearest to the query are shown, with a warning; a model summarises an abstract
-    whole nevertheless, up to `SUMMARISED` tokens.
+    Reads: claim, task, debater, turns, and if present found and evidence: if these are present, no origin may have more
+    than its share of them and the new pieces (``max_origin_share``); the rest is marked as left out, with a warning.
+    All of the speaker's sources are searched in parallel; for each that fails one of its fallbacks is used, in order. A
+    scholarly source is searched by keywords, and its abstracts are summarised as the setting ``source_summaries`` says;
+    if a model returns none, the query and the abstract stay, with a warning. There is a warning for every failure and
+    every source that replaced another; the turn's ``retrieval`` says whether evidence was found. A text that is too
+    long is shown in part, with a warning: its beginning and the sentences nearest to the query. A model that summarises
+    an abstract reads all of it, up to `SUMMARISED` tokens.
 
     Args:
         required: whether the debate fails if no source can be searched.
@@ -183,7 +183,7 @@ def said_of_share(beyond: Sequence[Evidence], beside: Sequence[Evidence], settin
 
 
 async def shown_in_part(piece: Evidence, query: str, run: NodeContext) -> Evidence:
-    """A piece of which only the beginning and the sentences nearest to the query are shown; short ones unchanged.
+    """Reduces a long piece to its beginning and the sentences nearest to the query; a short one is unchanged.
 
     If texts cannot be compared, only the beginning is shown, with a warning.
     """
@@ -199,8 +199,8 @@ async def shown_in_part(piece: Evidence, query: str, run: NodeContext) -> Eviden
 
 
 async def held_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Sequence[Evidence] = ()) -> list[Evidence]:
-    """The pieces of a shared pool in which no origin has more than its share; parallel searches could not know of
-    each other. Given texts stay. A warning names the rest.
+    """The pieces that a shared pool keeps so that no origin has more than its share; each of the parallel searches knew
+    only its own pieces. Given texts stay. A warning names the rest.
 
     Args:
         pieces: the candidates, in order.

@@ -47,7 +47,7 @@ def robustness_node() -> Node:
         kind: Literal["judge", "answer"] = "judge" if decided else "answer"
         before = Counter(run.ceilings.left_out)
         asked = await all_at_once(again(state, kind, one, evidence, names, run) for one in made)
-        run.ceilings.left_out.clear()  # calls that the checks left out did not cut the debate itself short
+        run.ceilings.left_out.clear()  # a ceiling that cuts the checks short did not cut the debate short
         run.ceilings.left_out.update(before)
         return {"robustness": came_to(kind, asked, max(0, len(checks) - most))}
 
@@ -58,7 +58,7 @@ def robustness_node() -> Node:
 
 
 def had(state: DebateState, decided: Turn | None) -> list[Evidence]:
-    """The evidence of the deciding role: the judge's own, else the evidence of the debate."""
+    """The evidence that the deciding role was shown: the judge's own, else all evidence of the debate."""
     ids = set(decided["evidence_ids"]) if decided else None
     return [
         piece
@@ -87,7 +87,7 @@ def cited(state: DebateState, names: dict[str, str]) -> list[str]:
 
 
 def rests_on(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
-    """Whether all verified citations of a turn are of origins that are taken away."""
+    """Whether all verified citations of a turn belong to origins that the check removes."""
     of = {names.get(one["evidence_id"]) for one in turn.get("citations") or [] if one["verified"]}
     return bool(of) and of <= without
 
@@ -95,7 +95,7 @@ def rests_on(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
 async def again(
     state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: NodeContext
 ) -> Check:
-    """A check with the deciding step's answer."""
+    """Repeats the deciding step for a check; returns the check with the answer."""
     known = {piece["id"]: piece for piece in evidence}
     left, without = [known[id] for id in check["evidence_ids"]], set(check["without"])
     history = [t for t in state["turns"] if t["step"] == "respond"]

@@ -104,7 +104,7 @@ def agreement_node(prompt: str = AGREE) -> Node:
 def undecided(state: DebateState) -> bool:
     """Whether votes leave agreement open: all gave answers in words, and their texts differ.
 
-    They do not if two of them certainly differ, such as an answer and an abstention.
+    Votes do not leave it open if two of them certainly differ, such as an answer and an abstention.
     """
     given = [vote["answer"] for vote in state["votes"]]
     if state["task"]["kind"] not in IN_WORDS or agreed_answer(state["votes"]) is not None:
@@ -134,7 +134,7 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
 
     Reads: claim, task, turns, rounds, votes. If no debater gave an answer, the debate fails
     (unless a ceiling left too little to call them: then the summariser answers from the claim alone). It also fails
-    if the summariser returns no answer, or another one than the debaters'.
+    if the summariser returns no answer, or an answer that no debater gave.
 
     Args:
         prompt: the prompt's name.

@@ -79,9 +79,9 @@ def vote_node(
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
         weigh: returns the weight of a vote with an answer, from it and the settings; None for equal weights.
-        tie: the rule for ties; without an answer the debate ends undecided.
+        tie: the rule for ties; if it leaves no answer, the debate ends undecided.
         report: returns entries for the debate's ``metrics``.
-        contested: as for `majority`; without an answer the debate ends undecided.
+        contested: as for `majority`; if it leaves no answer, the debate ends undecided.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def vote_share(votes: Sequence[Vote], group: int) -> float:
 def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tuple[int, int]:
     """The number of answers in all rounds that give the verdict, and the number of all answers.
 
-    In a round the answers of a group are the same; a group gives the verdict if one of its texts does.
+    The answers of one group in a round count as the same: if one of them is the verdict, all of them count.
 
     Args:
         task: the form of an answer.

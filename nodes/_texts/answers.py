@@ -1,7 +1,6 @@
-"""Parses models' texts as answers of the task, and compares answers. It never guesses.
-
-A text is an answer if it is one, or if it begins with one and then explains it. A text that denies an
-answer, names two, or only quotes one is not an answer: the model is asked again.
+"""Parses models' texts as answers of the task, and compares answers. It never guesses. A text counts as an answer if it
+is nothing but the answer, or begins with the answer and then explains it. A text that denies an answer, names two, or
+only quotes one does not count: the model is asked again.
 """
 
 from __future__ import annotations
@@ -133,7 +132,7 @@ def abstains(task: Task | None, answer: str | None) -> bool:
 
 
 def fold(text: str) -> str:
-    """A text without differences that do not matter between labels: case, marks around it, and separators of words."""
+    """A text normalised for comparing labels: case, marks around it and separators of words are ignored."""
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
 
@@ -167,7 +166,8 @@ def strict(text: str) -> str:
 
 
 def read_label(task: Task, text: str) -> str | None:
-    """The label that a text is or begins with; None if it denies it, names another one too, or only quotes it."""
+    """The label that a text consists of or begins with; None if the text denies it, also names another, or only quotes
+    it."""
     known, options = _tables(json.dumps(task))
 
     def whole(body: str) -> str | None:
@@ -400,7 +400,7 @@ def surely_differ(one: str, other: str) -> bool:
 def normal_text(text: str) -> str:
     """A short answer without case, Latin accents, a leading article, and punctuation without meaning.
 
-    Signs and characters between digits stay: a match here is final, while a difference only costs one more check.
+    Signs and characters between digits stay, because a match is final, while a difference only costs one more check.
     """
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))

@@ -1,9 +1,10 @@
 """A verdict's prediction set and decision, from a calibration fitted on labelled debates of the same system.
 
 The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511): it contains each label
-that is no stranger than the right label was among the labelled debates. The decision uses conformal risk control
-(Angelopoulos et al. 2024, arXiv:2208.02814): act from the least confidence at which acting was rarely wrong. Both hold
-only for debates with the measured system, settings, models, task and prompts.
+whose nonconformity score is not unusually high among those of the right labels of the labelled debates. The decision
+uses conformal risk control (Angelopoulos et al. 2024, arXiv:2208.02814): act on a verdict if its confidence is at least
+that from which acting was rarely wrong. Both hold only for debates with the measured system, settings, models, task and
+prompts.
 """
 
 from __future__ import annotations
@@ -211,12 +212,12 @@ def label_shares(
 
 
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
-    """The share of labelled debates, including this one, that are at least as strange, in (0, 1].
+    """The share of labelled debates, including this one, whose nonconformity is at least as high, in (0, 1].
 
     Args:
         scores: their scores, each with its frequency.
         score: 1 - the share of a label (`label_shares`).
-        tie: the weight of equally strange debates: 1, or drawn from [0, 1] for exact coverage.
+        tie: the weight of debates with the same score: 1, or drawn from [0, 1] for exact coverage.
     """
     known = [(round(one, PLACES), count) for one, count in scores]
     here = round(score, PLACES)
@@ -288,7 +289,7 @@ def calibrated(
 
 
 def backed(document: Mapping[str, Any]) -> str:
-    """The backing of a confidence: ``calibrated on 240 cases``, or ``not calibrated``."""
+    """What supports a confidence: ``calibrated on 240 cases``, or ``not calibrated``."""
     found = document.get("calibration")
     return f"calibrated on {found['n']:,} cases" if found else "not calibrated"
 

@@ -51,7 +51,7 @@ def _answer(turn: Mapping[str, Any]) -> str | None:
 
 
 def _groups(document: Mapping[str, Any], last: Mapping[Who, Any], verdict: str | None) -> dict[Any, list[Any]]:
-    """Last answers grouped by the votes' groups; the verdict's key is an empty text."""
+    """Last answers by the group of their votes; the key of the verdict's group is an empty text."""
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
     for who, turn in last.items():

@@ -48,7 +48,7 @@ _handed: ContextVar[tuple[Evidence, ...]] = ContextVar("handed_evidence", defaul
 
 @contextmanager
 def handed_on(evidence: Iterable[Evidence]) -> Iterator[None]:
-    """Within it, a new debate has this evidence from its start, as if it were given with the claim.
+    """Context manager: a debate started inside it has this evidence from the start, as if it were given with the claim.
 
     Args:
         evidence: evidence of the outer debate.
@@ -70,7 +70,7 @@ def inherited_evidence() -> list[Evidence]:
 
 
 def taken_back(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """Evidence of an inner debate in the form of the outer one: without the mark of inheritance."""
+    """Evidence of an inner debate for the outer one: without the mark that it was inherited."""
     return [
         {**piece, "retrievals": [found for found in piece["retrievals"] if found.get("agent") != GATE]}
         for piece in evidence

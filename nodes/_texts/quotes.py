@@ -1,6 +1,6 @@
 """Quotes: finding them in a text, and checking an answer's citations against the evidence.
 
-Type and layout are ignored: white space, kinds of quotation marks and of dashes, Unicode forms, characters
+Typography is ignored: white space, kinds of quotation marks and of dashes, Unicode forms, characters
 without width. Words must match: none may differ, be missing, be added, be moved or have another letter case.
 """
 
@@ -67,7 +67,8 @@ class Folded:
 
     @cached_property
     def edges(self) -> list[bool]:
-        """Whether a quote may begin or end at each place: not inside a word, nor inside a character of the text."""
+        """For each place, whether a quote may begin or end there: not inside a word or inside a character of the
+        text."""
         inner = [a != b for a, b in zip(self.spans, self.spans[1:], strict=False)]
         edges = [True, *inner, True]
         for word in WORD.finditer("".join(map(_kind, self.text))):
@@ -88,8 +89,8 @@ class Folded:
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     """The first place of a quote in a text.
 
-    It starts and ends at the edges of words, and contains a letter or a digit. Quotation marks around it may
-    be the writer's own.
+    A match starts and ends at word boundaries. A quote without a letter or a digit has none. Quotation marks around
+    the quote are ignored if the text does not have them.
 
     Args:
         quote: the quote.

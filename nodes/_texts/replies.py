@@ -28,7 +28,7 @@ from pydantic import (
 
 
 class Reply(BaseModel):
-    """A structured reply. Fields that nobody asked for are ignored."""
+    """A structured reply. Fields outside the schema are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -48,7 +48,7 @@ Text = Annotated[str, AfterValidator(_said)]
 
 
 class Quote(Reply):
-    """Evidence that an answer rests on."""
+    """A quote from the evidence for an answer."""
 
     evidence_id: str
     quote: str
@@ -81,7 +81,7 @@ class SummaryReply(Reply):
 
 
 class StatementsReply(Reply):
-    """The statements that an answer makes; none where it makes none."""
+    """The statements that an answer makes; may be empty."""
 
     statements: list[Text]
 
@@ -101,7 +101,7 @@ class VerdictsReply(Reply):
 
 
 class QuestionsReply(Reply):
-    """Questions that an answer answers, and whether it evades them; null if a model does not say."""
+    """Questions that an answer would fit, and whether it evades them; null if the model does not say."""
 
     questions: list[Text]
     noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]
@@ -171,7 +171,7 @@ class AgreeReply(Reply):
 
 
 class FinalReply(Reply):
-    """The answer that a debate comes to."""
+    """The final answer of a debate."""
 
     rationale: Text
     answer: str
@@ -234,14 +234,15 @@ def _numbers(value: Any) -> Any:
 
 
 class SelectReply(Reply):
-    """The numbers of the items that help; none where no item does."""
+    """The numbers of the items that help; may be empty."""
 
     reason: str = ""
     selected: Annotated[list[int], BeforeValidator(_numbers)]
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Numbers in square brackets, or words that say that no item helps; not both, which could mean anything."""
+        """Numbers in square brackets, or words that say that no item helps; a text with both is ambiguous and
+        unusable."""
         numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
         if numbers:
             usable = not NEGATION.search(text)
@@ -260,14 +261,14 @@ def select_reply(size: int, most: int) -> type[SelectReply]:
 
 
 class ReviewReply(Reply):
-    """What a reviewer says of an answer, and how sure it is of that."""
+    """A reviewer's comment on an answer, and its confidence in the comment."""
 
     comment: Text
     confidence: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)]
 
 
 class ScoreReply(Reply):
-    """What an answer is worth."""
+    """The score of an answer."""
 
     score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 

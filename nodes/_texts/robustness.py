@@ -1,4 +1,4 @@
-"""Robustness of a verdict: the evidence to remove before the deciding step is repeated, and the results."""
+"""Robustness of a verdict: which evidence is removed before each repetition of the deciding step, and the results."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Check(TypedDict):
 
 
 class Robustness(TypedDict):
-    """The evidence that a verdict depends on. ``step`` is the repeated one: the `judge`, or the `answer` of ``rag``.
+    """The evidence that a verdict depends on. ``step`` is the repeated step: ``judge``, or ``rag``'s ``answer``.
 
     ``not_asked`` counts the checks that ``robustness_calls`` left out; ``holds`` whether the verdict stands without any
     one origin, null if unknown; ``falls_without`` names the origins without which it falls; ``said`` is all

@@ -73,9 +73,9 @@ def show_given(evidence: Iterable[Evidence]) -> str:
 
 
 def without_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """The pool without titles of pieces from a web search (or from bm25, if it replaces the web).
+    """Removes the titles of pieces from a web search (or from bm25, if it replaces the web).
 
-    Wikipedia's pieces keep their titles, because these are not headlines.
+    Wikipedia's pieces keep theirs, because the titles of its articles are not headlines.
     """
     asked = ("web", *WEB_SEARCHES)
     searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}
@@ -103,8 +103,8 @@ def show_answers(
 ) -> str:
     """Answers of debaters under a heading; empty if there are none.
 
-    Reasons have their own tag, and checked citations another one, which only moot
-    can write: no text of a model looks like a citation.
+    Reasons have their own tag, and checked citations another one that only moot can write, so a model cannot forge a
+    citation.
 
     Args:
         turns: the turns with the answers.

@@ -67,7 +67,7 @@ def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: boo
 def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str, int]:
     """Citations of the verdict: how many are verified, unverified and fabricated, and the total.
 
-    They are those of `verdict_citations` with the fabricated ones, each piece of evidence and quote once.
+    Counts the citations of `verdict_citations`, fabricated ones included: each piece of evidence and quote once.
 
     Args:
         document: a result document.
@@ -99,7 +99,7 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
     allowed, as long as nothing is given with the claim. A trial always searches for evidence.
 
     All citations are fabricated (``fabricated_citations``) if the verdict has citations, and each names a piece that
-    was not shown to who cites it.
+    its writer was not shown.
 
     A verdict has a single origin (``single_origin``) if all its verified citations are of one (`origins`): of one
     website, one document, or of near-duplicates of each other.

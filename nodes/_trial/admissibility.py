@@ -12,7 +12,7 @@ PLACES = 9
 
 
 def is_above(value: float, threshold: float) -> bool:
-    """Whether a value is above a threshold, rounded to `PLACES`."""
+    """Whether a value is above a threshold, both rounded to `PLACES`."""
     return round(value - threshold, PLACES) > 0
 
 

@@ -177,11 +177,11 @@ def refine_node() -> Node:
 
 
 def admit_node() -> Node:
-    """Adds evidence that both sides retrieved in a round to the record if it is new and fits the request.
+    """Adds to the record the evidence of a round's searches that is new and fits the request of the side that searched.
 
     Reads: rounds, turns, evidence. The plaintiff's candidates come first. Evidence not admitted before the debate stays
-    out, and counts as known; so does evidence beyond an origin's share. A side's retrieval is
-    ended if it was its last. If comparisons take longer than `max_seconds` allows, nothing joins, with a
+    out, and counts as known; so does evidence beyond an origin's share. Also marks a side's retrieval as ended if this
+    was its last. If comparisons take longer than `max_seconds` allows, nothing joins, with a
     warning.
     """
 
@@ -243,7 +243,8 @@ def _side(turn: Turn) -> int:
 
 
 def _met(piece: Evidence, novelty: float, near: float, joins: bool, turn: Turn) -> Evidence:
-    """The piece with its novelty when a side found it, its similarity to the request, and its outcome."""
+    """The piece with its novelty at the time a side found it, its similarity to the request, and whether it was
+    admitted."""
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
     met: Evidence = {**piece, "retrievals": [{**r, "novelty": novelty, "request_similarity": near} for r in found]}
@@ -253,14 +254,14 @@ def _met(piece: Evidence, novelty: float, near: float, joins: bool, turn: Turn) 
 
 
 def _settled(piece: Evidence, *, joins: bool) -> Evidence:
-    """The piece as found by a debate, with whether it joins the record."""
+    """The piece, marked as found by a debate and with whether it joins the record."""
     return {**piece, "pool": "discovery", "status": "discovered" if joins else "discarded"}
 
 
 async def _relevance(
     turn: Turn, pieces: Sequence[Evidence], run: NodeContext, encoder: Encoder
 ) -> dict[str, float | None]:
-    """The mean cosine of a side's query and its results, if gains in it count."""
+    """The mean cosine of a side's query and its results; {} if the settings ignore gains in relevance."""
     if run.settings.relevance_gain is None:
         return {}
     (query,) = await encoder.embed([str(turn["query"])])

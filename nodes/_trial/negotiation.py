@@ -117,7 +117,7 @@ def stance_queries_node() -> Node:
 
 
 def disclose_node() -> Node:
-    """Marks given and found evidence with its first pool, and warns of premises without a search.
+    """Marks all evidence, given or found, with the first pool that has it, and warns of premises without a search.
 
     No origin has more than its share of all evidence found: the rest is left out, with a warning.
 
@@ -145,7 +145,7 @@ def disclose_node() -> Node:
 
 
 def challenge_node() -> Node:
-    """Writes a counsel's challenges to evidence that its side did not bring into its turn.
+    """Adds a counsel's turn with its challenges to evidence that its side did not bring.
 
     Reads: claim, task, premises, evidence, turns.
     """
@@ -215,13 +215,13 @@ def _weighed(turn: Turn) -> Any:
 
 
 def to_seed(to: str, state: TrialState, settings: Any) -> Send:
-    """Sends the search for the claim itself."""
+    """Starts the search for the claim itself."""
     turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
     return to_one(to, state, searcher("retrieval", settings) | {"k": settings.seed_k}, turn)
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Sends the searches for every premise, and with each side's query."""
+    """Starts the searches: one for every premise, and one with each side's query."""
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
@@ -240,7 +240,7 @@ def searcher(name: str, settings: Any) -> dict[str, Any]:
 
 
 def to_challengers(to: str, state: TrialState) -> list[Send]:
-    """Sends each side to the other side's evidence, and to the given texts."""
+    """Sends each side to challenge the other side's evidence and the given texts."""
     sends = []
     for side in SIDES:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OTHER[side] for i in turn["evidence_ids"]}
@@ -253,7 +253,7 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
 
 
 def to_arbiter(to: str, state: TrialState) -> list[Send]:
-    """Sends the arbiter to every piece of evidence, with the challenges to it."""
+    """Sends the arbiter to weigh every piece of evidence, with the challenges to it."""
     heard = [turn for turn in state["turns"] if turn["step"] == "challenge"]
     return [
         to_one(

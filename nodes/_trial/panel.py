@@ -268,8 +268,8 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
 def decide_node() -> Node:
     """Ends the trial with the panel's verdict, its answer, and the confidence in it.
 
-    Reads: task, turns, and if present debates and metrics. A panel without a debate before it stops
-    with ``single_pass``, and no reflection counts. If no judge gave a verdict, the trial fails.
+    Reads: task, turns, and if present debates and metrics. The stop reason of a panel without a debate before it is
+    ``single_pass``, and no reflection counts. If no judge gave a verdict, the trial fails.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the roles of a trial reply (PROClaim); the field names are a contract, as in `moot.nodes._texts.replies`."""
+"""Replies of a trial's roles (PROClaim); the field names are a contract, as in `moot.nodes._texts.replies`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Ten = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 
 
 class PremisesReply(Reply):
-    """What a claim rests on."""
+    """The premises of a claim."""
 
     premises: Annotated[list[str], AfterValidator(_without_blanks), Field(min_length=1)]
 
@@ -38,14 +38,14 @@ class StanceQueriesReply(Reply):
 
 
 class Challenge(Reply):
-    """What is held against a piece of evidence."""
+    """A challenge to a piece of evidence."""
 
     evidence_id: str
     reason: Text
 
 
 class ChallengesReply(Reply):
-    """What one side holds against the other's evidence."""
+    """One side's challenges to the other's evidence."""
 
     challenges: Annotated[list[Challenge], Field(json_schema_extra={"minItems": 0})]
 
@@ -59,7 +59,7 @@ class AdmissibilityReply(Reply):
 
 
 class GapReply(Reply):
-    """What evidence a side lacks."""
+    """The evidence that a side lacks."""
 
     gap: Text
 
@@ -93,7 +93,7 @@ class ExpertRulingReply(Reply):
 
 
 class TestimonyReply(Reply):
-    """What an expert says."""
+    """An expert's testimony."""
 
     __test__ = False  # no test, whatever pytest thinks
 
@@ -102,7 +102,7 @@ class TestimonyReply(Reply):
 
 
 class ReflectionReply(Reply):
-    """What a counsel thinks of its own side's case."""
+    """A counsel's assessment of its own side's case."""
 
     flaws: Texts
     logic: Share
@@ -122,7 +122,7 @@ class SideScores(Reply):
 
 
 class Recommendations(Reply):
-    """What each side is advised to do, and queries that might help."""
+    """Advice for each side, and queries that might help."""
 
     plaintiff: Texts
     defense: Texts

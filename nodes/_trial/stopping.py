@@ -24,12 +24,12 @@ def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
 
 
 def reflection_total(plaintiff: float | None, defense: float | None) -> float | None:
-    """The sum of both sides' reflection scores of a round, in [0, 2]; None where either is unknown."""
+    """The sum of both sides' reflection scores of a round, in [0, 2]; None if either is unknown."""
     return None if plaintiff is None or defense is None else round(plaintiff + defense, PLACES)
 
 
 def changes(totals: Sequence[float | None]) -> list[float | None]:
-    """How much each total differs from the one before it; None where either is unknown."""
+    """How much each total differs from the one before it; None if either is unknown."""
     return [
         None if before is None or now is None else round(abs(now - before), PLACES) for before, now in pairwise(totals)
     ]
@@ -69,7 +69,7 @@ def stop_reason(
 
     Args:
         rounds: rounds so far.
-        totals: the reflection total of each round; None where it is unknown.
+        totals: the reflection total of each round; None if it is unknown.
         novelties: the mean novelty of each round's candidates; None in rounds without any.
         resolved: whether the critic finds the debate resolved.
         closed: whether the court closes it.

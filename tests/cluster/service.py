@@ -33,7 +33,7 @@ CONTEXT = {"model": "openai:stub", "max_rounds": ROUNDS}
 PAGE = Path(__file__).parents[2] / "docs/howto/service.md"
 BEGIN, END = "<!-- make cluster: begin -->", "<!-- make cluster: end -->"
 HEAD = (
-    "| what was done | times | ended by themselves | went on at a call | without a verdict | there twice | "
+    "| fault | times | ended without help | resumed on request | without a verdict | listed twice | "
     "calls made again, of those in flight | runs that ended as errors | as expected |"
 )
 

@@ -40,7 +40,7 @@ def fails(name: str, path: Path | None, kind: str = "invalid_file") -> str:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('{"id": 57, "label": "SUPPORTS", "claim": "Quay', "no JSON (Unterminated string"),
+        ('{"id": 57, "label": "SUPPORTS", "claim": "Quay', "not JSON (Unterminated string"),
         ('{"id": 57, "label": "SUPPORTS", "claim": 5, "claim": 6}', "the key 'claim' comes twice"),
         ("[57]", "no object with fields, but a list"),
         ("null", "no object with fields, but null"),
@@ -48,8 +48,8 @@ def fails(name: str, path: Path | None, kind: str = "invalid_file") -> str:
         ('{"id": 57, "label": "SUPPORTS"}', "the field claim is missing"),
         ('{"id": 57, "label": "SUPPORTS", "claim": "half \\ud83d"}', "lone surrogate"),
         ('{"id": 3, "label": "SUPPORTS", "claim": "Another one."}', "the id '3' is that of another record too"),
-        ("[" * 100_000, "no JSON that can be read"),
-        ("9" * 5000, "no JSON that can be read"),
+        ("[" * 100_000, "not readable JSON"),
+        ("9" * 5000, "not readable JSON"),
     ],
 )
 @pytest.mark.parametrize("ending", ["jsonl", "json"])
@@ -63,7 +63,7 @@ def test_a_broken_line_is_named(tmp_path: Path, ending: str, line: str, problem:
 def test_a_broken_line_is_named_in_other_formats(tmp_path: Path) -> None:
     listed = tmp_path / "dev.json"
     listed.write_text(json.dumps(claims(), indent=1).replace('"id": 57,', '"id": 57'))
-    assert fails("fever", listed).startswith("dev.json, line 346: no JSON")
+    assert fails("fever", listed).startswith("dev.json, line 346: not JSON")
     listed.write_text(json.dumps([*claims(56), {"label": "SUPPORTS"}]))
     assert fails("fever", listed).startswith(
         "dev.json, record 57: the field claim is missing. It is read as a record of"
@@ -152,7 +152,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert reading.notes == (
         "2 of 6 records left out: no gold answer, as in test sets (fever.jsonl, line 2; fever.jsonl, line 3)",
         "1 of 6 records left out: the same record again (fever.jsonl, line 4)",
-        "1 of 6 records left out: a claim of more than 4,000 characters, which moot does not take "
+        "1 of 6 records left out: a claim of more than 4,000 characters, which is too long for moot "
         "(fever.jsonl, line 5)",
         "1 items repeat another one's question and answer under another id",
     )
@@ -173,7 +173,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
         (
             "nq_open",
             {"question": "?", "answer": ["\U0001f1e6"]},
-            "no gold answer that is read as one of the task nq_open",
+            "no gold answer that is valid for the task nq_open",
         ),
         ("scifact", {"claim": "x"}, "no gold answer"),
         (
@@ -202,7 +202,7 @@ def test_a_list_of_ids_beside_a_file(tmp_path: Path) -> None:
     beside = tmp_path / "nq_open.ids.json"
     beside.write_text('[7, "b", 9]')
     assert [item.id for item in read_benchmark("nq_open", file).items] == ["7", "b", "9"]
-    for ids, problem in (("[7]", "3 records, but 1 ids"), ("{}", "no list of ids"), ("[7", "no JSON")):
+    for ids, problem in (("[7]", "3 records, but 1 ids"), ("{}", "no list of ids"), ("[7", "not JSON")):
         beside.write_text(ids)
         assert problem in fails("nq_open", file)
 

@@ -206,7 +206,7 @@ FAULTS = [
     ),
     Fault(
         "kill -9 and SIGTERM under the page",
-        "the same with debates that are watched as the page does, and gone on with as by its button",
+        "the same with debates that are watched over the page's routes and resumed over its button's route",
         "all finish with the undisturbed run's answer; only calls under way are paid again",
         killed(watched),
     ),

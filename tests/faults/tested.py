@@ -42,7 +42,7 @@ def importing(folder: Path, quick: bool) -> Result:
 
 FAULTS = [
     Fault(
-        "whoever is no friend of the server",
+        "other websites",
         "hosts, origins and sockets of other websites, on each of its routes",
         "refused",
         from_tests("tests/web/test_guard.py"),

@@ -95,7 +95,9 @@ def take_runs_without_redis() -> None:
         try:
             await queue(job)
         except failed as error:
-            log.warning("Redis is away (%s): the run %s waits in Postgres.", type(error).__name__, job.identity.run_id)
+            log.warning(
+                "Redis is unreachable (%s): run %s waits in Postgres.", type(error).__name__, job.identity.run_id
+            )
 
     executor.submit = submit
 
@@ -128,7 +130,7 @@ def handing_on(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) ->
             if not is_away(error):
                 raise
             run = run_of(*values)
-            log.warning("Postgres is away (%s): the run %s is restarted.", type(error).__name__, run)
+            log.warning("Postgres is unreachable (%s): the run %s is restarted.", type(error).__name__, run)
             hand_on(run)
 
     return done
