@@ -42,7 +42,7 @@ ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
 """Prompts that ask about the words of an answer."""
 
 
-def test_langgraph_json_lists_what_is_described() -> None:
+def test_langgraph_json_lists_the_described_graphs() -> None:
     for name in DESCRIPTIONS:
         module = import_module(f"moot.graphs.{name}")
         assert load_graph(name).graph is module.graph
@@ -79,7 +79,7 @@ async def test_every_graph_takes_every_task(start_stub: StartStub, name: str) ->
             assert (sure is None) == (name in ALONE), (sure, document["confidence_from"])
         assert 1 <= document["depth"] <= document["usage"]["calls"] == len(document["calls"])
         unusable = {call["role"] for call in document["calls"] if call["outcome"] != "ok"}
-        assert unusable <= {"scorer"}  # its verdicts are numbered at random here
+        assert unusable <= {"scorer"}  # the scripted scorer numbers its verdicts at random
     for prompt in stub.prompts():
         if "Which one?" in prompt and "do the two answers mean the `same`" not in prompt:
             assert "option 9" in prompt or any(part in prompt for part in ABOUT_ANSWERS), prompt

@@ -1,4 +1,4 @@
-"""A graph's file holds its paper only: the plumbing that all systems share is the builder's."""
+"""A graph's file contains only the steps of its paper; code that all systems share is in the builder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def docstring_lines(tree: ast.AST) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(GRAPHS)))
-def test_a_page_holds_its_paper(page: Path) -> None:
+def test_a_graphs_file_is_short_and_contains_its_paper_only(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     said = set(docstring_lines(ast.parse(text)))
     code = [line for n, line in enumerate(text.splitlines(), 1) if n not in said and line.split("#")[0].strip()]
