@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Say = Callable[[asyncio.StreamWriter, "Raw"], Awaitable[None]]
-"""Answers a request. The connection stays open, unless it is closed by this."""
+"""A handler of requests. The connection stays open unless the handler closes it."""
 
 CHOICE = {"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
 REPLY = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [CHOICE]}
@@ -88,7 +88,7 @@ def token(content: str, finish: str | None = None) -> bytes:
 
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-"""The head of a streamed answer, which ends with its connection."""
+"""The head of a streamed response that ends when the connection closes."""
 
 
 def says(*parts: bytes, close: bool = False) -> Say:

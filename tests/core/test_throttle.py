@@ -19,7 +19,7 @@ from moot.core.limiter import LONGEST_WAIT, Limiter, with_retries
 from moot.core.throttle import Throttle
 
 CALLS = 31
-"""Of a debate, up to four of them at once."""
+"""Calls of a debate, up to four of them at once."""
 
 
 class Clock(asyncio.SelectorEventLoop):

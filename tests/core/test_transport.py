@@ -56,7 +56,7 @@ DRIPS = {
     "patience": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
     "refusal": (LONG.replace(b"200", b"500"), b" "),
 }
-"""What comes first, and what then comes again and again."""
+"""The first bytes of a response, and the bytes that are then repeated without end."""
 
 
 @pytest.mark.parametrize("name", DRIPS)

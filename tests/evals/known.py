@@ -1,4 +1,4 @@
-"""Figures that the sources print, and the same figures recomputed by our own functions.
+"""Figures printed in the papers, and the same figures recomputed by our functions.
 
 S1 is Tool-MAD's second version (tables III and IV, GPT-4o-mini, 200 items a dataset). S2 is PROClaim (tables 3 and 5);
 its confusion matrices are those of its authors' public development repository,
@@ -100,7 +100,7 @@ class Check(NamedTuple):
 
 
 def checks() -> list[Check]:
-    """Every figure of S1's table IV and S2's tables 3 and 5 that we recompute."""
+    """All figures of S1's table IV and S2's tables 3 and 5 that we recompute."""
     made: list[Check] = []
     for dataset, printed in S1_INTERVALS.items():
         right = round(S1_ITEMS * S1_ACCURACY[dataset]["Tool-MAD"])
@@ -111,7 +111,7 @@ def checks() -> list[Check]:
     for table, rows in (("S2, table 3", S2_TABLE_3), ("S2, table 5", S2_TABLE_5)):
         for name, row in rows.items():
             gold, outcomes = claims_of(row)
-            given = [SUPPORT if outcome == ABSTAINED else outcome for outcome in outcomes]  # as the source counts it
+            given = [SUPPORT if outcome == ABSTAINED else outcome for outcome in outcomes]  # as the paper counts it
             for what, theirs, score in (
                 ("accuracy", row.accuracy, accuracy(gold, given)),
                 ("macro-F1", row.macro_f1, macro_f1(gold, given)),

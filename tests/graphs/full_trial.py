@@ -37,7 +37,7 @@ from tests.graphs.scripted_trial import (
 )
 
 Held = tuple[dict[str, Any], StubEndpoint]
-"""A trial that was held: its document, and the endpoint that was asked."""
+"""A finished trial: its document, and the endpoint that served it."""
 
 
 @contextmanager

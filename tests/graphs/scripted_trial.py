@@ -1,7 +1,8 @@
 """Scripted trials: who says what in which round, and exhibits of known similarity.
 
 Exhibits are named by capital letters. Each consists of ten words that occur under no other letter. ``A9`` shares nine
-words with ``A``: their cosine is 0.9, and the novelty of one beside the other is 0.1. (``A9`` and ``B9`` share their tenth word.) A query finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, ``#down`` fails, and a query
+words with ``A``: their cosine is 0.9, and the novelty of one beside the other is 0.1. (``A9`` and ``B9`` share their
+tenth word.) A query finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, ``#down`` fails, and a query
 that names no exhibit, such as the claim, finds `SEED`.
 """
 
@@ -24,7 +25,7 @@ from tests.conftest import StubEndpoint
 from tests.graphs.scripted_agents import CLAIM, Rule, rule, warned
 
 SEED = ["A", "B", "C", "D", "E"]
-"""What the claim itself finds."""
+"""The exhibits that a search for the claim itself finds."""
 SIDES = ("plaintiff", "defense")
 OTHER = {"plaintiff": "defense", "defense": "plaintiff"}
 STEPS = {
@@ -37,9 +38,9 @@ STEPS = {
     "rule_on_expert": "`granted`",
     "close": "`close`",
 }
-"""What tells the prompts of counsel and court apart, by step."""
+"""A pattern for each step that identifies its prompts among those of counsel and court."""
 MOST = 10
-"""Rounds for which counsel have something to say of themselves."""
+"""The number of rounds with scripted arguments."""
 
 # --- exhibits ---------------------------------------------------------------------------------------------------------
 
@@ -281,7 +282,8 @@ def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> li
 # --- several trials, and why they stop --------------------------------------------------------------------------------
 
 SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
-"""Calls of a round: 3 for each search, 2 arguments, 2 who want no expert, 2 reflections and the critic."""
+"""Calls of a round: 3 for each search, 2 arguments, 2 answers that no expert is needed, 2 reflections and the critic.
+"""
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 LOW = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
 OTHERS = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")

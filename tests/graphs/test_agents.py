@@ -30,7 +30,7 @@ VOTES = {
     "-RSS": "SUPPORTS",
     "--N": ANSWERS["N"],
 }
-"""Who wins: a majority, else of those tied the answer of the earliest agent; what cannot be read is no vote."""
+"""The winner: the majority, or in a tie the answer of the earliest agent; unparsable replies are no votes."""
 
 
 async def test_voters_hear_no_other_and_a_tie_goes_to_the_first_agent(start_stub: StartStub) -> None:
@@ -95,7 +95,7 @@ async def test_if_the_only_agent_is_unreachable_the_debate_fails(start_stub: Sta
 # --- neighbors --------------------------------------------------------------------------------------------------------
 
 RINGS = {2: ["12", "12"], 3: ["123", "123", "123"], 5: ["125", "123", "234", "345", "145"]}
-"""By the number of agents, whom each of them reads, itself among them."""
+"""For each number of agents: the agents that each of them reads, including itself."""
 
 
 async def test_neighbours_hear_the_agents_before_and_after_them(start_stub: StartStub) -> None:

@@ -35,11 +35,11 @@ GRAPHS: dict[str, dict[str, Any]] = {
     "group_debate": {},
     "neighbor_debate": {},
 }
-"""Systems in rounds, as they are set here; the trial and the agent with tools have tests of their own."""
+"""The systems that run in rounds, and their settings here; PROClaim and ReAct have their own tests."""
 ONE_CALL = ("standard_prompting", "chain_of_thought", "rag", "multi_agent_voting")
 FIRST = "agent-1|rag|debater-1|affirmative"
 DECIDES = ("judge", "summarise", "faithfulness", "answer_relevance")
-"""Nodes that call models once the rounds are over, where the first round is the last one."""
+"""Nodes that call models after the last round, if the first round is the last one."""
 AT_ODDS = [
     answers(f"({FIRST})", "S", confidence=0.5),
     answers(".*", "R", confidence=0.5),
@@ -50,7 +50,7 @@ AGREED = [
     {"fields": {"citations": [], "agree": True, "preferred": "SUPPORTS"}},
 ]
 NOT_ASKED = {"source_summariser", "equivalence", "pool"}
-"""Roles that only some sources and tasks want."""
+"""Roles that only some sources and tasks need."""
 IDLE = {"tool_mad_consistency": {*NOT_ASKED, "scorer"}, "cortex_debate": {*NOT_ASKED, "similarity"}}
 NEVER = 10_000_000
 CHEAP: Price = {"input": 1.0, "output": 4.0}

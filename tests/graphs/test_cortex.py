@@ -15,9 +15,9 @@ from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.scripted_agents import ANSWERS, claims, debate, outline, prompts, rule, script, seen, voted, warned
 
 H = [(0.9, 0.7, 0.2), (0.5, 0.9, 0.7), (0.5, 0.5, 0.5)]
-"""How sure the three agents of the worked example are, by rounds from 0."""
+"""The confidences of the worked example's three agents, by round from 0."""
 COSINES = [(0.9, 0.5, 0.1), (0.7, 0.3, 0.3)]
-"""Of agents 1 and 2, 1 and 3, 2 and 3, by the same rounds."""
+"""Similarities of agents 1 and 2, 1 and 3, 2 and 3, in the same rounds."""
 PAIRS = ("agent-1|agent-2", "agent-1|agent-3", "agent-2|agent-3")
 
 
@@ -127,7 +127,7 @@ async def test_the_rounds_of_debate_do_not_count_the_first_answers(start_stub: S
 
 
 LAST = {"SRN": None, "SSRR": None, "SSRRN": None, "SRRSR": "R", "SRR": "R", "SR-": None, "S--": "S", "R-R": "R"}
-"""Answers of the last round and who wins: of a tie nobody does."""
+"""Answers of the last round, and the winner; a tie has none."""
 
 
 async def test_a_tie_is_an_abstention(start_stub: StartStub) -> None:
@@ -240,7 +240,8 @@ PRUNED = {
     "top-3": ["234", "134", "124", "123", "123"],
     "bottom-3-removed": ["2", "1", "1", "1", "1"],
 }
-"""Whom each of five agents hears by credibility x reliability; by hand from 0.9, 0.5, 0.4, 0.3, 0.1."""
+"""The agents heard by each of five agents, by credibility x reliability; computed by hand from 0.9, 0.5, 0.4, 0.3, 0.1.
+"""
 
 
 async def test_each_pruning_shows_other_answers(start_stub: StartStub) -> None:

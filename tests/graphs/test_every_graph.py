@@ -34,12 +34,12 @@ RULES = [
 
 
 TRIED = {"fever", "averitec", "pubmedqa"}
-"""Tasks that a trial can decide: a claim holds or does not, an answer is yes or no."""
+"""Tasks that a trial can decide: claims that hold or do not, and yes/no questions."""
 ALONE = {"standard_prompting", "chain_of_thought", "rag", "react"}
-"""Systems with one answer, which nothing can be held against."""
+"""Systems with a single answer, so that agreement is undefined."""
 SCHEMA = jsonschema.Draft202012Validator(result_schema())
 ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
-"""Prompts that ask about the words of an answer."""
+"""Prompts about the words of an answer."""
 
 
 def test_langgraph_json_lists_the_described_graphs() -> None:

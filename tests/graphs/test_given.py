@@ -26,9 +26,9 @@ LETTER = {
 }
 CITES = {"citations": [{"evidence_id": "letter-1", "quote": QUOTE}]}
 ADMITS = {"relevance": 1, "credibility": 1}
-"""What an arbiter finds, so that a trial's counsel read everything."""
+"""An arbiter's reply that admits a piece, so that counsel of a trial read all pieces."""
 ANSWERING = ("your `answer`", "When you stop", "your `argument`", "your `verdict`", "`preferred`, if any", "to review:")
-"""What tells the prompts of those who answer, argue, decide or judge an answer."""
+"""Texts that identify the prompts of roles that answer, argue, decide or judge an answer."""
 READING = ("your `answer`", "When you stop", "your `argument`")
 
 
@@ -72,7 +72,7 @@ async def test_every_speaker_who_answers_is_shown_the_given_texts(start_stub: St
 
 
 HELD = "a1B2c3D4" * 4
-"""A key of the environment."""
+"""A key in an environment variable."""
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "proclaim"])

@@ -20,7 +20,7 @@ JOINS = {
 JOINS["proclaim"] |= {"gather_queries", "gather_challenges", "gather_testimony", "compile_record"}
 JOINS["peer_review"] |= {"hand_back"}
 JOINS["group_debate"] |= {"share"}
-"""Nodes that wait for several others, or look and find nothing to warn of."""
+"""Nodes that wait for several others, or that check for a warning and find none."""
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)

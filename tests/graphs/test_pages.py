@@ -20,7 +20,7 @@ MOST = {
     "group_debate": 55,
     "tool_mad_consistency": 50,
 }
-"""Lines of code that a file may have; those of all other systems 46."""
+"""The maximum of lines of code in a file; 46 for all other systems."""
 PLUMBING = re.compile(r"""\[['"]error|get\(['"]error|\b(settings_of|runtime|open_node|close_node|question_or)\b""")
 
 

@@ -28,7 +28,7 @@ RULES: list[dict[str, Any]] = [
     {"match": "your `answer`", "fields": {"answer": "REFUTES", "citations": []}},
     {"fields": {"citations": [], "agree": False, "close": False, "preferred": None, "debate_resolved": False}},
 ]
-"""Debaters who never agree, and whoever decides is moved by a question."""
+"""Debaters who never agree, and a deciding role that changes its mind after a question."""
 QUIET = {
     "max_rounds": 2,
     "rounds": 1,
@@ -44,7 +44,7 @@ ASKED = {
     if (field := load_graph(name).settings.model_fields.get("ask_person"))
 }
 MOMENTS = {name: get_args(kinds[0]) for name, kinds in ASKED.items()}
-"""By graph, when it may be asked to wait."""
+"""For each graph: the moments at which it can be asked to wait."""
 
 Reply = Callable[[Mapping[str, Any]], Any]
 

@@ -53,7 +53,7 @@ from tests.graphs.scripted_trial import (
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 FAULTS: dict[str, dict[str, Any]] = {"failed": {"status": 500}, "unparsed": {"reply": "I would rather not say."}}
-"""By the outcome that they come to: the model is down, or it never says anything that can be used."""
+"""Faults by their outcome: the model is down, or all its replies are unusable."""
 fault = pytest.mark.parametrize("fault", FAULTS)
 
 

@@ -57,7 +57,7 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
     ([N, S, I, N, S, I, N], N, 3, 7),
     ([I, I, I, I, I, I, I], I, 7, 7),
 ]
-"""Verdicts in the judges' order, the panel's, the votes for it, and all votes."""
+"""The judges' verdicts in order, the panel's verdict, the votes for it, and all votes."""
 
 
 def panel(verdicts: Sequence[str | None]) -> list[Rule]:

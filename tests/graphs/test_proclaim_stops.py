@@ -74,7 +74,7 @@ STOPS: dict[str, tuple[list[Rule], str, int]] = {
         4,
     ),
 }
-"""What is scripted, why the debate of five rounds stops for it, and when."""
+"""The script, the stop reason of a debate of at most five rounds, and its last round."""
 
 
 async def test_every_reason_stops_the_debate_when_it_holds(start_stub: StartStub) -> None:
@@ -212,7 +212,7 @@ REDUNDANCY: list[tuple[str, dict[str, Any], str | None]] = [
     ("#0", {}, None),
     ("#down", {}, None),
 ]
-"""What the plaintiff searches for first, settings, and whether its search ends by that."""
+"""The plaintiff's first query, settings, and whether they end its search."""
 
 
 async def test_how_much_redundancy_ends_a_search(start_stub: StartStub) -> None:

@@ -18,7 +18,7 @@ from tests.retrievers.vendors import TAVILY, starter
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 AGENT = "look for the evidence yourself"
-"""Stands in the agent's prompt alone."""
+"""A text that only the agent's prompt contains."""
 AFTER_A_SEARCH = f"{AGENT}.*<evidence"
 ANSWER = says("agent", "SUPPORTS", rationale="So it is.")
 

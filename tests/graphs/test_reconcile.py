@@ -85,7 +85,7 @@ WEIGHED = [
     ("RSS", (0.85, 0.65, 0.6), "REFUTES", "SUPPORTS"),  # 0.5 against 0.4
     ("R-S", (0.2, 1.0, 0.5), "REFUTES", "REFUTES"),  # 0.1 each: a tie, to the first; no weight for no answer
 ]
-"""Answers, confidences, and who wins by their weights and by heads."""
+"""Answers, confidences, the winner by weights, and the winner by number."""
 
 
 async def test_votes_are_weighed_by_confidence_or_counted_by_heads(start_stub: StartStub) -> None:

@@ -30,7 +30,7 @@ from tests.graphs.scripted_trial import LIBRARY
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 LONG = 60.0
-"""Seconds that nothing here takes."""
+"""Seconds; longer than any step of these tests."""
 
 Run = dict[str, Any]
 
@@ -285,7 +285,7 @@ PLACES = (
     "document",
     "exception",
 )
-"""Where keys are planted; each is the value of a variable, but for the one in a header and that in an address."""
+"""The places with planted keys. Each is the value of a variable, except one in a header and one in an address."""
 
 
 class Leaky(BaseRetriever):

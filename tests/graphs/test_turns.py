@@ -76,7 +76,7 @@ CAME_OF_IT = {
     "ExpertRuling": "granted", "Testimony": "testimony", "Reflection": "rebuttal", "Critique": "debate_resolved",
     "Closing": "close", "Consistency": "overall", "PanelVote": "verdict",
 }  # fmt: skip
-"""By kind of turn, a field that says what came of it; kinds of turns that are not over have none."""
+"""For each kind of turn, a field with its outcome; turns in progress have none."""
 
 
 def test_every_turn_needs_its_outcome() -> None:

@@ -23,7 +23,7 @@ BENCHMARKS = {
     "check_covid": ("check_covid.jsonl", "claim"),
     "hotpotqa": ("hotpotqa_distractor.jsonl", "question"),
 }
-"""By task: its claims."""
+"""The claims of each task's benchmark."""
 
 
 @pytest.mark.parametrize(

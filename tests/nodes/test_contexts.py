@@ -123,7 +123,7 @@ COUNTS = {
     "กิโลกรัมไม่ได้ถูกกำหนดโดยกระบอกโลหะที่เก็บไว้ในฝรั่งเศสอีกต่อไป" * 20: 2460,
     "The kilogram is no longer defined by a metal cylinder kept in France. " * 20: 281,
 }
-"""Texts, with the tokens that the demonstration model (SmolLM2) takes them for."""
+"""Texts, with their token counts by the demonstration model (SmolLM2)."""
 
 
 def test_the_estimate_covers_digits_and_other_scripts() -> None:

@@ -27,7 +27,7 @@ from tests.each import each
 PROMPTS = Path(__file__).parents[2] / "prompts"
 NAMES = sorted(str(path.relative_to(PROMPTS).with_suffix("")) for path in PROMPTS.glob("*/*.md"))
 ATTACKER = "attacks/poison"
-"""The prompt that evaluations alone use."""
+"""The prompt that only evaluations use."""
 
 
 @each("name", NAMES)

@@ -54,7 +54,7 @@ READ: dict[str, tuple[dict[str, Any], tuple[int | None, int | None]]] = {
     "no finish": (reply({"finish_reason": None}), (12, 2)),
     "no error": (reply(error=None), (12, 2)),
 }
-"""Replies that are used, and the tokens that are known of them."""
+"""Replies that are used, and their known token counts."""
 
 FAILS: dict[str, tuple[bytes | dict[str, Any], str]] = {
     "choices null": ({"choices": None}, "bad_response"),

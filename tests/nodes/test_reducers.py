@@ -28,7 +28,7 @@ from moot.nodes._runtime.state import StepUpdate
 
 KEYS = ("round", "phase", "agent", "step")
 OWN_PHASE = "rehearsal"
-"""A phase of somebody's own graph."""
+"""A phase of a user's own graph."""
 
 
 def _turns() -> st.SearchStrategy[list[Turn]]:

@@ -190,7 +190,7 @@ FORGED = st.lists(
     ),
     max_size=30,
 ).map("".join)
-"""Texts that play at being ours."""
+"""Texts that imitate our markup."""
 
 
 @settings(max_examples=150, deadline=None)

@@ -13,7 +13,7 @@ from moot.nodes._steps.vote import Tie, confidence_weight, majority
 
 GROUPS = st.lists(st.none() | st.integers(0, 4), max_size=12)
 TENTHS = st.sampled_from([10, 8, 5, 3, 1])
-"""Weights of a vote as ReConcile gives them, in tenths."""
+"""Weights of votes in ReConcile, in tenths."""
 
 
 def votes(groups: Sequence[int | None]) -> list[Vote]:
