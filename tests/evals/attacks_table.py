@@ -57,7 +57,7 @@ def cell(result: dict[str, Any]) -> str:
 
 
 SETTINGS = {"rag": RAG, "isolate": RAG, "tool_mad": MAD}
-"""What each system reads."""
+"""The sources of each system."""
 
 if __name__ == "__main__":
     words = sys.argv[1:]

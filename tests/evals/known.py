@@ -23,7 +23,7 @@ S1_ACCURACY = {
     "FaVIQ": {"MADKE": 0.755, "Tool-MAD": 0.775},
     "AVeriTeC": {"MADKE": 0.585, "Tool-MAD": 0.62},
 }
-"""Exact match of its system and of the strongest of those that it is compared with (S1, table III)."""
+"""Exact match of Tool-MAD and of the strongest system it is compared with (S1, table III)."""
 S1_INTERVALS = {"FEVER": (0.67, 0.79), "FEVEROUS": (0.66, 0.78), "FaVIQ": (0.72, 0.83), "AVeriTeC": (0.56, 0.69)}
 """95% bootstrap intervals of Tool-MAD's accuracy (S1, table IV)."""
 S1_TOLERANCE = 0.005 + 1 / S1_ITEMS

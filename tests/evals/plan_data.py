@@ -67,7 +67,7 @@ WHOLE: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
     "dev-v1.1.json": squad,
     "unfiltered-web-dev.json": lambda records: {"Data": records},
 }
-"""Files that are no plain list of records."""
+"""Files that are not a plain list of records."""
 HOPS: dict[str, Any] = {"_id": "q{n}", "question": "When was quay {n} opened?", "answer": "1874", "type": "bridge"}
 HOPS |= {"supporting_facts": [["Quay", 0]], "context": [["Quay", [PASSAGE]]]}
 FILES: dict[str, Callable[[int], dict[str, Any]]] = {
@@ -114,4 +114,4 @@ FILES: dict[str, Callable[[int], dict[str, Any]]] = {
     "hotpot_dev_fullwiki_v1.json": question(**HOPS),
     "2wikimultihopqa/dev.json": question(**HOPS),
 }
-"""By the file's place in plans/data: what makes its n-th record."""
+"""For each path in plans/data: the function that makes its n-th record."""

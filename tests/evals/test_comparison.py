@@ -38,7 +38,7 @@ def compared(tmp_path: Path) -> Study:
     return study(tmp_path, debate=(DEBATE, {}), debate_own=(CONTROL, OWN), another=(CONTROL, {}))
 
 
-# --- scores ---------------------------------------------------------------------------------------------------------
+# --- scores -----------------------------------------------------------------------------------------------------------
 
 
 def test_scores_count_finished_items_only(compared: Study) -> None:
@@ -276,7 +276,7 @@ def test_the_prior_is_the_most_frequent_label() -> None:
         label_prior([])
 
 
-# --- debates --------------------------------------------------------------------------------------------------------
+# --- debates ----------------------------------------------------------------------------------------------------------
 
 
 def test_rounds_and_stops(compared: Study) -> None:
@@ -387,7 +387,7 @@ def test_strata_and_trials(tmp_path: Path) -> None:
     assert trials_table(made) is None
 
 
-# --- other tasks ----------------------------------------------------------------------------------------------------
+# --- other tasks ------------------------------------------------------------------------------------------------------
 
 
 def test_short_answers_are_judged_by_the_log(tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ def test_answers_are_compared_as_the_benchmark_does(
     assert item_score(measure, task, outcome, gold) == expected
 
 
-# --- notes ----------------------------------------------------------------------------------------------------------
+# --- notes ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_notes_of_a_comparison(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def votes(*answers: str) -> list[Any]:
     return [{"round": 1, "phase": "primary", "reason": "disputed", "votes": [{"answer": one} for one in answers]}]
 
 
-# --- formulae -------------------------------------------------------------------------------------------------------
+# --- formulae ---------------------------------------------------------------------------------------------------------
 
 
 def test_p_values_equal_those_of_crepes() -> None:
