@@ -167,7 +167,7 @@ async def timed(options: argparse.Namespace) -> dict[str, float]:
 
 
 def run(way: str, work: int, at_once: int, **settings: Any) -> dict[str, float]:
-    """What a process of its own measures.
+    """The figures of one way, measured in a new process.
 
     Args:
         way: one of `WAYS`.

@@ -1,4 +1,4 @@
-"""``make cluster``: batches over several workers under faults, what a queue costs, and the service under faults.
+"""``make cluster``: batches over several workers under faults, the cost of a queue, and the service under faults.
 
 Seconds are measured while nothing else should run. ``--only NAME`` has one of them done, ``--service`` those of the
 service alone, which need a Python with the extra `service`: ``MOOT_SERVICE_PYTHON``, or that of ``.venv-service``. The

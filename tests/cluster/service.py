@@ -1,4 +1,4 @@
-"""Debates of the service to which things happen, and what came of them: the part of ``make cluster`` that needs Aegra.
+"""Debates of the service during faults, and their results: the part of ``make cluster`` that needs Aegra.
 
 A page and two workers run by the commands of ``deploy/compose.yaml``, without containers, and hold 40 debates. Each
 happens once so many calls were answered: when is drawn.
@@ -179,7 +179,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that is arranged.
+    """A class of faults.
 
     Args:
         name: of one word, for ``--only``.
@@ -198,7 +198,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of the debates of a trial.
+    """The results of the debates of a trial.
 
     Args:
         alone: debates that had a verdict without anybody's doing.

@@ -1,4 +1,4 @@
-"""What each system does in scripted debates, as one digest: ``python -m tests.evals.behaviours`` writes them all,
+"""The behaviour of each system in scripted debates as one digest: ``python -m tests.evals.behaviours`` writes them all,
 with ``--new`` those of systems that have none.
 
 The model answers the same way for the same prompt (``fake:``), the encoder is a hash of words, and the source is a

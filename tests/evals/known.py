@@ -41,8 +41,7 @@ class Confusion(NamedTuple):
     """A row of S2's tables.
 
     ``matrix`` has a row for each right label and a column for each given one, REFUTE first; INCONCLUSIVE is among the
-    claims that were given as SUPPORT. ``inconclusive`` is how many those are, by right label; None where it is not
-    known.
+    claims that were given as SUPPORT. ``inconclusive`` is how many those are, by right label; None if it is unknown.
     """
 
     accuracy: float
@@ -71,7 +70,7 @@ S2_TABLE_5 = {
 def claims_of(row: Confusion) -> tuple[list[str], list[str]]:
     """The right labels and the outcomes that make up a confusion matrix, claim by claim.
 
-    Where it is known which claims were inconclusive, those are `ABSTAINED` in place of SUPPORT.
+    If the inconclusive claims are known, they are `ABSTAINED` instead of SUPPORT.
     """
     gold: list[str] = []
     outcomes: list[str] = []

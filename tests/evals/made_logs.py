@@ -31,7 +31,7 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
     """The result document of a debate.
 
     Args:
-        answer: the verdict; None where it abstained.
+        answer: the verdict; None if it abstained.
         rounds: what each speaker answered, round by round.
         task: a key of `moot.nodes._texts.task.TASKS`.
         more: other fields.

@@ -90,7 +90,7 @@ def always(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bo
 
 
 def wrong_end(ended: Ended, kinds: set[str]) -> str:
-    """What is wrong with the end of a debate that has to fail."""
+    """The error in the end of a debate that has to fail; empty if none."""
     return first_wrong(
         (ended.code in (2, 3), f"exit code {ended.code}, not 2 or 3: {ended.errors}"),
         (ended.fault in kinds, f"the error is {ended.fault}, not {sorted(kinds)}: {ended.errors}"),

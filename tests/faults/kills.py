@@ -164,7 +164,7 @@ def in_flight(stub: StubEndpoint) -> int:
 
 
 def first_end(ended: Ended, moment: Moment) -> str:
-    """What is wrong with the end of a process that got a signal; it may have ended before."""
+    """The error in the end of a process that got a signal; it may have ended before."""
     if ended.code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
         return ""
     return f"exit code {ended.code}, {ended.verdict}: {ended.errors[-1500:]}"

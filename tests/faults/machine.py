@@ -98,7 +98,7 @@ def searches(folder: Path, quick: bool) -> Result:
 
 
 def wrong_source(ended: Ended) -> str:
-    """What is wrong with a debate whose source fails: it must end with an error, or continue with a warning."""
+    """The error of a debate whose source fails: it must end with an error, or continue with a warning."""
     document = ended.document or {}
     said = bool(document.get("warnings")) or bool(document.get("error"))
     return first_wrong(

@@ -1,4 +1,4 @@
-"""Peer review, with traces worked out by hand: who reviews which answer, and what the revising agents are shown."""
+"""Peer review, with traces worked out by hand: who reviews which answer, and the prompts of the revising agents."""
 
 from __future__ import annotations
 

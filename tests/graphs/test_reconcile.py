@@ -73,7 +73,7 @@ async def test_an_agent_without_an_answer_is_no_part_of_a_consensus(start_stub: 
         (0.0, 0.1),
     ],
 )
-def test_what_a_confidence_weighs(confidence: float, weight: float) -> None:
+def test_the_weight_of_a_confidence(confidence: float, weight: float) -> None:
     assert confidence_weight(confidence) == weight
 
 

@@ -48,7 +48,7 @@ def test_settings_have_their_names_on_the_page() -> None:
 
 
 def sentences() -> Iterator[str]:
-    """Texts of the code that somebody may read: those with a space that describe nothing."""
+    """The texts in the code that a user may read: with a space, and not a docstring."""
     for folder in RAISED:
         for path in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(path.read_text())
