@@ -20,7 +20,7 @@ DOCUMENTS = sorted((Path(__file__).parent / "documents_0_1_0").glob("*.json"))
 """Of ``moot verify --model fake:1 --out``, with few short pieces of evidence: done, failed, interrupted."""
 
 
-def test_there_are_some_of_every_status() -> None:
+def test_there_is_an_old_document_of_every_status() -> None:
     statuses = {json.loads(path.read_text())["status"] for path in DOCUMENTS}
     assert (len(DOCUMENTS), statuses) == (6, {"done", "failed", "interrupted"})
 

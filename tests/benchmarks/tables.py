@@ -11,7 +11,7 @@ from typing import Any
 
 
 def parser_of(about: str | None, runs: int) -> argparse.ArgumentParser:
-    """The options that benchmarks of time have in common."""
+    """A parser with the options that all timing benchmarks share."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--latency-ms", type=float, default=50, help="how long a chat call takes")
     parser.add_argument("--runs", type=int, default=runs)

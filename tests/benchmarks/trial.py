@@ -162,7 +162,7 @@ def report(prompts: Sequence[str]) -> None:
 
 
 def messages_of(request: Mapping[str, Any]) -> str:
-    """All messages of a request."""
+    """The joined text of all messages of a request."""
     return "\n".join(message["content"] for message in request["messages"])
 
 

@@ -38,7 +38,7 @@ run()
         "nonsense",
     ],
 )
-def test_lists_help_and_mistakes_load_nothing_heavy(command: str) -> None:
+def test_lists_help_and_errors_import_no_large_packages(command: str) -> None:
     arguments = [sys.executable, "-c", LOADED, *command.split()]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=100, check=False)
     assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr

@@ -123,7 +123,7 @@ POOL = {
 }
 
 
-def test_a_shared_pool_and_what_is_selected_of_it() -> None:
+def test_a_shared_pool_and_the_items_selected_from_it() -> None:
     base = turn("debater-1", "respond")
     selected = {**base, "selected": [2], "dropped": [7], "reason": "It is near.", "evidence_ids": ["ev-2"]}
     nameless = [{**piece(2, "Lead"), "title": ""}]  # web results as debaters see them

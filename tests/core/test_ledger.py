@@ -326,6 +326,6 @@ async def test_only_one_of_two_processes_takes_over_a_debate(ledger: CallLedger)
     assert {debate.status for debate in await ledger.debates()} == {"interrupted"}
 
 
-def test_the_path_follows_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledgers_path_follows_moot_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     assert ledger_path() == tmp_path / "ledger.sqlite"

@@ -44,7 +44,7 @@ def another() -> Iterator[tuple[subprocess.Popen[str], Path]]:
             process.kill()
 
 
-def test_a_killed_process_s_folder_goes_and_a_living_one_s_stays(temporary: Path) -> None:
+def test_only_folders_of_killed_processes_are_removed(temporary: Path) -> None:
     with another() as (dead, left), another() as (_, kept):
         dead.send_signal(signal.SIGKILL)
         dead.wait()

@@ -478,7 +478,7 @@ async def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("header", "seconds"), [("7", 7.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None), ("90000", 90000.0)]
 )
-async def test_how_long_to_wait(header: str, seconds: float | None) -> None:
+async def test_retry_after_is_read_from_headers(header: str, seconds: float | None) -> None:
     async with raw_server(says(answer({"error": {"message": "busy"}}, "429 Busy", Retry_After=header))) as raw:
         error = await fails(line_to(raw.url))
     assert isinstance(error, WorldError)

@@ -70,7 +70,7 @@ def rows(document: dict[str, Any], system: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in document["samples"] if row["system"] == system]
 
 
-def test_a_log_s_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([asks(CLAIM.format(0)), *judged(True, False, True, True)])
     out = tmp_path / "figures.json"
     code, printed, said = measure(logs, out)

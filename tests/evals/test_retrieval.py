@@ -193,7 +193,7 @@ def test_rows_find_their_corpora_from_the_gold(data: Path) -> None:
     assert [row.qrels for row in read_rows(data, "visible", ["mixed"], ["own"])] == ["mixed"]
 
 
-def test_one_corpus_is_its_own_union(data: Path) -> None:
+def test_the_union_of_one_corpus_is_the_corpus(data: Path) -> None:
     for name in ("corpus/birds", "corpus/physics", "qrels/visible/mixed"):
         (data / f"{name}.jsonl").unlink()
     assert [row.scope for row in read_rows(data, "visible")] == ["own"]

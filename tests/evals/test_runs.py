@@ -267,7 +267,7 @@ def test_a_stopped_run_resumes(
 
 
 @pytest.mark.parametrize("bounded", ["0", "1"])
-def test_a_sample_s_events_are_committed_together_and_none_is_lost(
+def test_a_samples_events_are_committed_together_and_none_is_lost(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: str
 ) -> None:
     """Inspect reads them back from its recovery database if its memory is limited."""

@@ -170,7 +170,7 @@ async def test_an_unparsable_agent_keeps_its_last_confidence(start_stub: StartSt
 
 
 @pytest.mark.usefixtures("given_cosines")
-async def test_each_evaluation_shows_other_answers(start_stub: StartStub) -> None:
+async def test_the_evaluation_setting_decides_which_answers_are_shown(start_stub: StartStub) -> None:
     # Recalibrated 0.8, 0.6, 0.3; the mean of all is 0.567. Without I and S: into 1 the mean is 0.45, into 2 0.55,
     # into 3 0.7. Full graphs show all, with MDM the heaviest first.
     cases: dict[tuple[str, str], dict[str, str]] = {
@@ -244,7 +244,7 @@ PRUNED = {
 """
 
 
-async def test_each_pruning_shows_other_answers(start_stub: StartStub) -> None:
+async def test_the_pruning_setting_decides_which_answers_are_shown(start_stub: StartStub) -> None:
     sure = [(0.9, 0.5, 0.4, 0.3, 0.1)] * 2
     stub = start_stub(script("SRNSR", "SRNSR", sure=sure, first=0) * len(PRUNED))
     settings: dict[str, Any] = {

@@ -23,7 +23,7 @@ INVENTED = {"evidence_id": "ev-0000000000", "quote": "never said"}
 
 
 async def found_by(name: str) -> Evidence:
-    """The best piece of a debater's source."""
+    """The best piece that a debater's source finds."""
     return (await (await open_retriever(SOURCES[name])).search(CLAIM, 1))[0]
 
 

@@ -115,7 +115,7 @@ async def test_madke_asks_wikipedia_once_and_reads_no_demo_corpus(
         ),
     ],
 )
-async def test_the_demo_corpora_stand_in(settings: dict[str, Any], found: set[Any], warned: list[str]) -> None:
+async def test_the_demo_corpora_are_fallbacks(settings: dict[str, Any], found: set[Any], warned: list[str]) -> None:
     document = await debate(**settings)
     assert read(document) == found
     assert [detail.split("`")[1] for detail in stand_ins(document)] == warned

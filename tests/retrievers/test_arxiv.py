@@ -34,7 +34,7 @@ async def test_the_latest_date_is_sent(start: StartVendor) -> None:
     assert server.queries[0]["search_query"] == asked
 
 
-async def test_an_error_is_no_evidence(start: StartVendor) -> None:
+async def test_an_error_entry_is_an_error_and_not_evidence(start: StartVendor) -> None:
     server = await start(ARXIV, lambda n: web.Response(text=FEED.format(entries=ERROR_ENTRY)))
     with pytest.raises(WorldError, match="incorrect id format for 1234.1234") as caught:
         await (await open_retriever("arxiv")).search("electron", 3)

@@ -82,7 +82,7 @@ def test_a_reply_must_name_its_question_if_several_wait(server: Server) -> None:
     )
 
 
-def test_settings_of_assistants_and_of_runs_over_them(server: Server) -> None:
+def test_settings_of_assistants_and_of_their_runs(server: Server) -> None:
     agents = [{"name": "one"}, {"name": "two"}]
     made = {"graph_id": "society_of_minds", "context": FEW | {"agents": agents, "max_rounds": 1}}
     assert server.refused("/assistants", made | {"context": {"max_rounds": 0}})[0] == 422
