@@ -1,4 +1,4 @@
-"""A LangSmith of this machine: takes what the client uploads, as the real one does, and shows it as runs."""
+"""A local LangSmith server: it receives the client's uploads, and shows them as runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import zstandard
 from requests_toolbelt import MultipartDecoder  # type: ignore[import-untyped]
 
 PROJECT = "00000000-0000-4000-8000-000000000001"
-"""The id of whatever project is asked for."""
+"""The id of every requested project."""
 
 
 class Collector(ThreadingHTTPServer):
-    """Keeps what it was sent: ``raw`` as decoded bytes, ``runs`` by their ids, ``feedback``; the rest is ``posted``."""
+    """Stores uploads: ``raw`` as decoded bytes, ``runs`` by their ids, ``feedback``; all others in ``posted``."""
 
     daemon_threads = True
 
@@ -34,12 +34,12 @@ class Collector(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """What LANGSMITH_ENDPOINT names."""
+        """The value of LANGSMITH_ENDPOINT."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables with which a process sends its traces here."""
+        """The variables that make a process send its traces here."""
         key = {"LANGSMITH_ENDPOINT": self.url, "LANGSMITH_API_KEY": "lsv2_pt_of_nobody", "LANGSMITH_PROJECT": "p"}
         return key | dict.fromkeys(("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2"), "true")
 
@@ -57,7 +57,7 @@ class Collector(ThreadingHTTPServer):
             self.came.notify_all()
 
     def wait_for(self, known: Callable[[], bool]) -> None:
-        """Waits until what has come is enough, for as long as a test may take."""
+        """Wait until the received data satisfies a condition, or the time for a test is over."""
         with self.came:
             assert self.came.wait_for(lambda: self.runs and known(), timeout=120)
 
@@ -68,7 +68,7 @@ class Collector(ThreadingHTTPServer):
             run = self.runs.setdefault(number, {"tags": []})
             told = {field: given} if field else {key: value for key, value in given.items() if value is not None}
             later = {key: value for key, value in run.items() if value} if kind == "post" else {}
-            run |= told | later  # a run's end may come before its beginning
+            run |= told | later  # a run's end may arrive before its start
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -77,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Collector
 
     def do_GET(self) -> None:
-        """What the server can do, and its one project."""
+        """The server's features, and its only project."""
         able: dict[str, Any] = {"version": "0.12.0", "instance_flags": {"zstd_compression_enabled": True}}
         able["batch_ingest_config"] = {
             "use_multipart_endpoint": True,
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(able if self.path.startswith("/info") else [project])
 
     def do_POST(self) -> None:
-        """Runs and feedback; a mute collector says nothing to them."""
+        """Runs and feedback; a mute collector does not answer them."""
         if self.server.mute:
             self.server.ending.wait()
             self.close_connection = True
@@ -123,12 +123,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing is logged."""
+        """Log no requests."""
 
 
 @contextmanager
 def collecting(*, mute: bool = False) -> Iterator[Collector]:
-    """A collector at work; a mute one says what it can do, and answers no upload."""
+    """Run a collector; a mute one reports its features, and answers no upload."""
     with Collector(mute=mute) as collector:
         threading.Thread(target=collector.serve_forever, daemon=True).start()
         try:

@@ -1,4 +1,4 @@
-"""``moot`` as its user meets it, by exit codes and what is printed: in this process, where a test needs no other."""
+"""The command ``moot``, by exit codes and output: in this process if a test needs no other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMAND = [sys.executable, "-c", "from moot.cli.main import run; run()"]
 
 
 def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
-    """What a command comes to in this process; its standard input holds what is typed."""
+    """Run a command in this process, with this standard input; return its exit code and output."""
     arguments = [str(word) for word in words]
     out, err, langsmith = io.StringIO(), io.StringIO(), logging.getLogger("langsmith")
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
@@ -31,6 +31,6 @@ def moot(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def moot_process(*words: object, typed: str = "") -> subprocess.CompletedProcess[str]:
-    """What a command comes to in a process of its own."""
+    """Run a command in a new process; return its exit code and output."""
     arguments = [*COMMAND, *map(str, words)]
     return subprocess.run(arguments, input=typed, capture_output=True, text=True, timeout=200, check=False)

@@ -1,4 +1,4 @@
-"""Fixtures: scripted OpenAI-compatible endpoints, all in one process of their own, and a home folder for each run."""
+"""Fixtures: scripted OpenAI-compatible endpoints, all in one separate process, and a home folder for each run."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from tests.serving import Server
 
 LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith(("_API_KEY", "_BASE_URL"))}
-"""What the machine has; only tests marked live use it, the others use the endpoints that they start."""
+"""The machine's own variables. Only tests marked live use them; other tests start their own endpoints."""
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
-os.environ["OMP_NUM_THREADS"] = "1"  # workers share the cores: threads of encoders that wait for one would spin
+# Workers share the cores; with more threads, encoders would spin while they wait for one.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"
@@ -47,13 +48,13 @@ FIRST = (
     "web/test_quality.py",
     "web/test_fuzz.py",
 )
-"""The files that take 30 seconds and more, the longest first: a worker that began one last would end alone."""
+"""The files that take 30 seconds and more, the longest first: a worker that started one last would finish alone."""
 EARLY = ("evals", "graphs", "web", "retrievers", "cli")
 """Folders whose files take long."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take long come first, the many short ones of ``nodes`` last; a file's tests stay together."""
+    """Order the tests: long files first, the many short ones of ``nodes`` last. A file's tests stay together."""
     tests = Path(__file__).parent
 
     def place(item: pytest.Item) -> tuple[int, int]:
@@ -66,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Cyclic garbage is looked for as often as in the command line's process, and not among what was imported."""
+    """Collect garbage as often as the command line's process does, and never the imported modules."""
     gc.set_threshold(EVERY)
     gc.collect()
     gc.freeze()
@@ -74,7 +75,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of this run's corpora, so that nobody's own are touched; demo corpora are built in it once."""
+    """The folder of this run's corpora, so that the user's own are not touched; demo corpora are built in it once."""
     folder = tmp_path_factory.mktemp("home")
     os.environ["MOOT_HOME"] = str(folder)
     return folder
@@ -88,11 +89,11 @@ class StubEndpoint:
     folder: Path
 
     def calls(self) -> list[dict[str, Any]]:
-        """The log so far, one record a call."""
+        """The log so far, one record per call."""
         return self._lines("calls.jsonl")
 
     def prompts(self, model: str = "") -> list[str]:
-        """What models of that name were sent, one text a request."""
+        """The prompts of models with this name, one text per request."""
         sent = [p for p in self._lines("prompts.jsonl") if model in p["model"]]
         return ["\n".join(m["content"] or "" for m in p["messages"]) for p in sent]
 
@@ -101,7 +102,7 @@ class StubEndpoint:
         return self._lines("prompts.jsonl")
 
     def _lines(self, name: str) -> list[dict[str, Any]]:
-        with urllib.request.urlopen(self.url.removesuffix("/v1") + "/stub/stats") as reply:  # flushes the log
+        with urllib.request.urlopen(self.url.removesuffix("/v1") + "/stub/stats") as reply:  # writes the log to disk
             reply.read()
         path = self.folder / name
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -111,7 +112,7 @@ StartStub = Callable[..., StubEndpoint]
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on."""
+    """A loopback port that is closed."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -126,7 +127,7 @@ def _endpoints() -> subprocess.Popen[str]:
 
 
 def _told(order: list[str] | int) -> int:
-    """Opens an endpoint with these options, or closes that of a port; its port."""
+    """Open an endpoint with these options, or close that of a port; return its port."""
     process = _endpoints()
     assert process.stdin is not None
     assert process.stdout is not None
@@ -147,7 +148,7 @@ def _no_endpoint_is_left() -> Iterator[None]:
 def running_stub(
     folder: Path, rules: list[dict[str, Any]] | None = None, latency_ms: float = 0, **options: Any
 ) -> Iterator[StubEndpoint]:
-    """A scripted endpoint that keeps its files in a new folder."""
+    """Run a scripted endpoint that keeps its files in a new folder."""
     folder.mkdir()
     (folder / "rules.json").write_text(json.dumps(rules or []))
     more = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
@@ -162,7 +163,7 @@ def running_stub(
 
 @pytest.fixture
 def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartStub]:
-    """Starts a scripted endpoint and points OPENAI_BASE_URL at it: ``start_stub(rules, latency_ms=50, ...)``."""
+    """Start a scripted endpoint and set OPENAI_BASE_URL to it: ``start_stub(rules, latency_ms=50, ...)``."""
     with ExitStack() as running:
         count = itertools.count()
 
@@ -177,7 +178,7 @@ def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Star
 
 @pytest.fixture(autouse=True)
 async def _closed_clients() -> AsyncIterator[None]:
-    """Closes what a test's event loop opened."""
+    """Close the clients that a test's event loop opened."""
     yield
     await close_clients()
 
@@ -187,13 +188,13 @@ MODELS = {role: f"openai:stub-{role}" for role in ROLES}
 """A model name for each role of Tool-MAD, so that rules can tell them apart."""
 
 DEMO = ("chroma:demo-encyclopaedia", "bm25:demo-news")
-"""The demo corpora, as they are named in debates with a model of one's own: those read none unasked."""
+"""The demo corpora, as named in debates with a user's own model: such debates read them only if they are named."""
 READERS = [{"name": name, "retriever": source} for name, source in zip(ROLES, DEMO, strict=False)]
 """Tool-MAD's debaters, who read the demo corpora."""
 
 
 def reading_demo(settings: type[Settings]) -> dict[str, Any]:
-    """The settings that have a system read the demo corpora, if it reads any source."""
+    """The settings with which a system reads the demo corpora, if it reads any source."""
     if issubclass(settings, DebaterSettings):
         return {"debaters": READERS}
     if issubclass(settings, GateSettings):
@@ -203,13 +204,13 @@ def reading_demo(settings: type[Settings]) -> dict[str, Any]:
 
 
 def says(role: str, answer: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """A rule: what a debater or the judge answers, so many times (queries have no answer and are not counted)."""
+    """A rule: the answer of a debater or the judge, this many times (queries have no answer and are not counted)."""
     rule = {"model": f"stub-{role}$", "match": "your `answer`", "fields": {"answer": answer, "citations": [], **fields}}
     return rule | ({"times": times} if times else {})
 
 
 def supports(share: list[bool], match: str = "") -> list[dict[str, Any]]:
-    """Rules: the scorer finds these statements supported or not, and asks whether ``match`` is true, if it is given."""
+    """Rules: the scorer finds these statements supported or not; with ``match``, it asks whether that is true."""
     verdicts = [{"index": i, "reason": "stated", "supported": s} for i, s in enumerate(share)]
     fields = {"statements": [f"Statement {i}." for i in range(len(share))], "verdicts": verdicts}
     return [

@@ -1,4 +1,4 @@
-"""A table of cases as one test, where a test for each case would be hundreds."""
+"""A table of cases as one test, in place of hundreds of parametrized tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Test = Callable[..., None]
 
 
 def each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Test], Test]:
-    """As `pytest.mark.parametrize`, but one test goes through all rows; its failure names every row that failed."""
+    """Like `pytest.mark.parametrize`, but one test runs all rows; its failure names every row that failed."""
     cases = [dict(zip(names, row, strict=True)) if isinstance(names, tuple) else {names: row} for row in rows]
     assert cases
 

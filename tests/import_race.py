@@ -53,21 +53,21 @@ os._exit(bool(faults))
 
 
 def races(times: int, *, numpy_at_start: bool = True) -> Iterator[str]:
-    """Holds races, as many at once as there are processors, and says of each what broke; nothing if nothing did."""
+    """Run races, one per processor at a time; for each, return what broke, or an empty text."""
     source = AT_START if numpy_at_start else NOT_AT_START
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(lambda moment: race(source, moment), itertools.islice(itertools.cycle(MOMENTS), times))
 
 
 def race(source: str, moment: str) -> str:
-    """Holds one race and says what broke."""
+    """Run one race; return what broke."""
     command = [sys.executable, "-c", RACE.format(source=source, moment=moment)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     return (done.stdout + done.stderr).strip() if done.returncode else ""
 
 
 def main(times: int = 200, compared: int = 20) -> None:
-    """Holds races with numpy at start, of which none may break, and some without."""
+    """Run races with numpy at start, of which none may break, and some without."""
     broken = [fault for fault in races(times) if fault]
     print(f"numpy at start: {len(broken)} of {times} broken")
     without = [fault for fault in races(compared, numpy_at_start=False) if fault]

@@ -1,4 +1,4 @@
-"""PDF and Word files, made by hand: whole ones, and ones that are made to harm."""
+"""PDF and Word files made by hand: valid ones, and harmful ones."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
 
 def pdf(pages: Sequence[str], chapters: Sequence[str] = (), *, title: str = "", locked: bool = False) -> bytes:
-    """A PDF file with a text on each page (none where it is empty), and a bookmark on each page for its chapter."""
+    """A PDF file with a text on each page (an empty text: an empty page), and a bookmark for each page's chapter."""
     streams = [page_stream(text) for text in pages]
     return pdf_of(streams, chapters, title=title, locked=locked)
 
 
 def page_stream(text: str) -> bytes:
-    """What draws a text on a page."""
+    """The drawing commands of a page with a text."""
     lines = "".join(f"({line}) Tj T* " for line in wrap(text, 90))
     return f"BT /F1 10 Tf 12 TL 50 780 Td {lines} ET".encode("latin-1")
 
@@ -33,7 +33,7 @@ def pdf_of(
     locked: bool = False,
     packed: Sequence[bytes] = (),
 ) -> bytes:
-    """As `pdf`, of what draws each page; ``packed`` are further pages whose streams are compressed already."""
+    """Like `pdf`, from drawing commands; ``packed`` are further pages whose streams are compressed already."""
     objects: list[bytes] = [b"", b"", b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]
 
     def add(content: bytes) -> int:
@@ -78,7 +78,7 @@ def paragraph(text: str, style: str = "") -> str:
 
 
 def docx(body: str, before: str = "") -> bytes:
-    """A Word file with that body; ``before`` stands before its document element."""
+    """A Word file with this body; ``before`` precedes its document element."""
     kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     types = (
         f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" '

@@ -1,4 +1,4 @@
-"""A real ``langgraph dev``, as Studio and the API's users meet it: no key, no network, no ``--allow-blocking``."""
+"""A real ``langgraph dev``, as for Studio and users of the API: no key, no network, no ``--allow-blocking``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUIET = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true"
 
 
 class Planted:
-    """What leaves a file when it is unpickled."""
+    """An object that writes a file when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -31,7 +31,7 @@ class Planted:
 
 
 def plant(folder: Path) -> Path:
-    """Puts pickles where the server looks for its own; the file that they leave when they are read."""
+    """Put pickles where the server looks for its own files; return the file that is written if they are unpickled."""
     mark = folder / "unpickled"
     (folder / ".langgraph_api").mkdir()
     for name in (".langgraph_ops.pckl", ".langgraph_checkpoint.1.pckl", "store.pckl"):
@@ -49,7 +49,7 @@ class Server:
         self.process = process
 
     def send(self, path: str, body: Any = None, headers: dict[str, str] | None = None, method: str = "") -> bytes:
-        """The body of an answer; a POST where there is a body to send."""
+        """The body of a response; a POST if there is a body to send."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"content-type": "application/json", "accept": "application/json", **(headers or {})}
         request = urllib.request.Request(self.url + path, data, headers, method=method or None)
@@ -58,11 +58,11 @@ class Server:
             return content
 
     def json(self, path: str, body: Any = None) -> Any:
-        """As `send`, read as JSON."""
+        """Like `send`, parsed as JSON."""
         return json.loads(self.send(path, body))
 
     def refused(self, path: str, body: Any = None, headers: dict[str, str] | None = None, method: str = "") -> Any:
-        """The status and the answer of a request that is refused."""
+        """The status and the body of a refused request."""
         try:
             self.send(path, body, headers, method)
         except urllib.error.HTTPError as error:
@@ -71,12 +71,12 @@ class Server:
         raise AssertionError(f"{path} was not refused")
 
     def log(self) -> str:
-        """What the server has said."""
+        """The server's log."""
         return (self.folder / "log").read_text()
 
 
 def running(command: list[str], folder: Path, port: int, stub: StubEndpoint, **environment: str) -> Iterator[Server]:
-    """Runs a server in a folder until it is no longer needed."""
+    """Run a server in a folder within this context."""
     of_run = {"OPENAI_BASE_URL": stub.url, "MOOT_HOME": str(folder / "home"), "MOOT_ALLOWED_ORIGINS": ""}
     of_run["WIKIPEDIA_BASE_URL"] = f"http://127.0.0.1:{free_port()}"
     with (
@@ -102,7 +102,7 @@ def running(command: list[str], folder: Path, port: int, stub: StubEndpoint, **e
 
 
 def langgraph_dev(folder: Path, stub: StubEndpoint, **environment: str) -> Iterator[Server]:
-    """Runs ``langgraph dev --no-browser --no-reload``, from the virtual environment that the tests run in."""
+    """Run ``langgraph dev --no-browser --no-reload`` from the tests' virtual environment."""
     port = free_port()
     folder.mkdir()
     plant(folder)

@@ -1,4 +1,4 @@
-"""What the scripted endpoint replies: texts, scripted templates and JSON schemas, filled in from a seed."""
+"""Replies of the scripted endpoint: texts, scripted templates and JSON schemas, filled in from a seed."""
 from __future__ import annotations
 
 import hashlib

@@ -1,4 +1,4 @@
-"""docs/graphs.md is what its command prints, and the site's pages hold the files and tables that they name."""
+"""docs/graphs.md is up to date, and the site's pages contain the files and tables that they name."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_the_command_prints_the_same_in_every_process() -> None:
     command = [sys.executable, "-c", "from moot.cli.main import run; run()", "graphs", "--drawings"]
-    hashing = {"PYTHONHASHSEED": "7"}  # another order of sets than in the process of this test
+    hashing = {"PYTHONHASHSEED": "7"}  # another order of sets than in this process
     done = subprocess.run(command, capture_output=True, timeout=120, check=True, env=os.environ | hashing)
     assert done.stdout.decode("utf-8") == PAGE.read_text(encoding="utf-8"), STALE
 
 
 def pages() -> dict[str, str]:
-    """Every page of the site as Markdown, by its address in docs/."""
+    """Every page of the site as Markdown, by its path in docs/."""
     made = runpy.run_path(str(DOCS / "hooks.py"))["on_page_markdown"]
     files = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")}
     return {path: made(text, page=SimpleNamespace(file=SimpleNamespace(src_uri=path))) for path, text in files.items()}
 
 
-def test_the_site_holds_the_files_and_tables_that_its_pages_name() -> None:
+def test_the_site_contains_the_files_and_tables_that_its_pages_name() -> None:
     site = pages()
     for example in (ROOT / "examples").glob("*.py"):
         assert f"```python\n{example.read_text(encoding='utf-8')}```\n" in "\n".join(site.values()), example
@@ -62,7 +62,7 @@ def test_the_site_holds_the_files_and_tables_that_its_pages_name() -> None:
     assert "<!-- FILE" not in "".join(site.values())
 
 
-def test_what_is_registered_stands_where_it_is_read() -> None:
+def test_generated_files_are_up_to_date() -> None:
     for file, text in runpy.run_path(str(DOCS / "registered.py"))["pages"]().items():
         assert file.read_text(encoding="utf-8") == text, f"{file} is not what is registered: run `make docs`"
 
@@ -76,7 +76,7 @@ def test_every_system_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("words", ["pdf", "docker", "authentication", "batch", "own corpus"])
-def test_words_that_people_search_for_stand_in_headings(words: str) -> None:
+def test_common_search_words_are_in_headings(words: str) -> None:
     headings = [line for text in pages().values() for line in re.findall(r"^#{1,3} (.+)$", text, re.M)]
     assert any(words in heading.lower() for heading in headings)
 

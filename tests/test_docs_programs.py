@@ -1,4 +1,4 @@
-"""The programs and commands that the pages of docs/ show run, or at least have the options and settings they name."""
+"""The programs and commands in docs/ run, or at least name options and settings that exist."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from moot.retrievers._files import parse_passage
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 UNRUN = {"claims.md": 1, "mcp.md": 1}
-"""Pages with parts of programs, which need a text and a server of the reader."""
+"""Pages with parts of programs that need the reader's own text and server."""
 
 
 def programs(page: str) -> list[str]:
@@ -78,7 +78,7 @@ def test_a_source_of_langchain_community(tmp_path: Path) -> None:
     ("page", "place"),
     [("howto/nodes.md", 0), ("howto/nodes.md", 1), ("howto/evaluation.md", 0), ("howto/measures.md", 0)],
 )
-def test_programs_that_print_run(page: str, place: int, tmp_path: Path) -> None:
+def test_programs_whose_output_is_shown_run(page: str, place: int, tmp_path: Path) -> None:
     done = run(programs(page)[place], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()

@@ -1,4 +1,4 @@
-"""Every example runs as a script, is written from public names, and does what its docstring says."""
+"""Every example runs as a script, uses public names only, and does what its docstring describes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ STUB = "openai:stub"
 def example(name: str) -> Any:
     """An example as a module."""
     spec: Any = spec_from_file_location(f"examples.{name}", FOLDER / f"{name}.py")
-    module = sys.modules[spec.name] = module_from_spec(spec)  # where LangGraph looks for what annotations name
+    module = sys.modules[spec.name] = module_from_spec(spec)  # LangGraph resolves annotations there
     spec.loader.exec_module(module)
     return module
 
 
 def reply(match: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """A rule: what is said to a prompt that holds these words."""
+    """A rule: the reply to a prompt that contains these words."""
     return {"match": match, "fields": fields} | ({"times": times} if times else {})
 
 
@@ -60,7 +60,7 @@ def test_it_is_written_from_public_names(file: Path) -> None:
 
 
 @pytest.mark.parametrize("supported", [[True, True], [True, False]])
-async def test_an_answer_that_does_not_follow_is_held_back(start_stub: StartStub, supported: list[bool]) -> None:
+async def test_an_unsupported_answer_is_held_back(start_stub: StartStub, supported: list[bool]) -> None:
     verdicts = [{"index": i, "reason": "", "supported": s} for i, s in enumerate(supported)]
     said = {"match": "Answer in a sentence", "reply": "A constant does. A cylinder did."}
     stub = start_stub([said, reply("", statements=["A constant does.", "A cylinder did."], verdicts=verdicts)])
@@ -77,7 +77,7 @@ async def test_an_answer_that_cannot_be_scored_is_held_back_too(start_stub: Star
     assert "gave no usable reply as scorer" in state["doubts"][-1]
 
 
-async def test_a_panel_decides_on_what_an_agent_found(start_stub: StartStub) -> None:
+async def test_a_panel_decides_on_an_agents_evidence(start_stub: StartStub) -> None:
     scores = {"evidence_strength": 6, "argument_validity": 6, "scientific_reliability": 6}
     judges = [reply("judge of a trial", n, verdict=v, **scores) for v, n in (("SUPPORTED", 2), ("NOT SUPPORTED", 1))]
     stub = start_stub([{"match": "Say in two sentences", "reply": "It holds, since 2019."}, *judges])
@@ -91,7 +91,7 @@ async def test_a_panel_decides_on_what_an_agent_found(start_stub: StartStub) -> 
         assert "(no exhibit is shown)" not in prompt
 
 
-async def test_a_panel_that_cannot_be_reached_decides_nothing(start_stub: StartStub) -> None:
+async def test_an_unreachable_panel_gives_no_verdict(start_stub: StartStub) -> None:
     start_stub([{"match": "Say in two sentences", "reply": "It holds."}, {"status": 400}])
     with pytest.raises(WorldError, match="No judge could be reached"):
         await example("panel_after_an_agent").main(STUB)
@@ -101,7 +101,7 @@ CALLS = reply("have it debated", 1, claim="Saffron is made from roots.")
 """A rule: the agent calls its tool, once."""
 
 
-async def test_an_agent_has_a_claim_debated(start_stub: StartStub) -> None:
+async def test_an_agent_calls_a_debate_as_a_tool(start_stub: StartStub) -> None:
     said = reply("your `answer`", answer="REFUTES", rationale="It is not.", citations=[])
     last = {"match": "have it debated", "reply": "No, it is not."}
     stub = start_stub([CALLS, said, last])

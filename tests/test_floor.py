@@ -1,4 +1,4 @@
-"""The floor that Tool-MAD is measured against sends what Tool-MAD sends."""
+"""The floor, with which Tool-MAD's speed is compared, sends the same requests as Tool-MAD."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPLIES |= {"Questions": "questions"}
 
 
 def steps_of(calls: list[dict[str, Any]], sent: dict[int, dict[str, Any]]) -> list[str]:
-    """Which step of a debate each request is for."""
+    """The debate's step of each request."""
     steps, rounds = [], Counter[str]()
     for call in calls:
         request = sent.get(call["id"])
@@ -36,7 +36,7 @@ def steps_of(calls: list[dict[str, Any]], sent: dict[int, dict[str, Any]]) -> li
 
 
 def depth_of(calls: list[dict[str, Any]]) -> int:
-    """The longest chain of requests in which each was sent after the one before it was answered."""
+    """The longest chain of requests, each sent after the response to the one before."""
     depth, end = 0, 0.0
     for call in sorted(calls, key=lambda call: call["end"]):
         if call["recv"] >= end:
@@ -45,10 +45,10 @@ def depth_of(calls: list[dict[str, Any]]) -> int:
 
 
 async def sent_by(way: str, stub: StubEndpoint, number: int) -> tuple[dict[str, list[dict[str, Any]]], int]:
-    """The requests of some debates by their step, and how deep their shortest chain is."""
+    """The requests of some debates by step, and the depth of the shallowest debate."""
     debates = []
     async with ways.WAYS[way]({}) as one:
-        await one(-1)  # loads what is loaded once
+        await one(-1)  # loads modules and caches
         for i in range(number):
             before = len(stub.calls())
             assert await one(i) == 31
@@ -65,22 +65,21 @@ def sizes(calls: dict[str, list[dict[str, Any]]], what: str) -> dict[str, float]
     return {step: mean(call[what] for call in of_step) for step, of_step in calls.items() if what in of_step[0]}
 
 
-async def test_it_sends_as_much(start_stub: StartStub) -> None:
+async def test_it_sends_requests_of_the_same_size(start_stub: StartStub) -> None:
     stub = start_stub(ways.ENDPOINT_RULES)
     expected, _ = await sent_by("moot", stub, 5)
     found, _ = await sent_by("bare_aiohttp", stub, 5)
     assert {step: len(calls) for step, calls in found.items()} == {s: len(calls) for s, calls in expected.items()}
     assert sizes(found, "bytes") == pytest.approx(sizes(expected, "bytes"), rel=0.1)
-    assert sizes(found, "reply_chars") == pytest.approx(sizes(expected, "reply_chars"), rel=0.2)  # of few, by chance
+    # Few requests, so chance matters.
+    assert sizes(found, "reply_chars") == pytest.approx(sizes(expected, "reply_chars"), rel=0.2)
     for what in ("bytes", "reply_chars"):
         whole, of_floor = (sum(c.get(what, 0) for of in calls.values() for c in of) for calls in (expected, found))
         assert of_floor == pytest.approx(whole, rel=0.04), what
 
 
-async def test_it_waits_for_the_same_answers(start_stub: StartStub) -> None:
-    stub = start_stub(
-        ways.ENDPOINT_RULES, latency_ms=150, embedding_latency_ms=150
-    )  # much beside what a busy core takes
+async def test_it_waits_for_the_same_responses(start_stub: StartStub) -> None:
+    stub = start_stub(ways.ENDPOINT_RULES, latency_ms=150, embedding_latency_ms=150)  # beyond the delays of a busy core
     _, expected = await sent_by("moot", stub, 2)
     _, depth = await sent_by("bare_aiohttp", stub, 2)
     assert depth == expected == 12

@@ -1,4 +1,4 @@
-"""How long files and tests may be."""
+"""The maximum length of files and tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def own_files(*patterns: str) -> Iterator[tuple[str, str]]:
-    """The names and texts of files that Git has, or would take."""
+    """The names and texts of files that Git has, or would add."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
     for name in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
         if (ROOT / name).exists():

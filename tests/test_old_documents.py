@@ -20,7 +20,7 @@ DOCUMENTS = sorted((Path(__file__).parent / "documents_0_1_0").glob("*.json"))
 """Of ``moot verify --model fake:1 --out``, with few short pieces of evidence: done, failed, interrupted."""
 
 
-def test_there_are_some_of_every_status() -> None:
+def test_there_is_an_old_document_of_every_status() -> None:
     statuses = {json.loads(path.read_text())["status"] for path in DOCUMENTS}
     assert (len(DOCUMENTS), statuses) == (6, {"done", "failed", "interrupted"})
 
@@ -36,14 +36,14 @@ def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.M
     for kind in ("md", "html"):
         assert document["claim"] in report(document, kind)
     kept = debates.debates_folder() / f"{debates.save(document)}.json"
-    kept.write_bytes(path.read_bytes())  # as 0.1.0 kept it
+    kept.write_bytes(path.read_bytes())  # as 0.1.0 stored it
     assert debates.load(kept.stem) == document
     sample = EvalSample(id=1, epoch=1, input="", target="", store={DOCUMENT: path.read_text()})
     read = checked_document(document_in(sample), READ)
     assert read == {key: document[key] for key in read}
 
 
-def test_what_a_document_of_its_version_may_lack_is_filled_in() -> None:
+def test_fields_that_an_old_document_lacks_are_filled_in() -> None:
     old: dict[str, Any] = json.loads(DOCUMENTS[0].read_text())
     first = {key: value for key, value in old.items() if key != "messages"}  # before there were conversations
     assert upgraded(first) == {**old, **SINCE["1.0"], "schema_version": SCHEMA_VERSION}

@@ -1,4 +1,4 @@
-"""The wheel holds every module and every data file, and runs with its base dependencies alone."""
+"""The wheel contains every module and every data file, and runs with its base dependencies only."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ RUN = "from moot.cli.main import run; run()"
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment that holds the wheel and nothing else."""
+    """An environment with the wheel only."""
     folder = tmp_path_factory.mktemp("packaging")
-    source = folder / "source"  # a copy, as what an earlier build left in build/ would end up in the wheel
+    source = folder / "source"  # a copy, because files of an earlier build in build/ would get into the wheel
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "tests"))
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(source)]
     subprocess.run(build, check=True, capture_output=True)
@@ -59,13 +59,13 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def site_of(environment: Path) -> Path:
-    """The folder that an environment's packages are in."""
+    """An environment's folder of installed packages."""
     [site] = (environment / "lib").glob("python3*/site-packages")
     return site
 
 
 def needed_by(found: Distribution, extras: frozenset[str], known: dict[tuple[str, str], Distribution]) -> None:
-    """Adds to ``known`` all that a distribution needs with some extras."""
+    """Add to ``known`` all distributions that one needs with some extras."""
     for requirement in map(Requirement, found.requires or ()):
         for extra in ("", *extras):
             if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
@@ -78,7 +78,7 @@ def needed_by(found: Distribution, extras: frozenset[str], known: dict[tuple[str
 
 @pytest.fixture(scope="module")
 def base(clean: Path) -> Path:
-    """An environment with the wheel and its base dependencies: links to those that the tests run with."""
+    """An environment with the wheel and its base dependencies, as links to the installed ones."""
     folder = clean.with_name("base")
     shutil.copytree(clean, folder, symlinks=True)
     [moot] = distributions(name="moot", path=[str(site_of(folder))])
@@ -107,7 +107,7 @@ def test_the_wheel_in_a_clean_environment(clean: Path, tmp_path: Path) -> None:
 
 
 def ran(python: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command of moot in an environment, with the folder's corpora and debates."""
+    """Run a command of moot in an environment, with the folder's corpora and debates."""
     environment = os.environ | {"MOOT_HOME": str(folder / "home"), "OPENAI_API_KEY": "stub", "COLUMNS": "200"}
     command = [str(python), "-X", "importtime", "-c", RUN, *words]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
@@ -131,7 +131,7 @@ def test_base_dependencies_run_debates_over_words(base: Path, tmp_path: Path, st
     batch = ran(python, tmp_path, "batch", "claims.csv", "--out", "verdicts", *options)
     assert batch.returncode == 0, batch.stderr
     assert (tmp_path / "verdicts" / "table.csv").read_text().count("SUPPORTS") == 2
-    # Nor are they loaded if they are installed.
+    # They are not loaded either if they are installed.
     again = ran(Path(sys.executable), tmp_path, "verify", "Saffron is dried.", *options, "--fresh")
     assert again.returncode == 0, again.stderr
     assert not re.findall(r"\| +(chromadb|torch|transformers|sentence_transformers)$", again.stderr, re.MULTILINE)

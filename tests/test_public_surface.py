@@ -1,4 +1,4 @@
-"""What users may rely on: the public names, each of which says what it takes and gives, and a light import."""
+"""The public interface: its names, their docstrings with arguments and results, and a light import."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from moot.graphs._registry import OTHER_GRAPHS
 
 ROOT = Path(__file__).parents[1]
 MOST = 130
-"""Most public names: a longer list is not read."""
+"""The maximum of public names: a longer list is not read."""
 PACKAGES = ("moot.evals", "moot.graphs", "moot.nodes", "moot.prompts", "moot.retrievers")
 HEAVY = {
     "chromadb",
@@ -46,11 +46,12 @@ def explained(text: str) -> set[str]:
 
 
 def lacking(found: Any) -> Iterator[str]:
-    """What the docstring of a public object does not say."""
+    """The parts that the docstring of a public object lacks."""
     text = inspect.getdoc(found) or ""
     if isinstance(found, ModuleType):
         yield "it is hidden by a module of its name"
-    if not text.strip() or (inspect.isclass(found) and text.startswith(f"{found.__name__}(")):  # as dataclasses make
+    # As written by dataclasses.
+    if not text.strip() or (inspect.isclass(found) and text.startswith(f"{found.__name__}(")):
         yield "a docstring"
     if not inspect.isfunction(found):
         return

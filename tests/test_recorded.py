@@ -1,4 +1,4 @@
-"""A debate that a reader answered by hand, docs/recorded: it opens, and is what the README shows of it."""
+"""The recorded debate of docs/recorded: it opens, and the README's excerpt of it is correct."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
 
 
-def test_there_is_one() -> None:
+def test_a_debate_is_recorded() -> None:
     assert DOCUMENTS
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
-def test_it_is_reported(path: Path, tmp_path: Path) -> None:
+def test_the_recorded_debate_has_a_report(path: Path, tmp_path: Path) -> None:
     document = json.loads(path.read_text(encoding="utf-8"))
     cited = [citation for turn in document["turns"] for citation in turn["citations"]]
     assert cited
@@ -40,13 +40,13 @@ def test_it_is_reported(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
-def test_the_excerpt_is_what_is_printed(path: Path) -> None:
+def test_the_readmes_excerpt_equals_the_output(path: Path) -> None:
     shown = moot("show", debates.save(debates.imported(path.read_bytes())))
     assert shown.returncode == 0, shown.stderr
     excerpt = path.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
     assert 12 <= len(excerpt) <= 16
     assert max(map(len, excerpt)) <= 110
     printed = iter(shown.stdout.splitlines())
-    for line in excerpt:  # in the order of what is printed
+    for line in excerpt:  # in the order of the output
         pattern = re.escape(line).replace(re.escape("..."), ".+")
         assert any(re.fullmatch(pattern, whole) for whole in printed), line

@@ -1,4 +1,4 @@
-"""The page on a million claims says what its own figures and the table of prices come to."""
+"""The numbers on the page about a million claims follow from its own figures and the table of prices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGER = 200
 
 
 def numbers(row: str) -> list[float]:
-    """The numbers at the beginning of a row's cells, but for its first cell."""
+    """The number at the start of each of a row's cells, except the first cell."""
     line = re.search(rf"^\| {re.escape(row)} \|(.+)\|$", PAGE, re.M)
     assert line, row
     return [float(re.match(r"[\d.,]+", cell.strip())[0].rstrip(",").replace(",", "")) for cell in line[1].split("|")]  # type: ignore[index]
@@ -25,7 +25,7 @@ CALLS, PROMPTS, REPLIES = map(numbers, ("calls to models", "tokens of prompts", 
 
 
 @pytest.mark.parametrize("model", ["openai:gpt-4.1-nano", "openai:gpt-4.1-mini", "openai:gpt-4.1"])
-def test_money_is_what_tokens_cost(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_follow_from_tokens_and_prices(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_PRICES", raising=False)
     price = price_of(model, read_prices())
     assert price
@@ -37,7 +37,7 @@ def test_money_is_what_tokens_cost(model: str, monkeypatch: pytest.MonkeyPatch) 
     assert numbers(f"`{model}`") == expected
 
 
-def test_hours_are_what_calls_and_processor_times_come_to() -> None:
+def test_hours_follow_from_calls_and_processor_times() -> None:
     hours = [calls * MILLION * 2 / 200 / 3600 for calls in CALLS]
     assert numbers("hours") == [pytest.approx(one, rel=0.03) for one in hours]
     tokens = [sum(pair) / one / 60 for pair, one in zip(zip(PROMPTS, REPLIES, strict=True), hours, strict=True)]

@@ -1,4 +1,4 @@
-"""The real LangGraph server, as Studio and the API's users meet it: no key, no network, no ``--allow-blocking``."""
+"""The real LangGraph server, as for Studio and users of the API: no key, no network, no ``--allow-blocking``."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def edited(kind: type[Settings]) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
-    # On its defaults, but for what it reads. Every prompt is edited.
+    # With default settings, except for the sources. Every prompt is edited.
     kind = load_graph(name).settings
     prompts, reads = edited(kind), reading_demo(kind)
     if "debate_settings" in reads:
@@ -76,7 +76,7 @@ def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
     document = server.json("/runs/wait", {"assistant_id": name, "input": {"claim": CLAIM}, "context": context})
     assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
     assert document["calls"]
-    assert document["answer"] or name == "cortex_debate"  # which abstains when it ends in a tie
+    assert document["answer"] or name == "cortex_debate"  # it abstains if it ends in a tie
     sent = server.stub.prompts("stub-edited")[before:]
     assert sent
     assert not [text[:300] for text in sent if not text.startswith(MARK)]
@@ -84,7 +84,7 @@ def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
     assert "BlockingError" not in server.log()
 
 
-def test_langgraph_json_says_what_moot_serve_serves() -> None:
+def test_langgraph_json_lists_the_graphs_of_moot_serve() -> None:
     written = json.loads((ROOT / "langgraph.json").read_text())
     served = server_config()
     shared = ("graphs", "http", "webhooks")
@@ -92,8 +92,9 @@ def test_langgraph_json_says_what_moot_serve_serves() -> None:
     assert {name: entry["description"] for name, entry in written["graphs"].items()} == DESCRIPTIONS | OTHER_GRAPHS
 
 
-def test_plain_langgraph_dev_unpickles_what_lies_in_its_folder(server: Server) -> None:
-    assert (server.folder / "unpickled").exists()  # as SECURITY.md says; `moot serve` does not: tests/web/test_serve.py
+def test_plain_langgraph_dev_unpickles_files_of_its_folder(server: Server) -> None:
+    # Documented in SECURITY.md; `moot serve` does not: tests/web/test_serve.py.
+    assert (server.folder / "unpickled").exists()
 
 
 def test_claims_are_found_over_the_api(server: Server) -> None:
@@ -101,7 +102,7 @@ def test_claims_are_found_over_the_api(server: Server) -> None:
     run = {"assistant_id": "find_claims", "input": {"text": text}, "context": {"model": "fake:1"}}
     found = server.json("/runs/wait", run)
     assert (found["status"], found["claims"]) == ("done", [])
-    assert found["dropped"]  # what a model without a script says does not stand in the text
+    assert found["dropped"]  # the text does not contain the replies of an unscripted model
     refused = server.json("/runs/wait", run | {"input": {"text": " "}})
     assert refused["status"] == "failed"
     assert "text" in refused["error"]["detail"]

@@ -11,23 +11,23 @@ CONTEXT = {"model": "openai:stub-person", "embedder": "openai:stub-embedding", "
 
 
 def waits(server: Server, thread: str) -> list[Any]:
-    """What a thread waits for."""
+    """The questions that a thread waits for."""
     state = server.json(f"/threads/{thread}/state")
     return [wait for task in state["tasks"] for wait in task["interrupts"]]
 
 
 def resume(server: Server, thread: str, graph: str, reply: Any) -> Any:
-    """The document after a reply; who replies need not know the debate's settings."""
+    """The document after a reply; the caller need not know the debate's settings."""
     return server.json(f"/threads/{thread}/runs/wait", {"assistant_id": graph, "command": {"resume": reply}})
 
 
-def test_a_run_waits_and_goes_on(server: Server) -> None:
+def test_a_run_waits_and_continues(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
     context = {**CONTEXT, "debaters": READERS, "ask_person": ["queries", "verdict"], "scoring": "all_rounds"}
     run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": context}
     server.json(f"/threads/{thread}/runs/wait", run)
     asked = waits(server, thread)
-    assert [wait["value"]["kind"] for wait in asked] == ["queries", "queries"]  # both debaters' at once
+    assert [wait["value"]["kind"] for wait in asked] == ["queries", "queries"]  # those of both debaters together
     names = {wait["id"]: next(iter(wait["value"]["proposed"]["queries"])) for wait in asked}
     replies = {id: {"queries": {name: f"eggs for {name}"}} for id, name in names.items()}
     resume(server, thread, "tool_mad", replies)

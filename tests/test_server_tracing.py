@@ -1,4 +1,4 @@
-"""What the real LangGraph server sends to LangSmith, where LangChain itself makes the tracer."""
+"""The traces that the real LangGraph server sends to LangSmith; there LangChain itself creates the tracer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_server_sends_traces_without_keys(tmp_path: Path) -> None:
     )
 
 
-def test_a_langsmith_that_never_answers_does_not_keep_the_server_from_ending(tmp_path: Path) -> None:
+def test_the_server_ends_even_if_langsmith_never_answers(tmp_path: Path) -> None:
     assert json.loads((ROOT / "langgraph.json").read_text())["env"] == IN_TIME
     with running_stub(tmp_path / "stub", []) as stub, silent() as address:
         environment = {"LANGSMITH_TRACING": "true", "LANGSMITH_API_KEY": KEY, "LANGSMITH_ENDPOINT": address}

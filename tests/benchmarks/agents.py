@@ -1,4 +1,4 @@
-"""What agents read: prompt tokens per agent and round, if everybody is heard, two neighbours, or those who are trusted.
+"""Prompt tokens per agent and round, if agents hear all others, two neighbours, or the agents they trust.
 
 Five agents who never agree debate for five rounds on the scripted endpoint. Before that it prints what the chat model's
 client takes for so many calls at once, which no debate can be below; latency.py times the debates.
@@ -58,10 +58,10 @@ async def debate(name: str, number: int, embedder: str = "openai:stub-embedding"
 
 
 async def client_alone(at_once: int, latency: float) -> None:
-    """What the chat model's client takes for five such rounds of calls, with no debate around it."""
+    """The time of the chat model's client for five such rounds of calls, without a debate."""
     chat = (await open_chat_model("openai:stub-alone")).chat
     prompt = "a word " * 300  # about as long as a debate's
-    for _ in range(2):  # the first time loads what is loaded once
+    for _ in range(2):  # the first round loads modules and caches
         started = time.perf_counter()
         for number in range(5):
             await asyncio.gather(*(chat.ainvoke(f"{number} {call} {prompt}") for call in range(at_once)))

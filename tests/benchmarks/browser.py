@@ -35,7 +35,7 @@ MANY: dict[str, Any] = {"agents": 50, "max_rounds": 10, "model": "openai:soon", 
 
 
 async def painted(browser: Browser, url: str) -> None:
-    """Prints the milliseconds to the first paint with content, without a cache."""
+    """Print the milliseconds to the first contentful paint, without a cache."""
     for path in PAGES:
         taken = []
         for _ in range(LOADS):
@@ -50,7 +50,7 @@ async def painted(browser: Browser, url: str) -> None:
 
 
 async def watched(browser: Browser, url: str) -> None:
-    """Prints what a large debate takes of the main thread while it is watched, to its end."""
+    """Print the main-thread time of a large debate that is watched to its end."""
     page = await browser.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(180_000)
     await page.add_init_script(WATCH)
@@ -74,7 +74,7 @@ async def watched(browser: Browser, url: str) -> None:
 
 
 def streamed(page: Page, url: str) -> int:
-    """How many events the page's debate streams, as the page asks for them."""
+    """The number of events in the stream of the page's debate."""
     thread = page.url.rpartition("=")[2]
     [run] = httpx.get(f"{url}/threads/{thread}/runs").json()
     place = f"{url}/threads/{thread}/runs/{run['run_id']}/stream"
@@ -83,7 +83,7 @@ def streamed(page: Page, url: str) -> int:
 
 
 async def busy(session: Any) -> float:
-    """Seconds of the processor that the tasks of the main thread took so far."""
+    """Seconds of processor time of the main thread's tasks so far."""
     metrics = (await session.send("Performance.getMetrics"))["metrics"]
     return next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
 

@@ -30,7 +30,7 @@ GIVEN = [
 ]
 """200 texts, 400,000 characters in all."""
 LEAST = {"proclaim": 5_500}
-"""Tokens that the least decision takes, about; of other systems 1,700."""
+"""Tokens of the cheapest possible decision, roughly; 1,700 for other systems."""
 
 
 def many(name: str) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def many(name: str) -> dict[str, Any]:
 
 
 def cases(name: str) -> Iterator[tuple[str, dict[str, Any], list[dict[str, str]], dict[str, Any]]]:
-    """What is tried of a system: its name, settings, given texts, ceilings."""
+    """The cases of a system: its name, settings, given texts, ceilings."""
     least = LEAST.get(name, 1_700)
     for tokens in (least, 4 * least, 16 * least):
         yield "", {}, [], {"budget": tokens}
@@ -58,7 +58,7 @@ def cases(name: str) -> Iterator[tuple[str, dict[str, Any], list[dict[str, str]]
 
 
 async def spend(name: str, given: list[dict[str, str]], **settings: Any) -> dict[str, Any]:
-    """The document of a debate on the scripted endpoint."""
+    """Run a debate on the scripted endpoint; return its document."""
     forget_contexts()
     system = load_graph(name)
     chosen = {"model": "openai:stub", "embedder": "openai:stub-embedding", **reading_demo(system.settings), **settings}
@@ -68,12 +68,12 @@ async def spend(name: str, given: list[dict[str, str]], **settings: Any) -> dict
 
 
 def scripted(folder: Path, per: float) -> AbstractContextManager[StubEndpoint]:
-    """An endpoint whose tokens have so many bytes, and whose replies have fewer than 512 tokens."""
+    """An endpoint with this many bytes per token, whose replies have fewer than 512 tokens."""
     return running_stub(folder, bytes_per_token=per, reply_chars=200)
 
 
 async def main(names: list[str]) -> None:
-    """Prints a line a debate."""
+    """Print a line per debate."""
     print(f"{'bytes/token':>11} {'system':22} {'':11} {'ceiling':>17} {'spent':>9} {'share':>6} calls  status")
     worst = 0.0
     for per in (4, 2.5):

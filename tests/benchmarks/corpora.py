@@ -1,4 +1,4 @@
-"""What retrieval costs as a corpus grows: to build it, the first query, later ones, 64 at once, and memory.
+"""The cost of retrieval by the size of a corpus: building, the first query, later ones, 64 at once, and memory.
 
     python tests/benchmarks/corpora.py [FILE.jsonl ...] [--passages 1000 26000 100000] [--json FILE]
 
@@ -57,7 +57,7 @@ WORDS = np.random.default_rng(1).standard_normal((4096, 384))
 
 
 class HashedWords:
-    """An encoder that adds up one vector of chance for each word."""
+    """An encoder that adds up one random vector per word."""
 
     name = DEFAULT_ENCODER
 
@@ -68,16 +68,16 @@ class HashedWords:
         return vectors
 
     def remember(self, texts: Sequence[str], vectors: Sequence[list[float]]) -> None:
-        """Nothing: vectors are made quickly."""
+        """Do nothing: vectors are computed quickly."""
 
 
 async def open_hashed(*_: Any) -> HashedWords:
-    """Stands in for `open_encoder`."""
+    """Replaces `open_encoder`."""
     return HashedWords()
 
 
 def drawn(files: list[Path]) -> Iterator[Passage]:
-    """Passages without end: those of the files in an order of chance that is always the same, then changed ones."""
+    """An endless iterator of passages: those of the files in a fixed random order, then changed copies."""
     known = [p for file in files for p in read_passages(file)] or [p for n in DEMO_CORPORA for p in demo_passages(n)]
     chance = random.Random(1)
     chance.shuffle(known)
@@ -91,12 +91,12 @@ def drawn(files: list[Path]) -> Iterator[Passage]:
 
 
 def mib() -> float:
-    """This process's memory now."""
+    """The current memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
 async def build(file: Path, count: int) -> dict[str, float]:
-    """Indexes the first passages of a file."""
+    """Index the first passages of a file."""
     with file.open(encoding="utf-8") as lines:
         await index_passages(SMALL, [Passage.model_validate_json(next(lines)) for _ in range(10)])
     before, wall, cpu = mib(), time.perf_counter(), time.process_time()
@@ -110,7 +110,7 @@ async def build(file: Path, count: int) -> dict[str, float]:
 
 
 async def query(file: Path, source: str, count: int) -> dict[str, float]:
-    """Searches what was indexed."""
+    """Search the indexed corpus."""
     with file.open(encoding="utf-8") as lines:
         some = itertools.islice(lines, 0, count, max(1, count // (1 + ONE_BY_ONE + AT_ONCE)))
         queries = [" ".join(Passage.model_validate_json(line).text.split()[:12]) for line in some]
@@ -140,7 +140,7 @@ async def query(file: Path, source: str, count: int) -> dict[str, float]:
 
 
 def child(*words: str) -> dict[str, Any]:
-    """What this program prints when it runs anew with these words."""
+    """Run this program again with these arguments; return its output."""
     done = subprocess.run([sys.executable, __file__, "--child", *words], stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -166,7 +166,7 @@ def shown(value: Any) -> str:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("files", nargs="*", type=Path)
     given.add_argument("--passages", nargs="*", type=int, default=[1000, 26000, 100000])

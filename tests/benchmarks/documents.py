@@ -1,4 +1,4 @@
-"""How near to its encoder's own speed documents are indexed: the time for its texts alone to that of `moot index`.
+"""Indexing speed relative to the encoder's: the time to encode the texts alone, divided by that of `moot index`.
 
     python tests/benchmarks/documents.py [--documents 200] [--pages 10] [--turns 3]
 
@@ -79,7 +79,7 @@ async def encode(texts: list[str]) -> None:
 
 
 def spent() -> tuple[float, float]:
-    """Seconds, and processor time of this process and the children that have ended."""
+    """Seconds, and processor time of this process and its finished children."""
     return time.perf_counter(), sum(os.times()[:4])
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 @contextmanager
 def scripted(rules: list[dict[str, Any]], latency_ms: float, prompts: Path | None = None) -> Iterator[None]:
-    """Runs the endpoint with these rules, points OPENAI_BASE_URL at it, and gives moot a home folder of its own.
+    """Run the endpoint with these rules, set OPENAI_BASE_URL to it, and give moot a new home folder.
 
     Args:
         rules: what is replied to what.

@@ -1,4 +1,4 @@
-"""What Inspect's orchestration costs beyond the same debates called directly, and whether memory grows with samples.
+"""The overhead of Inspect's orchestration over the same debates called directly, and memory growth with samples.
 
 Holds so many samples on the scripted endpoint, so many at once: with asyncio alone, and as `moot eval run` does, each
 in a process of its own, in turns that begin with the one and the other; both look for cyclic garbage as often as the
@@ -60,14 +60,14 @@ def claims(folder: Path, count: int) -> Path:
 
 
 class Memory:
-    """The process's largest memory, in MiB, when so many samples had ended."""
+    """The process's largest memory, in MiB, at certain numbers of finished samples."""
 
     def __init__(self) -> None:
         self.ended = 0
         self.marks: dict[int, float] = {}
 
     def note(self, _: Any = None) -> None:
-        """Another sample has ended."""
+        """Record that a sample has ended."""
         self.ended += 1
         self.marks[self.ended] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -95,7 +95,7 @@ async def directly(graph: str, samples: int, at_once: int) -> None:
             assert document["status"] == "done", document["error"]
             memory.note()
 
-    await document_of(system, {"claim": "First.", "task": "fever"}, settings)  # loads what is loaded once
+    await document_of(system, {"claim": "First.", "task": "fever"}, settings)  # loads modules and caches
     with timed(samples) as memory:
         await asyncio.gather(*(one(i) for i in range(samples)))
 
@@ -112,13 +112,13 @@ def by_inspect(graph: str, samples: int, at_once: int) -> None:
             (log,) = run_plan(plan, Path(folder) / logs, Limits(at_once), lambda total, held: memory.note)
             assert log.status == "success", log
 
-        run(1, "first", Memory())  # loads what is loaded once
+        run(1, "first", Memory())  # loads modules and caches
         with timed(samples) as memory:
             run(samples, "logs", memory)
 
 
 def measured(way: str, options: argparse.Namespace) -> dict[str, Any]:
-    """What a process of its own prints."""
+    """The output of a new process."""
     command = [sys.executable, "-m", "tests.benchmarks.evaluation", "--way", way]
     command += ["--graph", options.graph, "--samples", str(options.samples), "--at-once", str(options.at_once)]
     with scripted(RULES, options.latency_ms), tempfile.TemporaryDirectory() as buffers:

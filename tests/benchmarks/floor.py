@@ -24,11 +24,11 @@ CALLS = {
     "questions": (1932, 839),
     "judge": (19706, 1734),
 }
-"""By step, means of 40 debates: bytes of a request, characters of its reply."""
+"""For each step, means of 40 debates: bytes of a request, characters of its reply."""
 EMBEDDED = {1: 330, 4: 904}
-"""By number of texts: bytes of an embedding request."""
+"""For each number of texts: bytes of an embedding request."""
 RULES = [{"model": f"^floor-{step}$", "reply": "x" * length} for step, (_, length) in CALLS.items()]
-"""What the scripted endpoint replies."""
+"""The scripted endpoint's replies."""
 HEADERS = {"Authorization": "Bearer x", "Content-Type": "application/json"}
 PAD = "..."
 

@@ -18,13 +18,13 @@ from tests.benchmarks.tables import finish, markdown, parser_of, spread
 from tests.benchmarks.ways import ENDPOINT_RULES, run
 
 DEBATES = {1: 8, 16: 64, 64: 128, 256: 512}
-"""How many debates of Tool-MAD there are, by how many are in flight."""
+"""The number of Tool-MAD debates, by the number in flight."""
 UNLIMITED = {"max_concurrency": 1000}
 MOOT, DEFAULT, PLAIN = "Tool-MAD, moot", "Tool-MAD, moot, default settings", "Du et al., plainly on AsyncOpenAI"
 
 
 def measure(runs: int, latency_ms: float) -> list[dict[str, Any]]:
-    """The rows: what was run, how many at once, and what each run took."""
+    """The rows: the system, the number at once, and the figures of each run."""
     rows = []
     with scripted(ENDPOINT_RULES, latency_ms):
         for at_once, debates in DEBATES.items():

@@ -65,7 +65,7 @@ async def tool_mad(embedder: str, number: int) -> dict[str, Any]:
     from moot.graphs.tool_mad import ToolMadSettings, graph
 
     settings = ToolMadSettings.model_validate({**SETTINGS, "embedder": embedder})
-    claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."  # nothing is remembered
+    claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."  # no reply is cached
     document: dict[str, Any] = await graph.ainvoke({"claim": claim}, context=settings)
     assert document["status"] == "done", document["error"]
     assert document["stop_reason"] == "max_rounds"
@@ -92,7 +92,7 @@ async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
     """A row of the table: medians, and the shortest and the longest time."""
     from moot.graphs import collected_seldom
 
-    await case.debate(0)  # loads what is loaded once
+    await case.debate(0)  # loads modules and caches
     documents, cpu = await debates(case, range(1, runs + 1))
     with collected_seldom():
         seldom, _ = await debates(case, range(runs + 1, 2 * runs + 1))

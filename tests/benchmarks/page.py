@@ -1,4 +1,4 @@
-"""Writes the measured tables and the picture of docs/howto/speed.md anew, from what the benchmarks wrote.
+"""Writes the tables and the picture of docs/howto/speed.md from the files of the benchmarks.
 
 python -m tests.benchmarks.page FOLDER     with scale.json, latency.json, growth.json and corpora.json (`make speed`)
 """
@@ -29,7 +29,7 @@ COLUMNS = {
     "queries_at_once_ms": "64 queries at once, ms",
     "open_mib": "memory of searching, MiB",
 }
-"""Of a corpus: what is shown of a row of corpora.py."""
+"""The columns of corpora.py that the page shows."""
 Rows = Sequence[dict[str, Any]]
 
 
@@ -45,7 +45,7 @@ def corpora_table(rows: Rows) -> str:
 
 
 def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
-    """Draws how time and memory grow with debates in flight, and with passages.
+    """Draw time and memory by the number of debates in flight, and by the number of passages.
 
     Args:
         in_flight: rows of growth.py.
@@ -97,7 +97,7 @@ def draw(in_flight: Rows, corpora: Rows, path: Path) -> None:
 
 
 def draw_time(axes: Any, rows: Rows) -> None:
-    """Time a call, by how many debates are in flight."""
+    """Time per call, by the number of debates in flight."""
     for color, name, short in (("C0", growth.MOOT, "moot"), ("C3", growth.PLAIN, "Du et al. on AsyncOpenAI")):
         of_name = [row for row in rows if row["name"] == name]
         at_once = [row["at_once"] for row in of_name]
@@ -109,12 +109,12 @@ def draw_time(axes: Any, rows: Rows) -> None:
 
 
 def measured_on() -> str:
-    """The machine, in a sentence."""
+    """A sentence that describes the machine."""
     return f"Measured on {os.cpu_count()} cores ({processor()}), Python {platform.python_version()}."
 
 
 def filled(text: str, parts: dict[str, str]) -> str:
-    """The page with each measured part in the place of the one before it.
+    """The page with each measured part replaced.
 
     Raises:
         ValueError: the page has no place for a part.

@@ -1,9 +1,9 @@
-"""What retrieval costs, as ratios: encoding to plain PyTorch, indexing to encoding, a query to its parts.
+"""The cost of retrieval as ratios: encoding to plain PyTorch, indexing to encoding, a query to its parts.
 
     python tests/benchmarks/retrieval.py [FILE.jsonl ...] [--texts 2000]
 
-Passages come from the files (id, title, text), by default from the demo corpora, repeated with other words where there
-are too few. `corpora.py` measures how all this grows with a corpus.
+Passages come from the files (id, title, text), by default from the demo corpora, repeated with
+other words if there are too few. `corpora.py` measures how all this grows with a corpus.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUERIES = 100
 
 
 def passages_of(files: list[Path], count: int) -> list[Passage]:
-    """So many passages, in an order of chance that is always the same."""
+    """This many passages, in a fixed random order."""
     found = [p for file in files for p in read_passages(file)] or [p for n in DEMO_CORPORA for p in demo_passages(n)]
     random.Random(1).shuffle(found)
     while len(found) < count:
@@ -36,7 +36,7 @@ def passages_of(files: list[Path], count: int) -> list[Passage]:
 
 
 def text_of(passage: Passage) -> str:
-    """What is encoded of a passage."""
+    """The text of a passage that is encoded."""
     return f"{passage.title}. {passage.text}" if passage.title else passage.text
 
 
@@ -97,7 +97,7 @@ async def querying(encoder: SentenceEncoder, queries: list[str]) -> None:
 
 
 async def main() -> None:
-    """Prints the figures."""
+    """Print the figures."""
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("files", nargs="*", type=Path)
     given.add_argument("--texts", type=int, default=2000)

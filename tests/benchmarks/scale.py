@@ -1,4 +1,4 @@
-"""What many debates at once cost, beside the same calls made plainly.
+"""The cost of many simultaneous debates, compared with the same calls made directly.
 
 120 Tool-MAD debates of three disputed rounds, 64 at once, on the scripted endpoint, in one process each time: first
 what they send, by bare aiohttp (floor.py), then by moot. Then as many calls as these in other ways: Du et al.'s
@@ -20,7 +20,7 @@ from tests.benchmarks.ways import ENDPOINT_RULES, run
 DEBATES, AT_ONCE = 120, 64
 CALLS, DEPTH, OF_SOCIETY = 31, 9, 6
 CALLS_AT_ONCE = AT_ONCE * CALLS // DEPTH
-"""How many calls are in flight in so many debates, were there nothing else to do."""
+"""The number of calls in flight if this many debates had no other work."""
 WAYS = {
     "bare_aiohttp": ("Tool-MAD's requests, bare aiohttp", DEBATES, AT_ONCE),
     "moot": ("Tool-MAD, moot", DEBATES, AT_ONCE),
@@ -30,17 +30,17 @@ WAYS = {
     "plain_openai": ("calls of AsyncOpenAI", DEBATES * CALLS, CALLS_AT_ONCE),
     "plain_langchain": ("calls of ChatOpenAI", DEBATES * CALLS, CALLS_AT_ONCE),
 }
-"""By way: what it is, how many pieces of work, how many at a time."""
+"""For each way: its description, the number of debates or calls, and how many run at once."""
 MOST_TIMES, MOST_MS = 4.0, 1.3
-"""Of Tool-MAD in moot: wall time in that of bare aiohttp, processor time a call."""
+"""Limits for Tool-MAD in moot: wall time relative to bare aiohttp, processor time per call."""
 BUSY = 0.9
-"""From this share of a core on, the endpoint is what takes the time."""
+"""Above this share of a core, the endpoint limits the speed."""
 
 Runs = dict[str, list[dict[str, float]]]
 
 
 def measure(runs: int, latency_ms: float) -> Runs:
-    """By way, what each run took."""
+    """For each way, the figures of each run."""
     found: Runs = {way: [] for way in WAYS}
     with scripted(ENDPOINT_RULES, latency_ms):
         for _ in range(runs):
@@ -50,7 +50,7 @@ def measure(runs: int, latency_ms: float) -> Runs:
 
 
 def times_the_floor(found: Runs, way: str) -> list[float]:
-    """Wall time in that of bare aiohttp, run by run."""
+    """Wall time relative to bare aiohttp, run by run."""
     return [one["wall"] / floor["wall"] for one, floor in zip(found[way], found["bare_aiohttp"], strict=True)]
 
 
@@ -79,13 +79,13 @@ def table(found: Runs) -> str:
 
 
 def endpoint_share(runs: list[dict[str, float]]) -> str:
-    """How busy the endpoint was, and whether that was the limit."""
+    """The load of the endpoint, and whether it limited the speed."""
     share = statistics.median(one["endpoint_share"] for one in runs)
     return f"{share:.0%}" + (", the limit" if share > BUSY else "")
 
 
 def over_limits(found: Runs) -> list[str]:
-    """The limits that are broken."""
+    """The limits that were exceeded."""
     times, ms = (statistics.median(of(found, "moot")) for of in (times_the_floor, ms_a_call))
     broken = [f"Tool-MAD {times:.2f} x bare aiohttp > {MOST_TIMES}"] if times > MOST_TIMES else []
     return broken + ([f"Tool-MAD {ms:.2f} ms of CPU a call > {MOST_MS}"] if ms > MOST_MS else [])

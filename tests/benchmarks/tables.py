@@ -1,4 +1,4 @@
-"""What the benchmarks share beside the endpoint: their options, tables in Markdown, and what is left of a run."""
+"""Shared code of the benchmarks: options, Markdown tables, and the end of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def parser_of(about: str | None, runs: int) -> argparse.ArgumentParser:
-    """The options that benchmarks of time have in common."""
+    """A parser with the options that all timing benchmarks share."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--latency-ms", type=float, default=50, help="how long a chat call takes")
     parser.add_argument("--runs", type=int, default=runs)
@@ -21,23 +21,23 @@ def parser_of(about: str | None, runs: int) -> argparse.ArgumentParser:
 
 
 def spread(values: Sequence[float], digits: int) -> str:
-    """The median, and the least and the most of several."""
+    """The median, the minimum and the maximum."""
     low, middle, high = (f"{value:,.{digits}f}" for value in (min(values), statistics.median(values), max(values)))
     return f"{middle} ({low} to {high})" if len(values) > 1 else middle
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose columns stand below each other."""
+    """A table with aligned columns."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     lines = [header, ["-" * width for width in widths], *rows]
     return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)
 
 
 def finish(options: argparse.Namespace, figures: Any, over: Sequence[str]) -> None:
-    """Writes the figures and names the limits that are broken.
+    """Write the figures, and name the exceeded limits.
 
     Raises:
-        SystemExit: a limit is broken, and limits are checked.
+        SystemExit: a limit is exceeded, and limits are checked.
     """
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)

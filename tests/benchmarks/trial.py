@@ -36,7 +36,7 @@ PREMISES = [
     "Another definition has taken its place.",
 ]
 SEARCHED = ["Planck constant", "metre and second", "platinum", "vote of nations on units"]
-"""Queries that find something new, so that no side's search ends early."""
+"""Queries that find new evidence, so that no side's search ends early."""
 RULES: list[dict[str, Any]] = [
     {"model": "stub-miner", "fields": {"premises": PREMISES}},
     {"model": "stub-negotiator", "fields": {"supporting_query": "kilogram", "challenging_query": "metal cylinder"}},
@@ -120,7 +120,7 @@ async def trial_on_abstracts(corpus: Path) -> None:
 
 
 def in_common(one: str, other: str) -> int:
-    """How many characters two texts begin with in common."""
+    """The length of the common start of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -129,12 +129,12 @@ def in_common(one: str, other: str) -> int:
 
 
 def step_of(prompt: str) -> Step[Any]:
-    """The step that a prompt is for: of those whose fixed words it holds in their order, the one with the most."""
+    """The step of a prompt: among the steps whose fixed words it contains in order, the one with most words."""
     return max((step for step in WORDS if holds(prompt, WORDS[step])), key=lambda step: sum(map(len, WORDS[step])))
 
 
 def holds(prompt: str, words: Sequence[str]) -> bool:
-    """Whether a text holds these words in their order."""
+    """Whether a text contains these words in order."""
     at = 0
     for part in words:
         if (found := prompt.find(part, at)) < 0:
@@ -162,7 +162,7 @@ def report(prompts: Sequence[str]) -> None:
 
 
 def messages_of(request: Mapping[str, Any]) -> str:
-    """All messages of a request."""
+    """The joined text of all messages of a request."""
     return "\n".join(message["content"] for message in request["messages"])
 
 

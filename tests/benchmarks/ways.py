@@ -26,18 +26,18 @@ from tests.benchmarks import floor
 from tests.benchmarks.latency import RULES, SETTINGS
 
 One = Callable[[int], Awaitable[int]]
-"""Does a piece of work by its number; how many chat calls it made."""
+"""Does one debate or call by its number; returns the number of chat calls."""
 Settings = dict[str, Any]
 REPLY = "The claim names what the sources name. " * 45
 ENDPOINT_RULES = [*RULES, *floor.RULES, {"model": "^plain$", "reply": REPLY}]
-"""What the scripted endpoint replies to all of them."""
+"""The scripted endpoint's replies to all ways."""
 SYSTEM = "You are one of the agents who check a claim. " * 16
 QUESTION = "Resolution {} says so. Is it true? Go step by step, and end with SUPPORTS, REFUTES or NOT ENOUGH INFO."
 
 
 @asynccontextmanager
 async def bare_aiohttp(_: Settings) -> AsyncIterator[One]:
-    """Tool-MAD's requests, and nothing else."""
+    """Tool-MAD's requests only."""
     import aiohttp
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
@@ -45,7 +45,7 @@ async def bare_aiohttp(_: Settings) -> AsyncIterator[One]:
 
 
 async def by_moot(graph: str, settings: Settings) -> One:
-    """Debates of a graph."""
+    """Debates of a graph in moot."""
     from moot.graphs import load_graph
 
     system = load_graph(graph)
@@ -67,7 +67,7 @@ async def moot(settings: Settings) -> AsyncIterator[One]:
 
 @asynccontextmanager
 async def moot_collected_seldom(settings: Settings) -> AsyncIterator[One]:
-    """The same in a process that Python collects cyclic garbage in as seldom as in moot's own."""
+    """The same, with the garbage collector's threshold raised as in moot's own processes."""
     from moot.graphs import collected_seldom
 
     with collected_seldom():
@@ -83,7 +83,7 @@ async def moot_society(settings: Settings) -> AsyncIterator[One]:
 
 @asynccontextmanager
 async def plain_society(_: Settings) -> AsyncIterator[One]:
-    """The same debate, written plainly on AsyncOpenAI."""
+    """The same debate, written directly on AsyncOpenAI."""
     from openai import AsyncOpenAI
 
     async with AsyncOpenAI(api_key="none", timeout=120) as client:
@@ -148,7 +148,7 @@ def endpoint_cpu() -> float:
 
 
 async def timed(options: argparse.Namespace) -> dict[str, float]:
-    """Does the work, after one piece that loads what is loaded once."""
+    """Run the work, after one run that loads modules and caches."""
     gate = asyncio.Semaphore(options.at_once)
     settings = {name: json.loads(value) for name, _, value in (pair.partition("=") for pair in options.set)}
     async with WAYS[options.way](settings) as one:
@@ -167,7 +167,7 @@ async def timed(options: argparse.Namespace) -> dict[str, float]:
 
 
 def run(way: str, work: int, at_once: int, **settings: Any) -> dict[str, float]:
-    """What a process of its own measures.
+    """The figures of one way, measured in a new process.
 
     Args:
         way: one of `WAYS`.

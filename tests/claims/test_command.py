@@ -1,4 +1,4 @@
-"""``moot claims`` as its user meets it: which model it takes, what it does without one, what the history says of it."""
+"""The command ``moot claims``: its model, the error without a model, its entry in the history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def article(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "line.txt"
 
 
-def test_the_model_that_is_set_is_taken_and_what_means_nothing_here_is_not(
+def test_the_configured_model_is_used_and_unrelated_settings_are_ignored(
     article: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stub = start_stub(rules())
@@ -37,7 +37,7 @@ def test_the_model_that_is_set_is_taken_and_what_means_nothing_here_is_not(
     assert (refused.returncode, "leave out corpus" in refused.stderr) == (2, True)
 
 
-def test_without_a_model_it_says_what_to_do(article: Path) -> None:
+def test_without_a_model_the_error_says_what_to_do(article: Path) -> None:
     done = moot("claims", article)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--model provider:name" in done.stderr
@@ -49,8 +49,8 @@ def test_without_a_model_it_says_what_to_do(article: Path) -> None:
     assert {row["date"] for row in rows} == {"2025-05-14"}
 
 
-def test_what_a_newcomer_is_told(article: Path, start_stub: StartStub, tmp_path: Path) -> None:
-    """The date that is missed, how many were dropped, and in the end why rows failed, with what to do."""
+def test_the_output_tells_a_new_user_what_to_do(article: Path, start_stub: StartStub, tmp_path: Path) -> None:
+    """The missing date, the number of dropped claims, and at the end why rows failed and what to do."""
     dropped = [{"quote": f"Invented, number {n}.", "speaker": ""} for n in range(5)]
     written = [{"number": 1, "claim": "Last year the tram line in Norwick cost 412 million pounds."}]
     start_stub(rules(found=[{"quote": "It cost 412 million pounds", "speaker": ""}, *dropped], written=written))
@@ -63,7 +63,7 @@ def test_what_a_newcomer_is_told(article: Path, start_stub: StartStub, tmp_path:
     assert "or name another source in place of `web`, e.g." in tried.stdout
 
 
-def test_a_run_that_failed_is_in_the_history_by_its_text(article: Path, start_stub: StartStub) -> None:
+def test_a_failed_run_is_in_the_history_under_its_text(article: Path, start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     done = moot("claims", article, "--model", "openai:stub")
     assert (done.returncode, "refused the key" in done.stderr, "Traceback" in done.stderr) == (2, True, False)

@@ -1,4 +1,4 @@
-"""Claims out of a text, end to end on the scripted endpoint: what is kept, what is dropped, and what becomes of it."""
+"""Finding claims in a text, end to end on the scripted endpoint: which are kept, which are dropped, and the table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WRITTEN: list[dict[str, Any]] = [
 
 
 def rules(**changed: Any) -> list[dict[str, Any]]:
-    """What the endpoint replies to each prompt."""
+    """The endpoint's reply to each prompt."""
     said = {"found": FOUND, "rated": RATED, "written": WRITTEN, "groups": [{"numbers": [2, 4]}]} | changed
     return [
         {"match": "Find the claims in a part", "reply": json.dumps({"claims": said["found"]})},
@@ -80,7 +80,7 @@ async def test_a_worked_example(start_stub: StartStub) -> None:
         True,
         False,
         False,
-    ]  # the text has 2024 of the opening only
+    ]  # 2024 stands only in the text's first paragraph
     [also] = claims[1]["also"]
     assert TEXT[also["start"] : also["end"]] == LATER[1]
     assert [one["quote"] for one in found["left_out"]] == [QUOTES[2]]
@@ -102,7 +102,7 @@ INVENTED = [
 ]
 
 
-async def test_what_a_weak_model_invents_is_dropped_and_counted(start_stub: StartStub) -> None:
+async def test_claims_invented_by_a_weak_model_are_dropped_and_counted(start_stub: StartStub) -> None:
     start_stub(rules(written=INVENTED, rated=RATED[:4]))
     found = await find()
     assert found["claims"] == []
@@ -121,7 +121,7 @@ async def test_claims_with_other_figures_are_never_joined(start_stub: StartStub)
     assert [len(one["also"]) for one in (await find())["claims"]] == [0, 1, 0]
 
 
-async def test_the_best_are_kept_if_only_some_are_wanted(start_stub: StartStub) -> None:
+async def test_with_a_maximum_the_best_claims_are_kept(start_stub: StartStub) -> None:
     best = [{**one, "public_interest": 2} if one["number"] == 4 else one for one in RATED]
     start_stub(rules(rated=best))
     found = await find(max_claims=1)
@@ -129,7 +129,7 @@ async def test_the_best_are_kept_if_only_some_are_wanted(start_stub: StartStub) 
     assert [one["quote"] for one in found["left_out"]] == [QUOTES[0], QUOTES[1], QUOTES[2]]
 
 
-async def test_a_quote_is_split_only_if_that_is_asked_for(start_stub: StartStub) -> None:
+async def test_a_quotation_is_split_only_on_request(start_stub: StartStub) -> None:
     two = [
         {"number": 1, "claim": "Norwick opened its tram line."},
         {"number": 1, "claim": "The tram line opened in May 2024."},
@@ -164,7 +164,7 @@ async def test_twenty_thousand_words_are_read_at_the_same_time(start_stub: Start
     assert found["depth"] == 1  # no part waits for another one
 
 
-async def test_a_part_without_a_usable_reply_is_said_to_be_unread(start_stub: StartStub) -> None:
+async def test_a_part_without_a_usable_reply_is_reported_as_unread(start_stub: StartStub) -> None:
     text = f"{TEXT}\n\n" + "The old mill of the village burned. " * 20 + "A cow survived."
     start_stub([{"match": "Find the claims(?s:.*)A cow survived", "reply": "no"}, *rules()])
     found = await find(text, part_words=60)
@@ -201,7 +201,7 @@ async def test_an_endpoint_that_refuses_the_first_call(start_stub: StartStub) ->
     assert "refused the key" in found["error"]["detail"]
 
 
-async def test_settings_that_mean_nothing_here_are_refused_and_not_shown() -> None:
+async def test_settings_without_effect_here_are_refused_and_not_listed() -> None:
     for name, value in {
         "corpus": "mine",
         "embedder": "openai:x",
@@ -216,7 +216,7 @@ async def test_settings_that_mean_nothing_here_are_refused_and_not_shown() -> No
         checked_settings(ClaimSettings, {"min_scor": 1})
     assert "corpus" not in unknown.value.detail
     settings = ClaimSettings(model="fake:1")
-    assert checked_settings(ClaimSettings, settings.model_dump(mode="json")) == settings  # as a ledger keeps them
+    assert checked_settings(ClaimSettings, settings.model_dump(mode="json")) == settings  # as a ledger stores them
 
 
 async def test_under_a_ceiling_parts_are_read_to_their_end(start_stub: StartStub) -> None:
@@ -240,7 +240,7 @@ async def test_under_a_ceiling_parts_are_read_to_their_end(start_stub: StartStub
         assert [warned["kind"] for warned in found["warnings"]] == ["budget_exhausted"]
 
 
-async def test_the_ledger_gives_what_was_paid_for(start_stub: StartStub) -> None:
+async def test_a_second_run_reads_paid_calls_from_the_ledger(start_stub: StartStub) -> None:
     stub = start_stub(rules())
     for mode in ("record", "reuse"):
         with ledger_use(LedgerUse(mode)):
@@ -286,7 +286,7 @@ def test_the_command(start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.
     assert json.loads(listed.stdout) == []
 
 
-def test_a_run_on_a_thread_begins_anew(start_stub: StartStub) -> None:
+def test_a_new_run_on_a_thread_starts_from_empty_state(start_stub: StartStub) -> None:
     from langgraph.checkpoint.memory import InMemorySaver
 
     start_stub(rules())

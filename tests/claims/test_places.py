@@ -1,4 +1,4 @@
-"""Where claims stand in a text, what they hold that it does not, and how much they are worth checking."""
+"""Positions of claims in a text, words of a claim that its text lacks, and how check-worthy a claim is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = st.text("ab é2.,-\n“字", min_size=1, max_size=300)
     ("ratings", "score"),
     [((2, 2, 2), 1), ((2, 2, 1), 0.875), ((1, 1, 1), 0.5), ((1, 0, 1), 0.375), ((0, 2, 2), 0), ((2, 2, 0), 0)],
 )
-def test_how_much_a_claim_is_worth_checking(ratings: tuple[int, int, int], score: float) -> None:
+def test_the_check_worthiness_of_a_claim(ratings: tuple[int, int, int], score: float) -> None:
     checkable, specific, interest = ratings
     assert score_of({"checkable": checkable, "specific": specific, "public_interest": interest}) == score
 
@@ -27,11 +27,11 @@ def filled(claim: str, quote: str, date: str | None = None) -> tuple[list[tuple[
     return [(claim[one["start"] : one["end"]], one["computed"]) for one in found], unknown
 
 
-def test_what_was_filled_in_is_marked() -> None:
+def test_filled_in_words_are_marked() -> None:
     quote = "It rejected none of the bids"
     assert filled("The Norwick council rejected none of the bids.", quote) == ([("Norwick council", False)], [])
     assert filled("It rejected none of the bids", quote) == ([], [])
-    assert filled("Ann Lee rejects none of the bids of 12000.", quote)[1] == []  # inflected; thousands divided or not
+    assert filled("Ann Lee rejects none of the bids of 12000.", quote)[1] == []  # inflected; no thousands separator
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_what_was_filled_in_is_marked() -> None:
         "The council rejected none of the bids in 2024.",
     ],
 )
-def test_what_is_not_in_the_text_is_found(claim: str) -> None:
+def test_words_that_are_not_in_the_text_are_found(claim: str) -> None:
     [word] = filled(claim, "It rejected none of the bids")[1]
     assert word in ("Bruges", "13", "corrupt", "2024")
 
 
-def test_a_time_may_be_reckoned_from_the_texts_date() -> None:
+def test_a_time_may_be_computed_from_the_texts_date() -> None:
     claim = "It rejected none of the bids on 3 October 2024."
     assert filled(claim, "It rejected none of the bids", "2025-05-14") == (
         [("3 October 2024", True)],
@@ -62,7 +62,7 @@ def test_a_time_may_be_reckoned_from_the_texts_date() -> None:
     ("days", "near"),
     [("10 and 11 May 2025", True), ("vom 3. bis 4. März 2025", True), ("10 flats in May 2025", False)],
 )
-def test_days_of_a_range_are_reckoned(days: str, near: bool) -> None:
+def test_the_days_of_a_range_are_computed(days: str, near: bool) -> None:
     claim = f"It rejected none of the bids {days}."
     unknown = filled(claim, "It rejected none of the bids vom", "2025-05-14")[1]
     assert unknown == ([] if near else ["10"])
@@ -87,7 +87,7 @@ def test_every_word_is_in_one_part(text: str, most: int) -> None:
 
 @given(WORDS, st.data())
 @settings(max_examples=200, deadline=None)
-def test_a_place_is_that_of_the_quote(text: str, data: st.DataObject) -> None:
+def test_a_claims_position_is_that_of_its_quote(text: str, data: st.DataObject) -> None:
     for part in parts_of(text, 10):
         start = data.draw(st.integers(part["start"], part["end"]))
         quote = text[start : data.draw(st.integers(start, part["end"]))]
@@ -99,7 +99,7 @@ def test_a_place_is_that_of_the_quote(text: str, data: st.DataObject) -> None:
     assert place_in(text, {"start": 0, "end": len(text)}, "zz" + text, []) is None
 
 
-def test_a_place_has_its_page_and_heading() -> None:
+def test_a_position_has_its_page_and_heading() -> None:
     pages: list[Section] = [{"start": 0, "page": 1, "heading": ""}, {"start": 57, "page": 2, "heading": "Bids"}]
     whole = {"start": 0, "end": len(TEXT)}
     first, second = (place_in(TEXT, whole, quote, pages) for quote in ("approved 12,000 flats", "It rejected none"))  # type: ignore[arg-type]

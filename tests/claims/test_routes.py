@@ -1,4 +1,4 @@
-"""What the page asks for: documents as texts, edited claims as a table, and a table's rows."""
+"""Routes of the page: documents as texts, edited claims as a table, and a table's rows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from starlette.testclient import TestClient
 
 @pytest.fixture
 def client() -> TestClient:
-    """The routes."""
+    """A client of the routes."""
     return TestClient(Starlette(routes=pages.ROUTES))
 
 
-def test_a_file_becomes_the_graphs_input(client: TestClient) -> None:
+def test_an_uploaded_file_becomes_the_graphs_input(client: TestClient) -> None:
     page = "<html><head><title>A line</title></head><body><p>It opened in May.</p></body></html>"
     found = client.post("/moot/api/claims/text?name=line.html", content=page).json()
     assert found["source"] == "line.html"
@@ -27,13 +27,13 @@ def test_a_file_becomes_the_graphs_input(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("asked", ["name=a.png", "name=", "url=file:///etc/passwd", "url=http://127.0.0.1:1/x"])
-def test_what_is_refused(client: TestClient, asked: str) -> None:
+def test_files_that_are_refused(client: TestClient, asked: str) -> None:
     answer = client.post(f"/moot/api/claims/text?{asked}", content=b"\x89PNG\r\n")
     assert answer.status_code == 422
     assert answer.json()["detail"]
 
 
-def test_pages_and_headings_have_their_places() -> None:
+def test_pages_and_headings_have_positions() -> None:
     parts = [("One.", "", 1), ("Two.", "", 1), ("Three.", "Cost", 2)]
     read = [{"text": text, "heading": heading, "page": page} for text, heading, page in parts]
     parsed: Any = {"title": "T", "published": "2024", "url": "", "pages": 2, "empty_pages": 0, "note": "", "parts": []}
@@ -44,7 +44,7 @@ def test_pages_and_headings_have_their_places() -> None:
     assert found["date"] == "2024"
 
 
-def test_edited_claims_become_a_table_whose_rows_are_read(client: TestClient) -> None:
+def test_edited_claims_become_a_table_that_can_be_read_back(client: TestClient) -> None:
     claims = [{"id": "c1", "claim": "It opened, in May.", "date": "2024", "speaker": "Ann"}, {"claim": "My own."}]
     table = client.post("/moot/api/claims/csv", json={"claims": claims, "source": "line.html"})
     assert "attachment" in table.headers["content-disposition"]
@@ -54,7 +54,7 @@ def test_edited_claims_become_a_table_whose_rows_are_read(client: TestClient) ->
         ("c1", "It opened, in May.", "2024", "Ann", "line.html"),
         ("c2", "My own.", None, None, "line.html"),
     ]
-    assert found["ignored"] == []  # nor is it said of columns that moot itself wrote
+    assert found["ignored"] == []  # and there is no warning about columns that moot itself wrote
     other = client.post("/moot/api/claims/rows?name=a.csv", content="claim,quote,colour\nA.,B.,red\n").json()
     assert other["ignored"] == ["quote", "colour"]
     bad = client.post("/moot/api/claims/rows?name=a.csv", content="claim,date\nA.,May\n").json()["rows"]

@@ -1,4 +1,4 @@
-"""Sources that do not answer: one blocks a thread, the other the event loop. Each says on stderr that it was asked."""
+"""Sources that never answer: one blocks a thread, the other the event loop. Each prints to stderr when called."""
 
 from __future__ import annotations
 

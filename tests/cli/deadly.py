@@ -1,4 +1,4 @@
-"""A source that kills the process of whoever asks it about a deadly claim, and never answers on an endless one."""
+"""A source that kills its process for a deadly claim, and never answers for an endless one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script of a trial, and what is printed of it."""
+"""The script of a trial, and its output."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ TEXTS = {
     "Balance": "Kibble devices compare mechanical with electrical power precisely.",
     "Bureau": "Delegates voted unanimously during November near Versailles itself.",
 }
-"""What the source holds, by titles; no two share a word, so that each is new beside the others."""
+"""The source's texts, by title; no two share a word, so each is new beside the others."""
 IDS = {title: evidence_id("Shelf", text) for title, text in TEXTS.items()}
 
 
 class Shelf(BaseRetriever):
-    """A source that finds what a query names: ``#Balance``, and for a query that names nothing three pieces."""
+    """A source that finds the pieces that a query names: ``#Balance``; for other queries it finds three pieces."""
 
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
         named = re.findall(r"#(\w+)", query) or ["Definition", "Custody", "Football"]
@@ -49,13 +49,13 @@ def of(title: str) -> str:
 
 
 def rule(role: str, match: str = "", times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """What a role replies, where its prompt matches; without fields, no usable reply."""
+    """A role's reply if its prompt matches; without fields, an unusable reply."""
     said = {"fields": fields} if fields else {"reply": "I would rather not say."}
     return {"model": f"stub-({role})$", "match": match, **said} | ({"times": times} if times else {})
 
 
 def counsel(role: str, side: str, field: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
-    """What a counsel replies on a side's behalf, when it is asked for a field."""
+    """The counsel's reply for a side, to the prompt for this field."""
     return rule(role, f"counsel for the {side}.*`{field}`", times, **fields)
 
 
@@ -113,7 +113,7 @@ SCRIPT = [
     rule("retrieval", query="anything #Definition"),
     rule("court", "<query>\nwho decided it", query="who decided it #Bureau #Football"),
     rule("court", "<query>"),
-    # what is said
+    # the arguments
     argues("plaintiff", "plaintiff", "A constant defines it.", (IDS["Definition"], "one constant of nature")),
     argues("defense", "defense", "It is in the vault.", ("ev-none", "made up"), (IDS["Definition"], "made up")),
     argues("plaintiff", "plaintiff", "The defense granted it."),
@@ -143,18 +143,18 @@ SCRIPT = [
 
 
 def hold(given: dict[str, Any] | None = None, out: Path | None = None, **more: Any) -> None:
-    """Holds a trial by script, in which every role has a model of its own, on the screen."""
+    """Run a scripted trial on the screen; every role has its own model."""
     judged = {"judges": more["judges"]} if "judges" in more else {}
     models = {role: f"openai:stub-{role}" for role in ProclaimSettings.model_validate(judged).roles()}
     chosen = {"sources": [f"langchain:{__name__}:shelf"], "embedder": "openai:stub-embedding", "attempts": 1}
-    chosen |= {"min_request_similarity": -1} | more  # the endpoint's vectors mean nothing
+    chosen |= {"min_request_similarity": -1} | more  # the endpoint's vectors are arbitrary
     settings = ProclaimSettings.model_validate({**chosen, "models": models})
     begins = Begins(settings, LedgerUse())
     debate(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, begins, Stop(), as_json=False, out=out)
 
 
 def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None, **more: Any) -> list[str]:
-    """The lines of a trial by script; last what goes to stderr."""
+    """The lines of a scripted trial; the last element is its stderr."""
     hold(given, **more)
     said = capsys.readouterr()
     return [*said.out.splitlines(), *said.err.splitlines()]

@@ -1,4 +1,4 @@
-"""``moot verify --ask``: what is asked at the terminal, and what is typed."""
+"""``moot verify --ask``: the questions at the terminal, and the replies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_lines_of_the_standard_input_are_replies() -> None:
     known = {piece["id"]: piece for piece in document["evidence"]}
     assert [known[id].get("struck") for id in turn["struck"]] == [True]
     assert [known[id]["text"] for id in turn["added"]] == ["Monotremes lay leathery eggs."]
-    assert "none of the pieces shown has the id '7'" in done.stderr  # and it was asked again
+    assert "none of the pieces shown has the id '7'" in done.stderr  # it was asked again
     assert "missing.txt" in done.stderr
 
     done = moot(*RAG, typed="1\n\n")
@@ -28,14 +28,14 @@ def test_lines_of_the_standard_input_are_replies() -> None:
     assert turn["struck"][0] in line
 
 
-def test_who_says_no_more_leaves_the_debate_interrupted() -> None:
+def test_the_end_of_input_leaves_the_debate_interrupted() -> None:
     done = moot(*RAG, "--json")
     document = json.loads(done.stdout)
     assert (done.returncode, document["status"], document["answer"]) == (130, "interrupted", None)
     assert document["evidence"]
 
 
-def test_what_the_one_who_waits_had_done_is_kept_beside_what_another_one_ended() -> None:
+def test_the_work_of_a_waiting_agent_is_kept_when_another_ends() -> None:
     debaters = '[{"name":"news","retriever":"bm25:demo-news"},{"name":"plain"}]'
     command = [*VERIFY, "--graph", "tool_mad", "--model", "fake:1", "--set", f"debaters={debaters}"]
     done = moot(*command, "--ask", "evidence", "--json")
@@ -49,7 +49,7 @@ def test_what_the_one_who_waits_had_done_is_kept_beside_what_another_one_ended()
     assert {agent for agent, _, _ in calls} == {"news", "plain"}
 
 
-def test_a_moment_that_the_graph_has_not_is_refused() -> None:
+def test_a_moment_that_the_graph_lacks_is_refused() -> None:
     done = moot(*VERIFY, "--graph", "rag", "--ask", "verdict")
     assert done.returncode == 2
     assert "ask_person" in done.stderr

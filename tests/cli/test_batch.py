@@ -1,4 +1,4 @@
-"""``moot batch`` as its user meets it: a table, documents and reports; killed, it goes on; ceilings for all rows."""
+"""The command ``moot batch``: table, documents and reports; it continues after a kill; ceilings for all rows."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def chats(stub: StubEndpoint) -> list[Any]:
 
 
 def asked(stub: StubEndpoint) -> Counter[str]:
-    """How often each claim was asked about."""
+    """The number of calls for each claim."""
     return Counter(claim for prompt in stub.prompts() for claim in CLAIMS if claim in prompt)
 
 
 def killed_when(said: Sequence[object], ended: int) -> None:
-    """Starts a command and kills it with its workers' parent once so many debates have ended."""
+    """Start a command, and kill it and its worker processes after a number of finished debates."""
     words = [*COMMAND, *map(str, said)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -82,15 +82,15 @@ def test_a_batch_that_is_killed_twice_is_finished(
     assert {row["status"] for row in rows} == {"done"}
     assert all((out / row["document"]).exists() and (out / row["report"]).exists() for row in rows)
     assert len(kept) >= 4
-    assert all(path.stat().st_mtime_ns == written for path, written in kept.items())  # done rows are left alone
+    assert all(path.stat().st_mtime_ns == written for path, written in kept.items())  # finished rows are not run again
     assert set(asked(stub)) == set(claims)
-    assert len(chats(stub)) <= count + 2 * 2 * workers  # those in flight at each kill, at most
+    assert len(chats(stub)) <= count + 2 * 2 * workers  # at most the calls in flight at each kill
     paid = len(chats(stub))
     assert moot(*words).returncode == 0
     assert len(chats(stub)) == paid
 
 
-def test_what_is_wrong_with_rows_is_told_in_the_table(start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_table_has_the_errors_of_rows(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"match": "badger", "status": 400}])
     claims: list[dict[str, Any]] = [
         {"id": "a", "claim": CLAIMS[0], "label": "SUPPORTS", "speaker": "Ann", "date": "2020-10-25"},
@@ -121,7 +121,8 @@ def test_what_is_wrong_with_rows_is_told_in_the_table(start_stub: StartStub, tmp
     assert third["settings"]["temperature"] == 0.5
     documents = [row["document"].lower() for row in rows if row["document"]]
     assert len(set(documents)) == len(documents) == 5
-    assert {path.name for path in tmp_path.iterdir()} == {"claims.jsonl", "home", "out", "stub0"}  # nothing outside
+    # No file outside the folder.
+    assert {path.name for path in tmp_path.iterdir()} == {"claims.jsonl", "home", "out", "stub0"}
     assert "4 of 11 rows have a verdict; 1 failed, 6 bad rows" in done.stdout
 
 
@@ -141,7 +142,7 @@ def test_systems_side_by_side(start_stub: StartStub, tmp_path: Path) -> None:
     assert (none.returncode, "None of the systems has a setting 'samples'" in none.stderr) == (2, True)
 
 
-def test_rows_are_summed_up_for_readers(start_stub: StartStub, tmp_path: Path) -> None:
+def test_rows_are_summarised_for_readers(start_stub: StartStub, tmp_path: Path) -> None:
     text = "Otters sleep by day, and hunt at night."
     (tmp_path / "letter.txt").write_text(text)
     id = make_evidence(text=text, title="letter", source="letter.txt", query="", score=None, retriever="given")["id"]
@@ -173,7 +174,7 @@ def test_a_ceiling_for_all_rows_holds_over_all_runs(workers: int, start_stub: St
     assert "not begun" in {row["status"] for row in rows}
     assert "a ceiling for all rows is reached" in done.stdout
     assert moot(*words, 7).returncode == 3
-    assert len(chats(stub)) == 7  # what was spent before counts
+    assert len(chats(stub)) == 7  # earlier spending counts
     assert moot(*words, 20).returncode == 0
     assert len(chats(stub)) == 20
 
@@ -210,7 +211,7 @@ def test_a_row_that_kills_its_worker_twice_is_an_error(start_stub: StartStub, tm
     assert "signal 9" in rows[6]["error"]
 
 
-def test_what_all_rows_would_fail_for_ends_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_all_rows_would_have_ends_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     out = tmp_path / "out"
@@ -220,7 +221,7 @@ def test_what_all_rows_would_fail_for_ends_the_batch(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(("sent", "workers"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
-def test_a_signal_leaves_a_table_and_the_same_command_goes_on(
+def test_a_signal_leaves_a_table_and_the_same_command_continues(
     sent: signal.Signals, workers: int, start_stub: StartStub, tmp_path: Path
 ) -> None:
     stub, out = start_stub(latency_ms=100), tmp_path / "out"
@@ -239,7 +240,7 @@ def test_a_signal_leaves_a_table_and_the_same_command_goes_on(
     assert len(chats(stub)) <= 12 + 2 * workers
 
 
-def test_a_second_batch_stays_out_of_the_folder(tmp_path: Path) -> None:
+def test_a_second_batch_cannot_use_the_folder(tmp_path: Path) -> None:
     from moot.cli.batch.run import LOCK
     from moot.core.files import exclusive_folder
 
@@ -254,7 +255,7 @@ def test_a_long_file_takes_no_more_memory(tmp_path: Path) -> None:
 
 
 def peak_of(tmp_path: Path, count: int) -> int:
-    """KiB that a batch of so many rows takes at most, with 10 kB of given text in each."""
+    """The peak memory in KiB of a batch with this many rows, each with 10 kB of given text."""
     path = tmp_path / f"{count}.jsonl"
     with path.open("w") as file:
         for number in range(count):
@@ -296,17 +297,17 @@ def test_names_of_files_are_safe_and_distinct() -> None:
     ]
     names = [file_name(id) for id in ids]
     assert len({name.lower() for name in names}) == len(names)
-    assert file_name(names[1]) != names[1]  # no id can take another one's name
+    assert file_name(names[1]) != names[1]  # no id can take another one's file name
     assert all(name.isascii() and len(name) < 80 and "/" not in name and name[0] not in ".-" for name in names)
 
 
-def test_cells_are_no_formulas() -> None:
+def test_cells_cannot_be_formulas() -> None:
     assert [harmless(text) for text in ("=1", "+1", "-1", "@x", " =1", "\t=1", "a=1", "")] == [
         *("'=1", "'+1", "'-1", "'@x", "' =1", "'\t=1", "a=1", "")
     ]
 
 
-def test_a_lost_record_asks_nothing_again(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_lost_record_repeats_no_call(start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(), tmp_path / "out"
     words = ["batch", written(tmp_path, CLAIMS[:5]), "--out", out, *MODEL, "--ledger", "off"]
     assert moot(*words).returncode == 0
@@ -330,7 +331,7 @@ def test_a_file_that_cannot_be_read_leaves_no_folder(tmp_path: Path) -> None:
         assert (done.returncode, (tmp_path / "out").exists()) == (2, False), done.stderr
 
 
-def test_a_damaged_record_is_said(tmp_path: Path) -> None:
+def test_a_damaged_record_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".batch.sqlite").write_text("no database " * 100)
     done = moot("batch", written(tmp_path, CLAIMS[:1]), "--out", tmp_path, *MODEL)
     assert (done.returncode, "is not the database of a batch" in done.stderr) == (2, True)

@@ -37,7 +37,7 @@ def document(*words: str) -> tuple[int, dict[str, Any], str]:
 
 
 def own_calls(stub: StubEndpoint) -> tuple[int, int]:
-    """How many calls the debates and their controls made."""
+    """The number of calls of the debates and their controls."""
     prompts = stub.prompts()
     controls = sum("Reason step by step" in prompt for prompt in prompts)
     return len(prompts) - controls, controls
@@ -73,7 +73,7 @@ def test_both_verdicts_and_costs_are_printed_and_in_the_document(
     assert len(set(seeds)) == len(seeds) == sum(own_calls(stub))
 
 
-def test_a_control_that_fails_leaves_the_debate_and_is_tried_again_alone(start_stub: StartStub) -> None:
+def test_a_failed_control_keeps_the_debate_and_only_the_control_is_retried(start_stub: StartStub) -> None:
     stub = start_stub([REFUSED, *SAID])
     code, told, said = document()
     assert (code, told["status"], told["answer"]) == (2, "done", "SUPPORTS"), said
@@ -82,7 +82,7 @@ def test_a_control_that_fails_leaves_the_debate_and_is_tried_again_alone(start_s
     held, _ = own_calls(stub)
     for words in ([], ["--resume"]):
         code, again, said = document(*words)
-        if words:  # by now nothing is left
+        if words:  # no call is left by now
             assert (code, "no unfinished debate" in said) == (2, True), said
             continue
         assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), said
@@ -91,7 +91,7 @@ def test_a_control_that_fails_leaves_the_debate_and_is_tried_again_alone(start_s
         assert own_calls(stub)[0] == held
 
 
-def test_resume_finds_the_graph_of_a_debate_whose_control_did_not_end(start_stub: StartStub) -> None:
+def test_resume_finds_the_graph_of_a_debate_with_an_unfinished_control(start_stub: StartStub) -> None:
     stub = start_stub([REFUSED, *SAID])
     _, told, _ = document()
     held, _ = own_calls(stub)
@@ -111,7 +111,7 @@ def test_the_control_of_a_debate_that_failed_waits_for_it(start_stub: StartStub)
     assert (code, told["answer"], told["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), said
 
 
-def test_ceilings_hold_for_each_of_both(start_stub: StartStub) -> None:
+def test_ceilings_hold_for_debate_and_control_separately(start_stub: StartStub) -> None:
     start_stub(SAID)
     code, told, said = document("--set", "max_calls=3", "--equal", "calls")
     assert (code, told["usage"]["calls"], told["beside"]["document"]["usage"]["calls"]) == (0, 3, 3), said
@@ -126,7 +126,7 @@ def test_ceilings_hold_for_each_of_both(start_stub: StartStub) -> None:
         (["--model", "fake:1", "--set", 'models={"agent-1": "openai:stub"}'], "The control has one model"),
     ],
 )
-def test_what_cannot_be_run_is_refused_before_the_debate(start_stub: StartStub, words: list[str], said: str) -> None:
+def test_an_invalid_control_is_refused_before_the_debate(start_stub: StartStub, words: list[str], said: str) -> None:
     stub = start_stub(SAID)
     done = moot(*DEBATE, *words)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr

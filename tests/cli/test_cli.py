@@ -1,4 +1,4 @@
-"""The command line as its user meets it: by its exit codes and what it prints."""
+"""The command line: exit codes and output."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_json_is_the_document_and_nothing_else(start_stub: StartStub, tmp_path: 
     from moot.nodes._runtime.state import VerdictOutput
 
     TypeAdapter(VerdictOutput).validate_python(document, strict=True)
-    assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # which is added later
+    assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # it is added later
 
 
 def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
@@ -111,12 +111,12 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         (["verify", CLAIM, "--given", __file__], 2, "files of this kind are not supported"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
-        (["index", "/nowhere", "--corpus", "My notes"], 2, "cannot name a corpus"),  # before anything is read
+        (["index", "/nowhere", "--corpus", "My notes"], 2, "cannot name a corpus"),  # before any file is read
         (["settings", "nothing"], 2, "no graph 'nothing'"),
         (["eval", "retrieval", "--data", "/nowhere"], 2, "no folder /nowhere/qrels"),
     ],
 )
-def test_mistakes_end_in_a_sentence(
+def test_user_errors_end_in_a_clear_sentence(
     arguments: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VLLM_BASE_URL", "http://127.0.0.1:9/v1")
@@ -143,7 +143,9 @@ def test_mistakes_end_in_a_sentence(
         ({"finish": "length"}, 3, "cut off"),
     ],
 )
-def test_a_bad_world_ends_in_a_sentence(start_stub: StartStub, rule: dict[str, Any], code: int, words: str) -> None:
+def test_errors_of_services_end_in_a_clear_sentence(
+    start_stub: StartStub, rule: dict[str, Any], code: int, words: str
+) -> None:
     start_stub([{"model": "stub-judge", **rule}])
     more = ["--set", "max_rounds=1", "--set", "scoring=all_rounds", "--set", "max_wait=0"]
     if "delay_ms" in rule:
@@ -156,7 +158,7 @@ def test_a_bad_world_ends_in_a_sentence(start_stub: StartStub, rule: dict[str, A
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_an_interrupted_debate_keeps_what_it_had(start_stub: StartStub, tmp_path: Path) -> None:
+def test_an_interrupted_debate_keeps_its_turns(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"model": "stub-judge", "delay_ms": 60000}])
     out = tmp_path / "verdict.json"
     command = [*COMMAND, "verify", CLAIM, *READING]
@@ -235,11 +237,11 @@ def test_listings() -> None:
         (None, None),
     ],
 )
-def test_labels_may_hold_commas(text: str | None, labels: list[str] | None) -> None:
+def test_labels_may_contain_commas(text: str | None, labels: list[str] | None) -> None:
     assert parse_labels(text) == labels
 
 
-def test_who_said_a_claim_and_when(tmp_path: Path) -> None:
+def test_the_speaker_and_date_of_a_claim(tmp_path: Path) -> None:
     out = tmp_path / "verdict.json"
     control = ["verify", CLAIM, "--graph", "standard_prompting", "--model", "fake:1", "--out", str(out)]
     done = moot(*control, "--claim-date", "2020-10-25", "--speaker", "Ada Byron")

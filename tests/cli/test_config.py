@@ -1,4 +1,6 @@
-"""What is set for every command: the file, the environment, a named `.env` file; and the first minute."""
+"""Settings for every command: the configuration file, the environment, a named `.env` file; and a user's first
+commands.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def model_of(*words: str) -> str:
     return str(json.loads(done.stdout)["settings"]["model"])
 
 
-def test_an_option_goes_before_the_environment_and_it_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_override_the_environment_which_overrides_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     done = moot("config", "set", "model", "fake:1")
     assert (done.returncode, "model = fake:1 in " in done.stdout) == (0, True)
     assert model_of() == "fake:1"
@@ -56,7 +58,7 @@ def test_an_option_goes_before_the_environment_and_it_before_the_file(monkeypatc
     assert value_of("model") is None
 
 
-def test_a_preset_goes_before_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_overrides_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_MODEL", "nobody:x")
     monkeypatch.setenv("MOOT_GRAPH", "standard_prompting")
     done = moot("verify", CLAIM)
@@ -65,7 +67,7 @@ def test_a_preset_goes_before_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> 
     assert "OPENAI_API_KEY is not set" in moot("verify", CLAIM, "--preset", "paper").stderr
 
 
-def test_numbers_and_graphs_are_read(own_home: Path) -> None:
+def test_numbers_and_graphs_are_parsed(own_home: Path) -> None:
     assert moot("config", "set", "budget", "9000").returncode == 0
     assert moot("config", "set", "max_seconds", "90.5").returncode == 0
     assert moot("config", "set", "graph", "standard_prompting").returncode == 0
@@ -92,7 +94,7 @@ def test_numbers_and_graphs_are_read(own_home: Path) -> None:
         (["unset", "modle"], "Did you mean model?"),
     ],
 )
-def test_what_cannot_be_set(words: list[str], said: str, own_home: Path) -> None:
+def test_settings_that_cannot_be_set(words: list[str], said: str, own_home: Path) -> None:
     done = moot("config", *words)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     assert not (own_home / "config.toml").exists()
@@ -123,7 +125,7 @@ def test_keys_come_from_a_file_that_is_named(
     monkeypatch.setenv(key, "")
     monkeypatch.delenv(key)
     moot(*CONTROL, "--model", "fake:1")
-    assert key not in os.environ  # nothing is read that is not named
+    assert key not in os.environ  # only named files are read
     moot("--env-file", str(file), *CONTROL, "--model", "fake:1")
     assert os.environ.pop(key) == "one"
     moot("config", "set", "env_file", str(file))
@@ -163,7 +165,7 @@ def test_version_and_help() -> None:
         (("--graph", "rag", "--set", 'sources=["wikipeda"]'), "Did you mean wikipedia?"),
     ],
 )
-def test_misspelt(words: tuple[str, ...], said: str) -> None:
+def test_misspelt_commands(words: tuple[str, ...], said: str) -> None:
     done = moot(*CONTROL, *words)
     assert (done.returncode, said in " ".join((done.stdout + done.stderr).split())) == (2, True), done.stderr
 
@@ -174,7 +176,7 @@ def shown(line: Line, **console: Any) -> str:
     return out.getvalue()
 
 
-def test_links_of_what_was_found() -> None:
+def test_links_to_evidence() -> None:
     found = said("rag", "finds", "Saffron", link="https://example.org/a")
     assert shown(found).rstrip().endswith("Saffron https://example.org/a")
     terminal = shown(found, force_terminal=True, color_system="truecolor")
@@ -185,13 +187,14 @@ def test_links_of_what_was_found() -> None:
         assert said("rag", "finds", "x", link=odd).link == ""
 
 
-def test_a_spinner_at_terminals_alone() -> None:
+def test_a_spinner_is_shown_at_terminals_only() -> None:
     for terminal in (True, False):
         out = io.StringIO()
         with waiting(Console(file=out, force_terminal=terminal, width=80, _environ={"TERM": "xterm"})):
             pass
         assert ("0:00:00" in out.getvalue()) is terminal
-        assert "\x1b[?25l" not in out.getvalue().rpartition("\x1b[?25h")[2]  # the cursor is seen whenever it ends
+        # The cursor is visible again however it ends.
+        assert "\x1b[?25l" not in out.getvalue().rpartition("\x1b[?25h")[2]
 
 
 def test_completion(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Times as people say them, and what a batch and a plan say is left."""
+"""Durations in words, and the remaining time of a batch and of a plan."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from rich.console import Console
         (183_700, "2 days 3 h"),
     ],
 )
-def test_lasting(seconds: float, said: str) -> None:
+def test_durations_in_words(seconds: float, said: str) -> None:
     assert format_duration(seconds) == said
 
 
-def test_a_batch_and_a_plan_say_what_is_left_as_people_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_and_a_plan_print_the_remaining_time_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(file=io.StringIO(), width=200)
     batch, plan = Progressing(console, 3, None, None, (0, 0.0)), Left(console)
     plan.begin(3, 0)

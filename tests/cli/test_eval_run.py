@@ -1,4 +1,4 @@
-"""What `moot eval run` makes of its flags, and how it names failures."""
+"""Flags of `moot eval run`, and the wording of failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_a_dotted_key_reaches_into_the_defaults_of_the_graphs() -> None:
     found = settings_of(["debaters.1.retriever=bm25:mine", "rounds=2"], "mine", ["tool_mad", "rag"])
     assert found["debaters"] == [debaters[0], debaters[1] | {"retriever": "bm25:mine"}]
     assert (found["corpus"], found["rounds"]) == ("mine", 2)
-    assert settings_of(["corpus=other"], "mine", []) == {"corpus": "other"}  # as elsewhere, --set goes before
+    assert settings_of(["corpus=other"], "mine", []) == {"corpus": "other"}  # --set overrides it, as elsewhere
 
 
 def test_a_dotted_key_into_defaults_that_differ_is_refused() -> None:
@@ -21,7 +21,7 @@ def test_a_dotted_key_into_defaults_that_differ_is_refused() -> None:
         settings_of(["debaters.1.retriever=bm25"], None, ["tool_mad", "madke"])
 
 
-def test_failures_that_differ_in_an_amount_are_of_one_kind() -> None:
+def test_failures_that_differ_only_in_an_amount_are_grouped() -> None:
     first, other = (f"Not asked: it may take {n} tokens, and the ceiling leaves 20 tokens." for n in ("1,620", "990"))
     assert kind_of(first) == kind_of(other)
     assert kind_of("The endpoint answered with 429.") != kind_of("The endpoint answered with 503.")

@@ -1,4 +1,4 @@
-"""Commands that people guess: they work, or a sentence names the right one."""
+"""Commands that users guess: they work, or the error names the right one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("guess", SENTENCES)
-def test_a_guess_gets_a_sentence(guess: str) -> None:
+def test_a_wrong_guess_gets_an_error_with_the_right_command(guess: str) -> None:
     done = moot(*guess.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert SENTENCES[guess] in done.stderr
@@ -64,7 +64,7 @@ def test_another_name_works(guess: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (known.returncode, known.stdout, known.stderr)
 
 
-def test_a_file_that_is_there(tmp_path: Path) -> None:
+def test_an_existing_file_as_argument(tmp_path: Path) -> None:
     (tmp_path / "article").write_text("A text.")
     assert f"moot claims {tmp_path / 'article'}" in moot(tmp_path / "article").stderr
 
@@ -78,7 +78,7 @@ def test_lists_as_json(listing: str) -> None:
         assert next(row for row in rows if row["name"] == "attempts")["default"] == 3
 
 
-def test_a_value_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_without_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (moot("config", "get", "model").returncode, moot("config", "get", "model").stdout) == (1, "")
     monkeypatch.setenv("MOOT_MODEL", "fake:1")
     assert moot("config", "get", "model").stdout == "fake:1\n"
@@ -90,7 +90,7 @@ def test_help_shows_every_command_under_a_heading() -> None:
     assert {panel for panel in PANELS if panel not in moot("--help").stdout} == set()
 
 
-def test_what_the_shell_completes() -> None:
+def test_shell_completion() -> None:
     assert "find_claims" in names("all graphs")
     assert "min_score=" in names("settings find_claims")
     assert "corpus=" not in names("settings find_claims")

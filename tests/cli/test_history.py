@@ -1,4 +1,4 @@
-"""The debates of this machine: kept, listed, shown, reported and deleted; corpora too."""
+"""Local debates: stored, listed, shown, reported and deleted; corpora too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def test_a_debate_is_kept_listed_shown_reported_and_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert moot("list").stdout == "No debate is kept yet.\n"
     for claim in ("Eggs are laid.", "Bats <b>fly</b>."):
         assert moot(*CONTROL, claim).returncode == 0
@@ -47,7 +47,7 @@ def test_a_debate_is_kept_listed_shown_reported_and_deleted(tmp_path: Path, monk
     assert own not in moot("ledger", "--json").stdout
 
 
-def test_a_value_that_is_none_is_refused_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_value_is_refused_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HISTORY", "maybe")
     done = moot(*CONTROL, "Eggs.")
     assert done.returncode == 2
@@ -57,7 +57,7 @@ def test_a_value_that_is_none_is_refused_before_the_first_call(monkeypatch: pyte
         debates.history_is_on()
 
 
-def test_out_writes_what_its_name_says(tmp_path: Path) -> None:
+def test_the_suffix_of_out_selects_the_format(tmp_path: Path) -> None:
     done = moot(*CONTROL, "Eggs.", "--out", str(tmp_path / "x.pdf"))
     assert done.returncode == 2
     assert ".json, .html or .md" in done.stderr
@@ -67,7 +67,7 @@ def test_out_writes_what_its_name_says(tmp_path: Path) -> None:
         assert (tmp_path / name).read_text("utf-8").startswith(begins)
     (tmp_path / "y.json").write_text("[]")
     done = moot("report", str(tmp_path), "--md", "--html")
-    assert done.returncode == 2  # one of them is no document, and is named
+    assert done.returncode == 2  # one of them is not a document, and is named
     assert "y.json" in done.stderr
     assert {path.name for path in tmp_path.glob("x.*")} == {"x.html", "x.md", "x.json"}
     done = moot("report", str(tmp_path / "x.json"), "--claimreview")

@@ -1,4 +1,4 @@
-"""``moot ledger``: what is listed, moved and removed, and what is refused."""
+"""``moot ledger``: listing, moving and removing debates, and refused input."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_debates_are_listed_and_explained(home: Path) -> None:
     assert [entry["about"] for entry in document["entries"]] == [{"role": "judge", "model": "m"}, {}]
 
 
-def test_without_a_ledger_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_ledger_the_list_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "none"))
     assert json.loads(moot("ledger", "--json").stdout) == []
     assert moot("ledger").stdout == "The ledger is empty.\n"
@@ -123,7 +123,7 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
         ([HEAD, b'{"kind": "chat"'], "cut off"),
     ],
 )
-def test_hostile_files_are_refused_whole(home: Path, tmp_path: Path, lines: list[Any], why: str) -> None:
+def test_no_part_of_a_hostile_file_is_imported(home: Path, tmp_path: Path, lines: list[Any], why: str) -> None:
     file = tmp_path / "hostile.jsonl"
     file.write_bytes(b"".join(x if isinstance(x, bytes) else json.dumps(x).encode() + b"\n" for x in lines))
     done = moot("ledger", "import", file)
@@ -163,7 +163,7 @@ def test_one_debate_is_deleted(home: Path) -> None:
     assert (running.returncode, "is running" in running.stderr) == (2, True)
 
 
-def test_prune_removes_what_is_not_running(home: Path) -> None:
+def test_prune_removes_debates_that_are_not_running(home: Path) -> None:
     assert "of 0 debates" in moot("ledger", "prune", "--older", "1").stdout
     assert "of 2 debates" in moot("ledger", "prune", "--all").stdout
     left = json.loads(moot("ledger", "--json").stdout)

@@ -1,4 +1,4 @@
-"""Commands that list something import next to nothing, and what they read is what the graphs say."""
+"""Listing commands import few modules, and their file agrees with the graphs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ run()
         "nonsense",
     ],
 )
-def test_lists_help_and_mistakes_load_nothing_heavy(command: str) -> None:
+def test_lists_help_and_errors_import_no_large_packages(command: str) -> None:
     arguments = [sys.executable, "-c", LOADED, *command.split()]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=100, check=False)
     assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
@@ -47,12 +47,12 @@ def test_lists_help_and_mistakes_load_nothing_heavy(command: str) -> None:
 
 def test_the_file_is_up_to_date() -> None:
     command = [sys.executable, "-m", "moot.cli.listings"]
-    hashing = {"PYTHONHASHSEED": "7"}  # another order of sets than that of whoever wrote the file
+    hashing = {"PYTHONHASHSEED": "7"}  # another order of sets than in the process that wrote the file
     done = subprocess.run(command, capture_output=True, timeout=200, check=True, env=os.environ | hashing)
     assert done.stdout.decode("utf-8") == FILE.read_text(encoding="utf-8"), "cli/listings.jsonl is old: run `make docs`"
 
 
-def test_a_graph_that_is_not_in_the_file_yet_is_asked_itself() -> None:
+def test_a_graph_that_is_missing_in_the_file_is_loaded() -> None:
     assert [list(row) for row in unlisted("rag")] == listed("settings rag")
 
 

@@ -1,4 +1,4 @@
-"""``moot verify`` goes on by the ledger: the same command, ``--resume``, ``--fresh``; a person's replies are kept."""
+"""``moot verify`` resumes from the ledger: the same command, ``--resume``, ``--fresh``; a person's replies are kept."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_resume_takes_the_debate_with_its_settings(start_stub: StartStub) -> Non
     assert (code, "no unfinished debate" in said) == (2, True), said
 
 
-def test_what_a_person_replied_is_not_asked_twice(start_stub: StartStub) -> None:
+def test_a_person_is_not_asked_again_after_a_reply(start_stub: StartStub) -> None:
     stub = start_stub([DOWN])
     code, failed, _ = document(*ONCE, "--ask", "evidence", typed="\nOtters sleep on their backs.\n\n")
     assert (code, failed["status"]) == (3, "failed")
@@ -57,13 +57,13 @@ def test_what_a_person_replied_is_not_asked_twice(start_stub: StartStub) -> None
     assert "Otters sleep on their backs." in stub.prompts()[-1]
 
 
-def test_a_debate_that_waits_for_a_person_goes_on_in_another_process(start_stub: StartStub) -> None:
+def test_a_debate_that_waits_for_a_person_resumes_in_another_process(start_stub: StartStub) -> None:
     stub = start_stub()
     words = ["verify", CLAIM, "--graph", "peer_review", "--model", "openai:stub", "--ask", "remark", "--json"]
     first = subprocess.Popen([*COMMAND, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert first.stderr is not None
     said = b""
-    while b"> " not in said:  # it asks
+    while b"> " not in said:  # it asks the person
         said += os.read(first.stderr.fileno(), 4096)
     first.kill()
     first.communicate()
@@ -75,7 +75,7 @@ def test_a_debate_that_waits_for_a_person_goes_on_in_another_process(start_stub:
     assert (second.returncode, document["status"], document["id"]) == (0, "done", row["id"]), second.stderr
     assert "resuming the debate that waited for you" in second.stderr
     assert f": {row['calls']} calls are in the ledger" in second.stderr
-    assert len(chats(stub)) == document["usage"]["calls"]  # none was made twice
+    assert len(chats(stub)) == document["usage"]["calls"]  # no call was made twice
     assert "Otters sleep on their backs." in stub.prompts()[-1]
 
 
@@ -83,7 +83,7 @@ def chats(stub: StubEndpoint) -> list[Any]:
     return [call for call in stub.calls() if call["kind"] == "chat"]
 
 
-def test_fresh_begins_anew(start_stub: StartStub) -> None:
+def test_fresh_starts_a_new_debate(start_stub: StartStub) -> None:
     start_stub([DOWN])
     _, failed, _ = document(*ONCE)
     code, done, said = document(*ONCE, "--fresh")
@@ -92,17 +92,17 @@ def test_fresh_begins_anew(start_stub: StartStub) -> None:
     assert (code, "--resume uses the calls" in said) == (2, True)
 
 
-def test_a_mode_that_there_is_not_is_refused() -> None:
+def test_an_unknown_mode_is_refused() -> None:
     code, _, said = document("--ledger", "maybe")
     assert (code, "record, reuse, replay, off" in said) == (2, True)
 
 
-def test_a_document_that_was_not_written_costs_nothing(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_document_that_could_not_be_written_costs_no_calls(start_stub: StartStub, tmp_path: Path) -> None:
     stub, pipe = start_stub(), tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    writer = os.open(pipe, os.O_WRONLY)  # else it ends when the command has seen that it can be written
-    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # less than the document: its writer waits
+    writer = os.open(pipe, os.O_WRONLY)  # otherwise the command ends after its check that the file is writable
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)  # less than the document, so its writer blocks
     first = subprocess.Popen([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     select.select([reader], [], [])
     first.kill()
@@ -133,7 +133,7 @@ def test_resume_takes_another_ceiling(start_stub: StartStub) -> None:
     code, done, said = document("--resume", "--set", "max_calls=9")
     assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), said
     code, another, _ = document(*ONCE, "--set", "max_calls=3")
-    assert (code, another["id"] != failed["id"]) == (0, True)  # that one has ended
+    assert (code, another["id"] != failed["id"]) == (0, True)  # that debate has ended
 
 
 TOLD = ["--graph", "standard_mad", "--set", "max_rounds=1", "--set", 'sources=["bm25:demo-news"]']
@@ -141,7 +141,7 @@ JUDGED = ["verify", CLAIM, *TOLD, "--model", "openai:stub", "--set", "models.jud
 
 
 @pytest.mark.parametrize(("ceiling", "most", "more"), [("max_calls", 3, "4"), ("budget", 5000, None)])
-def test_a_debate_that_was_killed_in_its_decision_goes_on_under_a_higher_ceiling(
+def test_a_debate_killed_during_its_decision_resumes_under_a_higher_ceiling(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ceiling: str, most: int, more: str | None
 ) -> None:
     stub = start_stub([{"model": "judge", "delay_ms": 3_600_000, "times": 1}])

@@ -1,4 +1,4 @@
-"""Debates on the screen: what is printed of what nodes write, for every graph."""
+"""Debates on the screen: the output for the updates of nodes, for every graph."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OFFLINE: dict[str, dict[str, Any]] = {
     "rag": {"sources": ["bm25"]},
     "react": {"sources": ["bm25"]},
 }
-"""Settings under which a graph needs neither a network nor an encoder's file."""
+"""Settings with which a graph needs neither a network nor an encoder's file."""
 GATED = ("the scores decide", "stable", "below the threshold", "faithfulness")
 
 
@@ -66,14 +66,14 @@ def test_every_graph_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixtu
         part = live[live.index(heading) : live.index(after) if after else None]
         answers = Counter(line.split()[0] for line in part if re.match(r"  \S+ +answers ", line))
         assert answers, heading
-        assert set(answers.values()) == {1}  # what a subgraph hands on is not printed again
+        assert set(answers.values()) == {1}  # updates of a subgraph are not printed twice
         assert sum(line.startswith(f"  {heading}: ") for line in part) == 1
     assert any(what.strip() in ("answers", "answer 1") for _, what in said)
-    if name not in ("tool_mad", "gated"):  # which debates as Tool-MAD does
+    if name not in ("tool_mad", "gated"):  # these debates do so as Tool-MAD does
         assert not any(words in line for words in GATED for line in lines)
 
 
-def test_tool_mad_says_what_the_scores_decide(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tool_mad_shows_the_decision_of_the_gate(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, False], CLAIM)])
     roles = {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}
     text = "\n".join(run("tool_mad", capsys, scoring="on", models=roles, debaters=READERS, max_rounds=1)[0])
@@ -86,7 +86,7 @@ def test_tool_mad_says_what_the_scores_decide(start_stub: StartStub, capsys: pyt
     assert "rounds are used up" not in text
 
 
-def test_the_stand_ins_of_sources_are_named(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fallback_sources_are_named(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     start_stub()
     lines, said = run("madke", capsys, max_rounds=1, sources=["web", "bm25:demo-encyclopaedia"])
     assert said[0] == ("pool", "finds     ")
@@ -95,7 +95,7 @@ def test_the_stand_ins_of_sources_are_named(start_stub: StartStub, capsys: pytes
     assert any("and bm25:demo-encyclopaedia." in line for line in lines)
 
 
-# --- what single nodes write ----------------------------------------------------------------------------------------
+# --- updates of single nodes ----------------------------------------------------------------------------------------
 
 
 def shown(settings: Settings, *written: dict[str, Any], width: int = 200, **terminal: Any) -> list[str]:
@@ -123,10 +123,10 @@ POOL = {
 }
 
 
-def test_a_shared_pool_and_what_is_selected_of_it() -> None:
+def test_a_shared_pool_and_the_items_selected_from_it() -> None:
     base = turn("debater-1", "respond")
     selected = {**base, "selected": [2], "dropped": [7], "reason": "It is near.", "evidence_ids": ["ev-2"]}
-    nameless = [{**piece(2, "Lead"), "title": ""}]  # as debaters see what a web search found
+    nameless = [{**piece(2, "Lead"), "title": ""}]  # web results as debaters see them
     answered = {**selected, "answer": "REFUTES", "rationale": "Reasons.", "outcome": "ok"}
     lines = shown(
         MadkeSettings(),
@@ -240,7 +240,7 @@ def test_reviews_scores_summaries_and_moderators() -> None:
     ]
 
 
-def test_agents_whose_models_failed_are_not_waited_for() -> None:
+def test_the_screen_does_not_wait_for_failed_agents() -> None:
     votes = [{"agent": f"agent-{i}", "answer": "yes", "group": 0} for i in (1, 2)]
     gone = turn("agent-3", "respond", answer=None, rationale=None, outcome="failed")
     lines = shown(ReconcileSettings(), {"turns": [gone]}, recorded_round(2, votes=votes))
@@ -254,12 +254,12 @@ def test_votes_of_many_samples() -> None:
     assert lines == ["  Votes: yes from 10 of 12; no from answer 11; no answer from a.", "  The budget is used up."]
 
 
-def test_why_a_debate_stops_is_said_once() -> None:
+def test_the_stop_reason_is_shown_once() -> None:
     cut = {"stop_reason": "budget_exhausted"}  # by a step of a subgraph, by the subgraph, at the end
     assert shown(ReactSettings(), cut, cut, {"answer": "yes", **cut}) == ["  The budget is used up."]
 
 
-def test_labels_with_a_comma_are_told_apart() -> None:
+def test_labels_with_a_comma_are_quoted() -> None:
     task = make_task(None, ["true", "mostly, not wholly", "false"], None, "Tin melts.")
     lines = shown(MadkeSettings(), {"graph": "madke", "claim": "Tin melts.", "task": task})
     assert lines[1] == 'Graph madke; answers: true, "mostly, not wholly", false'
@@ -285,7 +285,7 @@ def test_texts_of_models_and_sources_stay_texts() -> None:
 
 
 @pytest.mark.parametrize("terminal", [{}, {"force_terminal": True, "color_system": None}])
-def test_long_texts_continue_under_themselves(terminal: dict[str, Any]) -> None:
+def test_long_texts_are_indented(terminal: dict[str, Any]) -> None:
     answer = turn("agent-1", "respond", answer="yes", rationale="First.\nSecond, and more of it.", outcome="ok")
     lines = shown(ReconcileSettings(), {"turns": [answer]}, width=40, **terminal)[1:]
     assert lines[0] == "  agent-1    answers    yes - First."
@@ -293,7 +293,7 @@ def test_long_texts_continue_under_themselves(terminal: dict[str, Any]) -> None:
     assert len(lines) == (3 if terminal else 2)
 
 
-def test_long_names_move_what_follows() -> None:
+def test_long_names_widen_their_column() -> None:
     settings = ReconcileSettings(agents=({"name": "a-rather-long-name"}, {"name": "b"}))
     said: dict[str, Any] = {"answer": "yes", "rationale": "So.", "outcome": "ok"}
     lines = shown(settings, {"turns": [turn("a-rather-long-name", "respond", **said), turn("b", "respond", **said)]})
@@ -308,7 +308,7 @@ def test_a_tie_leaves_no_verdict(start_stub: StartStub, capsys: pytest.CaptureFi
     assert "Verdict: none, as no answer has the most votes (max_rounds)" in lines
 
 
-def test_of_many_reasons_some_are_printed() -> None:
+def test_only_some_of_many_reasons_are_printed() -> None:
     votes = [{"agent": "agent-1", "answer": "SUPPORTS", "group": 0, "number": n} for n in range(1, 8)]
     key = {"round": 1, "phase": "primary", "agent": "agent-1", "step": "respond"}
     document = blank_document("self_consistency", load_graph("self_consistency").settings(samples=7)) | {

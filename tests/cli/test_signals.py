@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C at every moment of ``moot verify``: the document is written, and something is said."""
+"""SIGTERM and Ctrl-C at every moment of ``moot verify``: the document is written, and a message printed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ run()
 
 
 def verify(*words: str, program: Sequence[str] = COMMAND) -> subprocess.Popen[str]:
-    """A debate in a process of its own, whose standard input stays open."""
+    """Start a debate in a new process, with its standard input open."""
     command = [*program, "verify", CLAIM, *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 def read_until(process: subprocess.Popen[str], words: str) -> None:
-    """Reads what is said on stderr up to these words."""
+    """Read stderr up to these words."""
     assert process.stderr is not None
     said = ""
     while words not in said:
@@ -48,7 +48,7 @@ def read_until(process: subprocess.Popen[str], words: str) -> None:
 
 
 def check_stopped(process: subprocess.Popen[str], out: Path, number: signal.Signals) -> dict[str, object]:
-    """Checks how a stopped debate ended; its document."""
+    """Check the exit of a stopped debate; return its document."""
     said, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number, errors
     assert errors.count("moot: interrupted") == 1
@@ -102,7 +102,7 @@ def test_a_second_ctrl_c_ends_at_once(start_stub: StartStub) -> None:
 
 
 @pytest.mark.parametrize("number", BOTH)
-def test_no_command_is_stopped_without_a_word(number: signal.Signals) -> None:
+def test_every_stopped_command_prints_a_message(number: signal.Signals) -> None:
     program = [sys.executable, "-c", AT_IMPORT.format(module="moot.cli.tables", signal=int(number))]
     done = subprocess.run([*program, "tasks"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (128 + number, "moot: interrupted.\n")

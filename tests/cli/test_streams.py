@@ -1,4 +1,4 @@
-"""Errors go to standard error, and nothing but what was asked for to standard output, in every command."""
+"""In every command, errors go to standard error, and standard output has the requested output only."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "eval ragas": (["nowhere", "--model", "openai:any"], "moot: There is no file or folder nowhere"),
     "eval retrieval": (["--data", "nowhere"], "moot: "),
 }
-"""For each command what is wrong, and what is said of it."""
+"""For each command: invalid arguments, and the error."""
 
 
 def test_every_command_is_tried() -> None:
@@ -56,7 +56,7 @@ def test_every_command_is_tried() -> None:
 
 
 @pytest.mark.parametrize("command", MISTAKES)
-def test_a_mistake(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_errors_go_to_stderr(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words, wanted = MISTAKES[command]
     with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as closed:

@@ -1,4 +1,4 @@
-"""Traces at the end of a process: sent before it ends, and given up in time where LangSmith does not answer."""
+"""Traces at the end of a process: sent before it ends, or dropped in time if LangSmith does not answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def untraced(arguments: tuple[str, ...]) -> tuple[dict[str, Any], str, float]:
 
 
 def moot(arguments: tuple[str, ...], **environment: str) -> tuple[dict[str, Any], str, float]:
-    """The document of a debate, what was said beside it, and the seconds from the one to the end of the process."""
+    """A debate's document, its stderr, and the seconds from the document to the end of the process."""
     command = [sys.executable, *arguments]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, env=os.environ | environment, text=True, **streams) as process:  # type: ignore[call-overload]
@@ -52,21 +52,21 @@ def moot(arguments: tuple[str, ...], **environment: str) -> tuple[dict[str, Any]
 
 @contextmanager
 def silent() -> Iterator[str]:
-    """The address of somebody who takes connections and never answers."""
+    """The address of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
 @contextmanager
 def mute() -> Iterator[str]:
-    """The address of a LangSmith that stops answering once there is something to send."""
+    """The address of a LangSmith that stops answering when it receives data."""
     with collecting(mute=True) as collector:
         yield collector.url
 
 
 @contextmanager
 def closed() -> Iterator[str]:
-    """An address where nobody listens."""
+    """The address of a closed port."""
     yield f"http://127.0.0.1:{free_port()}"
 
 
@@ -81,10 +81,10 @@ def test_a_trace_is_sent_before_the_command_ends() -> None:
 
 @pytest.mark.parametrize("arguments", [COMMAND, ("-c", PROGRAM)], ids=["command", "program"])
 @pytest.mark.parametrize("dead", [closed, silent, mute])
-def test_a_dead_langsmith_holds_nothing_up(dead: Any, arguments: tuple[str, ...]) -> None:
+def test_a_dead_langsmith_does_not_delay_the_end(dead: Any, arguments: tuple[str, ...]) -> None:
     plain, _, usual = untraced(arguments)
     delays: list[float] = []
-    while len(delays) < TRIES and (not delays or delays[-1] >= usual + MOST):  # a busy machine is slow once
+    while len(delays) < TRIES and (not delays or delays[-1] >= usual + MOST):  # a busy machine may be slow once
         with collecting() as collector, dead() as address:
             document, said, delay = moot(arguments, **collector.environment | {"LANGSMITH_ENDPOINT": address})
         assert said.endswith("moot: not all of the trace has reached LangSmith.\n")

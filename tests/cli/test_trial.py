@@ -1,4 +1,4 @@
-"""Trials on the screen: what is printed of what the nodes of PROClaim write, from the premises to the dissent."""
+"""Trials on the screen: the output for the updates of PROClaim's nodes, from the premises to the dissent."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ DOWN = f"A source failed: {SHELF}: {SHELF} failed (ConnectionError: the shelf is
 NONE = "(no usable reply: unparsed)"
 
 Said = dict[str, list[tuple[str, str, str]]]
-"""Who did what and the text, by headings."""
+"""Speaker, action and text, by heading."""
 
 
 @dataclass
 class Trial:
-    """A trial that was held: its document, and what the screen showed."""
+    """A finished trial: its document, and its output."""
 
     document: dict[str, Any]
     out: list[str]
@@ -49,7 +49,7 @@ class Trial:
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
-    """A trial in which everything happens, on the screen."""
+    """A trial with every kind of event, on the screen."""
     folder, out, errors = tmp_path_factory.mktemp("trial"), io.StringIO(), io.StringIO()
     with running_stub(folder / "stub", SCRIPT) as stub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_BASE_URL", stub.url)
@@ -77,7 +77,7 @@ def test_the_screen_shows_the_transcript_once(trial: Trial, said: Said) -> None:
         if line.tone not in AT_THE_EDGE
     ]
     assert sorted(line for line in (*trial.out, *trial.errors) if line.startswith("  ")) == sorted(written)
-    for side in ("plaintiff", "defense"):  # in the order in which it spoke; who speaks at the same time, in any order
+    for side in ("plaintiff", "defense"):  # in the order of speaking; parallel speakers in any order
         begins = f"  {side} "
         for heading in list(said)[1:-1]:
             assert [line for line in part(trial.out, heading) if line.startswith(begins)] == [
@@ -224,7 +224,7 @@ def test_a_panel_of_another_size_and_a_trial_without_its_parts(
         assert not any(words in line for line in lines if line.startswith("  ")), words
 
 
-def test_why_there_is_no_answer(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reason_for_a_missing_answer(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     open_verdicts = [judges(number, "INCONCLUSIVE", 3, 3, 3) for number in (1, 2)]
     start_stub([*open_verdicts, *SCRIPT])
     given = {"labels": ["true", "false"]}
@@ -242,7 +242,7 @@ def test_why_there_is_no_answer(start_stub: StartStub, capsys: pytest.CaptureFix
     )
 
 
-def test_a_trial_that_fails_shows_what_there_was(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_trial_shows_its_turns(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     down = {"model": "stub-plaintiff$", "match": "counsel for the plaintiff.*`argument`", "status": 500}
     start_stub([down, *SCRIPT])
     lines = run(capsys, max_rounds=2)
@@ -252,7 +252,7 @@ def test_a_trial_that_fails_shows_what_there_was(start_stub: StartStub, capsys: 
     assert not any("argues" in line for line in part(lines, PRIMARY.format(1)))
 
 
-def test_any_replies_are_shown(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_kinds_of_replies_are_shown(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     start_stub()
     settings = load_graph("proclaim").settings.model_validate(
         {"model": "fake:3", "embedder": "openai:stub-embedding", "sources": ["bm25"], "max_rounds": 3}
@@ -290,7 +290,7 @@ def test_settings_of_a_trial_from_the_command_line() -> None:
             parse_settings(ProclaimSettings, [pair], {})
 
 
-def test_settings_are_listed_whole_in_a_narrow_terminal() -> None:
+def test_settings_are_listed_in_full_in_a_narrow_terminal() -> None:
     page = io.StringIO()
     Console(file=page, width=100).print(listing_table("settings proclaim"))
     lines = page.getvalue().splitlines()
@@ -300,7 +300,7 @@ def test_settings_are_listed_whole_in_a_narrow_terminal() -> None:
     assert names == list(load_graph("proclaim").settings.model_fields)
 
 
-async def test_an_interrupted_trial_keeps_what_was_said(start_stub: StartStub) -> None:
+async def test_an_interrupted_trial_keeps_its_turns(start_stub: StartStub) -> None:
     stub = start_stub([*SCRIPT, {"fields": {"needed": False, "close": False, "debate_resolved": False}}])
     settings = ProclaimSettings.model_validate(
         {

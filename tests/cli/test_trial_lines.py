@@ -1,4 +1,4 @@
-"""Trials on the screen: what is printed of what single nodes write, of two debates, and in the end."""
+"""Trials on the screen: the output for single nodes, for two parallel debates, and at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.cli.scripted import CLAIM, PRIMARY, SWITCHED
 
 
 def printed(*written: dict[str, Any], width: int = 200, document: Any = None, **terminal: Any) -> list[str]:
-    """The lines of what nodes wrote, and of the end where a document is given."""
+    """The lines for updates of nodes, and for the end if a document is given."""
     page = io.StringIO()
     console = Console(file=page, width=width, soft_wrap=not terminal, **terminal)
     live = Live(ProclaimSettings())
@@ -61,9 +61,9 @@ COURSE: dict[str, Any] = {"reflection_total": [0.5, 1.204, 1.2, 1.22], "novelty"
         ("max_rounds", "its rounds are used up"),
     ],
 )
-def test_why_a_debate_stops(reason: str, words: str) -> None:
+def test_the_stop_reason_of_a_debate(reason: str, words: str) -> None:
     stopped = entry("primary", 4, reason, **COURSE)
-    lines = printed(argued("primary", 1, "So."), stopped, stopped)  # the subgraph's own update says it again
+    lines = printed(argued("primary", 1, "So."), stopped, stopped)  # the subgraph's own update repeats it
     assert lines[-1] == f"  The primary debate stops after 4 rounds: {words}."
     assert len(lines) == 3
 
@@ -76,7 +76,7 @@ def test_why_a_debate_stops(reason: str, words: str) -> None:
         ("relevance_gain", "it gained less than 0.05 in relevance"),
     ],
 )
-def test_why_a_side_searches_no_more(ended: str, words: str) -> None:
+def test_the_reason_for_the_end_of_a_sides_search(ended: str, words: str) -> None:
     live = Live(ProclaimSettings(redundant_share=0.6, max_retrievals=4, relevance_gain=0.05))
     found: dict[str, Any] = {
         "joined": [],
@@ -92,7 +92,7 @@ def test_why_a_side_searches_no_more(ended: str, words: str) -> None:
     ]
 
 
-def test_replies_that_cannot_be_used_are_shown_as_that() -> None:
+def test_unusable_replies_are_marked() -> None:
     nothing: dict[str, Any] = {"outcome": "refused"}
     discover = turn("plaintiff", "discover", side="plaintiff", gap=None, **nothing)
     asked = discover | {"formulated": None, "query": CLAIM, "retrieval": "empty"}
@@ -137,7 +137,7 @@ def test_replies_that_cannot_be_used_are_shown_as_that() -> None:
     ]
 
 
-def test_what_was_looked_for_and_not_found() -> None:
+def test_searches_without_results() -> None:
     seed = turn("retrieval", "retrieve_seed", "negotiation", pool="seed", retrieval="failed")
     premise = turn("retrieval", "retrieve_premise", "negotiation", pool="premises", number=2, retrieval="empty")
     task = make_task("pubmedqa", None, None, "Is tin soft?")
@@ -173,14 +173,14 @@ def test_texts_of_models_stay_texts() -> None:
     assert shown.count(clean) >= 5
 
 
-def test_long_texts_continue_under_themselves_in_a_terminal() -> None:
+def test_long_texts_are_indented_in_a_terminal() -> None:
     text = "A rather long argument that has no end. " * 10
     lines = printed(argued("primary", 1, text), width=100, force_terminal=True, color_system=None)
     assert max(map(len, lines)) <= 100
     assert all(line.startswith(" " * 24) for line in lines[2:])
 
 
-def test_long_names_of_judges_move_what_follows() -> None:
+def test_long_names_of_judges_widen_their_column() -> None:
     page = io.StringIO()
     settings = ProclaimSettings.model_validate(
         {"judges": [{"name": "the-presiding-one"}, {"name": "b"}, {"name": "c"}]}
@@ -194,10 +194,10 @@ def test_long_names_of_judges_move_what_follows() -> None:
 # --- two debates at the same time -----------------------------------------------------------------------------------
 
 
-def test_a_round_is_shown_whole_and_nothing_is_lost() -> None:
+def test_rounds_are_shown_in_full_and_not_interleaved() -> None:
     first = [("primary", 1, "a"), ("primary", 1, "b"), ("primary", 2, "c"), ("primary", 3, "d")]
     second = [("switched", 1, "A"), ("switched", 2, "B"), ("switched", 2, "C")]
-    for places in itertools.combinations(range(7), 3):  # every order in which the two may happen
+    for places in itertools.combinations(range(7), 3):  # every interleaving of the two
         ones, others = iter(first), iter(second)
         happened = [next(others) if place in places else next(ones) for place in range(7)]
         floor, shown = Floor[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
@@ -229,7 +229,7 @@ def test_the_other_debate_waits_for_the_round_to_end() -> None:
     ]
 
 
-def test_an_interrupted_trial_shows_what_waited() -> None:
+def test_an_interrupted_trial_shows_the_waiting_lines() -> None:
     document = blank_document("proclaim", ProclaimSettings())
     shown = printed(argued("primary", 1, "One."), argued("switched", 1, "Two."), document=document)
     assert shown[:5] == [
@@ -247,7 +247,7 @@ def test_an_interrupted_trial_shows_what_waited() -> None:
 def ended(
     verdicts: Sequence[str | None], confidence: float, quotes: Sequence[str] = (), **parts: float | None
 ) -> list[str]:
-    """The lines of a verdict of these judges with this confidence, and of what the plaintiff quoted."""
+    """The lines of a verdict with these judges and this confidence, and of the plaintiff's quotes."""
     given = [verdict for verdict in verdicts if verdict]
     raw = max(given, key=given.count)
     judged = [
@@ -324,7 +324,7 @@ def test_confidence_as_a_sum(confidence: float, parts: tuple[float, float, float
     assert lines[1] == f"  Confidence {shown}, not calibrated:{parts_shown}"
 
 
-def test_parts_of_a_confidence_that_have_no_score() -> None:
+def test_parts_of_a_confidence_without_a_score() -> None:
     lines = ended(["INCONCLUSIVE"], 0.95, base=0.95, consistency=None, winning_reflection=None)
     assert lines[1].endswith(" + role switch 0.00 (no score) + reflection 0.00 (no score)")
     assert not any("cites" in line for line in lines)
@@ -341,7 +341,7 @@ def test_equal_votes_and_judges_without_a_verdict() -> None:
     ]
 
 
-def test_of_many_citations_some_are_printed() -> None:
+def test_only_some_of_many_citations_are_printed() -> None:
     lines = ended(["SUPPORTED", "SUPPORTED", None], 0.5, [f"quote {number}" for number in range(12)], base=0.5)
     assert lines[4] == '  plaintiff  cites      [ev-1] Tin (Notes): "quote 0" (found word for word)'
     assert [line.split()[0] for line in lines[4:14]] == ["plaintiff"] * 10

@@ -1,4 +1,4 @@
-"""``make cluster``: batches over several workers under faults, what a queue costs, and the service under faults.
+"""``make cluster``: batches over several workers under faults, the cost of a queue, and the service under faults.
 
 Seconds are measured while nothing else should run. ``--only NAME`` has one of them done, ``--service`` those of the
 service alone, which need a Python with the extra `service`: ``MOOT_SERVICE_PYTHON``, or that of ``.venv-service``. The
@@ -26,18 +26,18 @@ from tests.conftest import StubEndpoint, running_stub
 from tests.service.running import lacking
 
 FASTER = 1.8
-"""How many times as fast two workers have to be as one."""
+"""The minimum speed of two workers relative to one."""
 COST = 3.0
 """Milliseconds of processor time that a queue row may cost."""
 TOLD = 0.15
-"""Seconds in which all processes are told that the endpoint refused one's call."""
+"""Seconds in which all processes must learn of one process's refusal."""
 FILLED = 48 * 2**20
 """Bytes of the disk that becomes full."""
 OWN_PYTHON = Path(__file__).parents[2] / ".venv-service/bin/python"
 
 
 def faults(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """200 rows, one of them poisoned: ten kills, three restarts of Postgres, a frozen worker, one told to end."""
+    """200 rows, one of them poisoned: ten kills, three restarts of Postgres, a frozen worker, one terminated worker."""
     with trial(folder, server, stub) as one:
         found = happening(
             one, 200, [one.kill] * 10 + [one.restart] * 3 + [one.freeze, one.terminate], seed=int(time.time())
@@ -47,7 +47,7 @@ def faults(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """The disk of Postgres is full for a while: it is away until there is room, and nothing is lost."""
+    """The disk of Postgres is full for a while: Postgres is unavailable until there is space, and no row is lost."""
     with ExitStack() as stack:
         disk = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moot-disk-")))
         size = ["mount", "-t", "tmpfs", "-o", f"size={FILLED}", "tmpfs", str(disk)]
@@ -79,7 +79,7 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def rate(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Rows a second of two workers and of one, in turns; 8 debates at once in each, 200 ms a call."""
+    """Rows per second of two workers and of one, alternating; 8 debates at once in each, 200 ms a call."""
     folder.mkdir()
     seconds: dict[int, float] = {}
     for count in (1, 2):
@@ -106,7 +106,7 @@ def _moved(one: Trial) -> float | None:
 
 
 def cost(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Milliseconds of processor time that a row costs beside its debate: queued, handed out, and ended."""
+    """Milliseconds of processor time per row beside its debate: queued, assigned, and ended."""
     rows = 400
     with trial(folder, server, stub, at_once=16) as one:
         worker = one.start_worker()
@@ -120,13 +120,13 @@ def cost(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def _processor(pid: int) -> float:
-    """Seconds of processor time of a process, without those that it began."""
+    """Seconds of processor time of a process, without its children."""
     parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """All rows of two workers together make no more calls than there may be."""
+    """Two workers together make no more calls than the ceiling."""
     with trial(folder, server, stub) as one:
         one.start_worker()
         one.start_worker()
@@ -138,7 +138,7 @@ def ceiling(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """A row that never ends is an error after twice its time, and its neighbours finish."""
+    """A row that never ends becomes an error after twice its time, and the other rows finish."""
     with trial(folder, server, stub) as one:
         one.start_worker("--row-seconds", 10)
         batch = one.submit(20, poison=ENDLESS)
@@ -149,7 +149,7 @@ def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Two workers with 16 debates make 5 calls at once, and none within the time that the endpoint asks one for."""
+    """Two workers with 16 debates make 5 calls at once, and none during a Retry-After of the endpoint."""
     rules = [{"match": "Claim 00030", "times": 1, "status": 429, "retry_after": "2"}]
     with running_stub(folder.with_name("refusing"), rules, latency_ms=200) as refusing:
         with trial(folder, server, refusing) as one:
@@ -180,7 +180,7 @@ TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
 
 
 def queue_trials(only: list[str]) -> bool:
-    """Arranges the queue's trials, all or those that are named; whether one does not come out as it has to."""
+    """Run the queue's trials, all or those named; return whether one failed."""
     wrong = False
     for one in TRIALS:
         if only and one.__name__ not in only:
@@ -196,7 +196,7 @@ def queue_trials(only: list[str]) -> bool:
 
 
 def service_trials(only: list[str], *, page: bool) -> bool:
-    """Arranges the service's trials as `queue_trials` does; prints a table of them, and writes it into the page."""
+    """Run the service's trials as `queue_trials` does; print a table of the results, and write it into the page."""
     faults = [fault for fault in service.FAULTS if not only or fault.name in only]
     if not faults:
         return False
@@ -222,7 +222,7 @@ def main(
     alone: Annotated[bool, typer.Option("--service", help="Those of the service alone.")] = False,
     page: Annotated[bool, typer.Option("--page", help="Write the service's table into its page of the docs.")] = False,
 ) -> None:
-    """Arrange trials; the exit code is 1 if one does not come out as it has to."""
+    """Run trials; the exit code is 1 if one fails."""
     known = {*(one.__name__ for one in TRIALS), *(fault.name for fault in service.FAULTS)}
     if unknown := sorted({*(only or ())} - known):
         raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(sorted(known))}.")

@@ -1,4 +1,4 @@
-"""A Postgres of its own for a test: in a folder of its own, on a free port of this machine."""
+"""A new Postgres for a test: in a new folder, on a free local port."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Server:
             raise RuntimeError(f"{program}: {done.stdout}")
 
     def start(self) -> None:
-        """Starts it, and waits until it takes connections."""
+        """Start it, and wait until it accepts connections."""
         options = f"{OPTIONS} -p {self.port} -k {self.folder}"
         self._run("pg_ctl", "-w", "-D", self.folder / "data", "-l", self.folder / "log", "-o", options, "start")
 
@@ -71,13 +71,13 @@ class Server:
         return True
 
     def stop(self) -> None:
-        """Stops it: whoever is connected is cut off."""
+        """Stop it, and cut off all connections."""
         self._run("pg_ctl", "-w", "-m", "fast", "-D", self.folder / "data", "stop")
 
 
 @contextmanager
 def running_postgres(folder: Path | None = None) -> Iterator[Server]:
-    """A server that runs.
+    """Run a Postgres server.
 
     Args:
         folder: for its data; by default a new one, which is removed.
@@ -90,7 +90,7 @@ def running_postgres(folder: Path | None = None) -> Iterator[Server]:
         try:
             yield server
         finally:
-            with suppress(RuntimeError):  # it is stopped already
+            with suppress(RuntimeError):  # it was stopped by the test
                 server.stop()
     finally:
         if own:

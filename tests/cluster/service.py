@@ -1,4 +1,4 @@
-"""Debates of the service to which things happen, and what came of them: the part of ``make cluster`` that needs Aegra.
+"""Debates of the service during faults, and their results: the part of ``make cluster`` that needs Aegra.
 
 A page and two workers run by the commands of ``deploy/compose.yaml``, without containers, and hold 40 debates. Each
 happens once so many calls were answered: when is drawn.
@@ -59,7 +59,7 @@ class Trial:
         self.client = self.service.of("bob")
 
     def begin(self) -> None:
-        """Begins the debates, each as a run of a thread of its own."""
+        """Start the debates, each as a run on its own thread."""
         for number in range(DEBATES):
             thread = self.client.post("/threads", json={}).raise_for_status().json()["thread_id"]
             asked = {"assistant_id": "society_of_minds", "input": {"claim": f"{self.name} {number}."}}
@@ -67,11 +67,11 @@ class Trial:
             self.places.append((thread, run.raise_for_status().json()["run_id"]))
 
     def paid(self) -> int:
-        """How many calls were made."""
+        """The number of calls made."""
         return len(self.service.stub.prompts()) - self.before
 
     def statuses(self) -> list[str]:
-        """How the runs stand; empty if the server cannot say."""
+        """The statuses of the runs; empty if the server does not answer."""
         try:
             replies = [self.client.get(f"/threads/{thread}/runs/{run}") for thread, run in self.places]
         except httpx.TransportError:
@@ -79,7 +79,7 @@ class Trial:
         return [reply.json()["status"] for reply in replies] if all(one.is_success for one in replies) else []
 
     def are_over(self) -> bool:
-        """Whether no run goes on."""
+        """Whether all runs have ended."""
         found = self.statuses()
         return bool(found) and not {"pending", "running"} & {*found}
 
@@ -94,7 +94,7 @@ class Trial:
         return found
 
     def left(self) -> list[Any]:
-        """The debates that are not done as the database has them, with the server's run: for whoever looks for why."""
+        """The unfinished debates in the database, with the server's run, for diagnosis."""
         query = (
             "SELECT d.id, d.status, to_timestamp(d.updated)::text, d.note, s.seen::text, r.status, r.updated_at::text, "
             "r.execution_params -> '_retry_count' FROM moot.debates AS d LEFT JOIN runs AS r ON r.run_id = d.run "
@@ -104,7 +104,7 @@ class Trial:
             return postgres.do(lambda cursor: cursor.execute(query).fetchall())
 
     def resume(self) -> int:
-        """Has those that are listed as interrupted or failed go on, as the page's button does; how many."""
+        """Resume debates that are listed as interrupted or failed, as the page's button does; return how many."""
         asked = [one["debate"] for one in self.listed() if one.get("can") == "resume"]
         for id in asked:
             told = self.client.post(f"/moot/api/debates/{id}/resume").raise_for_status().json()
@@ -112,7 +112,7 @@ class Trial:
         return len(asked)
 
     def happen(self, event: Callable[[Trial], None]) -> None:
-        """Has something happen, and counts the calls that were in flight."""
+        """Cause an event, and count the calls in flight."""
         stats = self.service.stub.url.removesuffix("/v1") + "/stub/stats"
         self.in_flight += int(httpx.get(stats).json()["in_flight"])
         event(self)
@@ -120,14 +120,14 @@ class Trial:
     # --- what may happen ----------------------------------------------------------------------------------------------
 
     def kill(self) -> None:
-        """Kills one of the workers, and starts it again."""
+        """Kill one of the workers, and start it again."""
         worker = self.draw.choice(WORKERS)
         self.service.wait_for(lambda: self.service.is_ready(worker), f"{worker} is not ready")
         self.service.kill(worker)
         self.service.start(worker)
 
     def kill_both(self) -> None:
-        """Kills both workers at once, and starts them again."""
+        """Kill both workers at once, and start them again."""
         for worker in WORKERS:
             self.service.wait_for(lambda worker=worker: self.service.is_ready(worker), worker)  # type: ignore[misc]
         for worker in WORKERS:
@@ -136,7 +136,7 @@ class Trial:
             self.service.start(worker)
 
     def kill_page(self) -> None:
-        """Kills the process that answers, and starts it again."""
+        """Kill the process that answers requests, and start it again."""
         self.service.wait_for(lambda: self.service.is_ready("page"), "the page is not ready")
         self.service.kill("page")
         self.service.start("page")
@@ -149,13 +149,13 @@ class Trial:
         self.service.postgres.start()
 
     def restart_redis(self) -> None:
-        """Kills Redis, which keeps nothing, and starts it again."""
+        """Kill Redis, which stores nothing on disk, and start it again."""
         self.service.kill("redis")
         time.sleep(self.draw.uniform(0, 5))
         self.service.start("redis")
 
     def freeze(self) -> None:
-        """Freezes a worker until others have its debates, and wakes it up."""
+        """Freeze a worker until others have its debates, then continue it."""
         worker = self.service.processes[self.draw.choice(WORKERS)]
         mine = f"{socket.gethostname()}-{worker.pid}-%"
         query = "SELECT count(*) FROM runs WHERE status = 'running' AND claimed_by LIKE %s"
@@ -170,7 +170,7 @@ class Trial:
             os.kill(worker.pid, signal.SIGCONT)
 
     def pause(self) -> None:
-        """Freezes a worker for less time than its debates are waited for."""
+        """Freeze a worker for less time than its lease."""
         worker = self.service.processes[self.draw.choice(WORKERS)]
         os.kill(worker.pid, signal.SIGSTOP)
         time.sleep(self.draw.uniform(1, 11))
@@ -179,7 +179,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that is arranged.
+    """A class of faults.
 
     Args:
         name: of one word, for ``--only``.
@@ -198,7 +198,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of the debates of a trial.
+    """The results of the debates of a trial.
 
     Args:
         alone: debates that had a verdict without anybody's doing.
@@ -219,7 +219,7 @@ class Result:
     errors: int
 
     def wrong(self, fault: Fault) -> list[str]:
-        """What is not as it has to be."""
+        """What is not as expected."""
         most = self.in_flight if fault.again else 0
         found = [f"{self.lost} debates have no verdict"] * bool(self.lost)
         found += [f"{self.twice} debates are there twice"] * bool(self.twice)
@@ -252,7 +252,7 @@ FAULTS = (
 
 
 def happening(service: Service, fault: Fault, seed: int) -> Result:
-    """Has 40 debates held while things happen; what came of them."""
+    """Run 40 debates during the events; return the results."""
     trial = Trial(service, f"{fault.name.title()} {seed}", random.Random(f"{fault.name} {seed}"))
     with trial.client:
         trial.begin()
@@ -290,7 +290,7 @@ def happening(service: Service, fault: Fault, seed: int) -> Result:
 
 
 def arranged(folder: Path, faults: list[Fault], seed: int) -> dict[Fault, Result | None]:
-    """What came of each fault; None of a trial that did not come to its end."""
+    """The result of each fault; None for a trial that did not finish."""
     found: dict[Fault, Result | None] = {}
     with running_stub(folder / "stub", latency_ms=LATENCY) as stub, running_service(folder, stub) as service:
         for fault in faults:
@@ -317,7 +317,7 @@ def table(results: dict[Fault, Result | None]) -> str:
 
 
 def write_table(results: dict[Fault, Result | None]) -> None:
-    """Writes the table into the page."""
+    """Write the table into the page."""
     before, rest = PAGE.read_text().split(BEGIN)
     _, after = rest.split(END)
     PAGE.write_text(f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{after}")

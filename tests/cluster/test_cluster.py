@@ -1,4 +1,4 @@
-"""A sample of `make cluster`: rows over two workers, of which one is killed, while Postgres is restarted."""
+"""A sample of `make cluster`: rows over two workers, of which one is killed, during a restart of Postgres."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def server() -> Iterator[Server]:
         yield found
 
 
-def test_nothing_is_lost_and_nothing_is_done_twice(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
+def test_no_row_is_lost_or_done_twice(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub(latency_ms=200)
     with trial(tmp_path / "trial", server, stub) as one:
         assert happening(one, 20, [one.kill, one.restart], seed=1) == []

@@ -1,4 +1,4 @@
-"""`moot list`, `show`, `delete` and `ledger` read the database of a service if one is named."""
+"""`moot list`, `show`, `delete` and `ledger` read the database of a service if one is configured."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[str]:
-    """A database with a debate of Ann's that is done, one of Bob's that runs, a lost one, and one of a queue."""
+    """A database with a finished debate of Ann's, a running one of Bob's, a lost one, and one of a queue."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
     with closing(Postgres(server.url)) as postgres:
@@ -103,11 +103,11 @@ def test_the_ledger_of_a_database(url: str, tmp_path: Path) -> None:
     assert moot("ledger", "export", DONE, tmp_path / "one.moot", "--database", url).returncode == 0
     assert moot("ledger", "delete", QUEUED, "--database", url).returncode == 0
     assert "There is no debate" in moot("ledger", "show", QUEUED, "--database", url).stderr
-    assert moot("ledger", "import", tmp_path / "one.moot").returncode == 0  # into this machine's
+    assert moot("ledger", "import", tmp_path / "one.moot").returncode == 0  # into the local ledger
     assert [row["id"] for row in json.loads(moot("ledger", "--json").stdout)] == [DONE]
 
 
-def test_a_database_that_is_none_of_this_version(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_of_another_version(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def change(query: str) -> None:
         with closing(Postgres(url)) as postgres:
             postgres.do(lambda cursor: cursor.execute(query))
@@ -120,5 +120,5 @@ def test_a_database_that_is_none_of_this_version(url: str, monkeypatch: pytest.M
     change("DROP SCHEMA moot CASCADE")
     done = moot("list", "--database", url)
     assert (done.returncode, "has no tables of moot" in done.stderr) == (2, True)
-    away = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")  # and nothing is waited for
+    away = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")  # and the command does not wait
     assert (away.returncode, "See that it runs" in away.stderr) == (3, True)

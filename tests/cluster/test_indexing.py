@@ -1,4 +1,4 @@
-"""A corpus that the workers of a queue encode and store on a Chroma server."""
+"""Workers of a queue encode a corpus and store it on a Chroma server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def index(one: Trial, texts: Path, name: str) -> subprocess.Popen[bytes]:
     return one.command("index", texts, "--corpus", name, "--embedder", ENCODER)
 
 
-def test_workers_fill_a_corpus_though_one_is_killed(
+def test_workers_complete_a_corpus_if_one_is_killed(
     server: Server, start_stub: StartStub, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stub = start_stub(latency_ms=100)
@@ -64,7 +64,7 @@ def test_workers_fill_a_corpus_though_one_is_killed(
         assert (built.passages, built.complete, built.digest) == (MANY, True, alone.digest)
 
 
-def test_what_a_worker_cannot_store_is_said(
+def test_a_worker_that_cannot_store_says_so(
     server: Server, start_stub: StartStub, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "chroma").mkdir()
@@ -77,7 +77,7 @@ def test_what_a_worker_cannot_store_is_said(
         one.start_worker()
         one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] == 2)
         assert index(one, texts, "entries").wait() == 0
-        assert unable.poll() in (None, 0, 2)  # it has left its pieces to the other, if it was given any
+        assert unable.poll() in (None, 0, 2)  # it returned its pieces to the other worker, if it had any
 
 
 def test_a_queue_needs_a_chroma_server(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What the queue's Postgres keeps: rows, which end once; what a batch may spend; the ledger."""
+"""The queue's tables in Postgres: rows, which end once; the budget of a batch; the ledger."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def jobs(count: int) -> list[dict[str, Any]]:
 
 
 def ring(postgres: Postgres) -> list[str]:
-    """The rows that procrastinate calls for; it has done so then."""
+    """Run the jobs of procrastinate for these rows."""
     query = "DELETE FROM procrastinate_jobs RETURNING args ->> 'key'"
     return sorted(key for (key,) in postgres.do(lambda cursor: cursor.execute(query).fetchall()))
 
 
 def silent(postgres: Postgres) -> None:
-    """All workers fall silent, for long enough."""
+    """Make all workers silent, for longer than their lease."""
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.workers SET seen = now() - interval '1 day'"))
 
 
@@ -82,12 +82,12 @@ def test_a_row_is_given_to_one_and_ends_once(postgres: Postgres) -> None:
     assert (ended.outcome, ended.document) == (DONE, {"id": "key0", "text": "\0 \ud800"})
     rows.collected(["key0"])
     assert rows.ended(BATCH.id, 10) == []
-    rows.enter(BATCH.id, jobs(1))  # somebody asks for it again
+    rows.enter(BATCH.id, jobs(1))  # it is requested again
     assert [row.key for row in rows.ended(BATCH.id, 10)] == ["key0"]
     assert rows.state(BATCH.id) == ({"done": 1, "waiting": 2}, "")
 
 
-def test_what_a_dead_worker_had_is_done_by_others_and_at_last_fails(postgres: Postgres) -> None:
+def test_rows_of_a_dead_worker_are_done_by_others_and_fail_after_several_deaths(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.enter(BATCH.id, jobs(1))
@@ -98,7 +98,7 @@ def test_what_a_dead_worker_had_is_done_by_others_and_at_last_fails(postgres: Po
         taken = rows.take("key0", worker)
         assert taken is not None
         alone.append(taken.alone)
-        assert rows.sweep(LOST) == 0  # it lives
+        assert rows.sweep(LOST) == 0  # this one is alive
         silent(postgres)
         rows.sweep(LOST)
         assert not rows.seen(worker, ["key0"])
@@ -115,7 +115,7 @@ def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
     rows.enter(BATCH.id, jobs(2))
     ring(postgres)
     rows.sweep(LOST)
-    assert ring(postgres) == []  # whoever was called for it may be about to take it
+    assert ring(postgres) == []  # another worker may be about to take it
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.rows SET touched = now() - interval '1 day'"))
     rows.stop(BATCH.id, "why")
     rows.sweep(LOST)
@@ -157,7 +157,7 @@ def test_cancel_and_retry(server: Server, postgres: Postgres) -> None:
         "postgresql://moot:secret@127.0.0.1:number/moot",
     ],
 )
-def test_what_is_no_address_is_refused_without_its_password(address: str) -> None:
+def test_an_invalid_address_is_refused_without_showing_its_password(address: str) -> None:
     done = moot("batch", "status", "--queue", address)
     assert (done.returncode, done.stdout) == (2, "")
     assert "postgresql://user:password@host:5432/database" in done.stderr or "Check the address" in done.stderr
@@ -185,7 +185,7 @@ def test_tables_of_another_version_are_refused(postgres: Postgres) -> None:
         version(-1)
 
 
-def test_blocks_become_smaller_as_the_room_does(postgres: Postgres) -> None:
+def test_leases_shrink_with_the_remaining_budget(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(replace(BATCH, most=(math.inf, 1.0, 200)))
     blocks = []
@@ -197,7 +197,7 @@ def test_blocks_become_smaller_as_the_room_does(postgres: Postgres) -> None:
     assert sum(usd for _, usd, _ in blocks) <= 1
 
 
-async def test_processes_lease_no_more_than_a_batch_may_spend(postgres: Postgres) -> None:
+async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Postgres) -> None:
     rows, most = QueuedRows(postgres), Spend(math.inf, math.inf, 50)
     rows.open_batch(replace(BATCH, most=most))
 
@@ -223,7 +223,7 @@ async def test_processes_lease_no_more_than_a_batch_may_spend(postgres: Postgres
     assert all(one.refused for one in processes)
 
 
-def test_what_a_killed_worker_s_row_took_counts_once(postgres: Postgres) -> None:
+def test_the_cost_of_a_killed_workers_row_counts_once(postgres: Postgres) -> None:
     rows, ledger, most = QueuedRows(postgres), PostgresLedger(postgres), Spend(math.inf, math.inf, 20)
     rows.open_batch(replace(BATCH, most=most))
     rows.enter(BATCH.id, jobs(2))
@@ -252,7 +252,7 @@ def test_what_a_killed_worker_s_row_took_counts_once(postgres: Postgres) -> None
     assert postgres.do(lambda cursor: cursor.execute(taken).fetchone()) == (40.5, 2)
 
 
-def test_the_ledger_is_as_in_a_file(postgres: Postgres, tmp_path: Path) -> None:
+def test_the_ledger_behaves_as_in_a_file(postgres: Postgres, tmp_path: Path) -> None:
     file = LedgerFile(tmp_path / "ledger.sqlite")
     ledgers: list[Any] = [file, PostgresLedger(postgres)]
     first, second = (key_of("chat", {"model": "m", "messages": text}) for text in ("a", "b"))

@@ -1,4 +1,4 @@
-"""Workers that cannot do rows, or cannot reach Postgres."""
+"""Workers that cannot run rows, or cannot reach Postgres."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def server() -> Iterator[Server]:
 
 @contextmanager
 def changed(one: Trial, **variables: str) -> Iterator[None]:
-    """Within it commands begin with another environment; an empty variable is unset."""
+    """Within it, commands start with another environment; an empty variable is unset."""
     before, one.env = one.env, {**one.env, **variables}
     one.env = {name: value for name, value in one.env.items() if value}
     yield
@@ -79,7 +79,7 @@ def test_the_last_worker_without_a_key_ends_the_batch(server: Server, start_stub
         assert {row["status"] for row in one.table()} == {"done"}
 
 
-async def test_a_worker_waits_however_long_postgres_is_away(
+async def test_a_worker_waits_while_postgres_is_unavailable(
     server: Server,
     start_stub: StartStub,
     tmp_path: Path,
@@ -105,7 +105,7 @@ async def test_a_worker_waits_however_long_postgres_is_away(
             await working
 
 
-def test_it_is_said_that_rows_wait_for_nobody(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
+def test_rows_without_a_worker_are_reported(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
     with trial(tmp_path / "trial", server, start_stub()) as one:
         batch = one.submit(3)
         one.wait(lambda: "No worker is at the queue" in said(one))

@@ -1,4 +1,4 @@
-"""A batch over several workers, to which things happen; what came of its rows, and which calls were repeated."""
+"""A batch over several workers, with events: the results of its rows, and the calls that were repeated."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.commands import COMMAND
 from tests.conftest import StubEndpoint
 
 DEADLY, ENDLESS = "Deadly otters.", "Endless otters."
-"""Claims of rows that kill the process which does them, and that never end."""
+"""Claims of rows that kill their process, and that never end."""
 POISON = {
     "graph": "rag",
     "settings": json.dumps({"sources": ["langchain:tests.cli.deadly:shelf"]}),
 }
-"""What makes them so."""
+"""The settings that cause this."""
 SILENCE = 3.0
-"""Seconds after which a worker that is not seen has lost its rows, in trials."""
+"""Seconds without a heartbeat after which a worker loses its rows, in trials."""
 LIMIT = 600.0
 """Seconds that a trial may take."""
 
@@ -64,7 +64,7 @@ class Trial:
         self.env |= {"MOOT_HOME": str(self.folder / "home"), "MOOT_QUEUE": self.server.url}
 
     def ask(self, query: str, *values: Any) -> list[Any]:
-        """What the database answers; it is waited for."""
+        """Query the database, and wait for its answer."""
 
         def job(cursor: Any) -> list[Any]:
             cursor.execute(query, values)
@@ -73,19 +73,19 @@ class Trial:
         return self.postgres.do(job)
 
     def command(self, *words: object) -> subprocess.Popen[bytes]:
-        """A command of moot that runs, with processes of its own in a group of their own."""
+        """A running command of moot, with its processes in their own process group."""
         log = self._stack.enter_context((self.folder / "log.txt").open("ab"))
         words = (*COMMAND, *words)
         return subprocess.Popen([*map(str, words)], env=self.env, stdout=log, stderr=log, start_new_session=True)
 
     def start_worker(self, *words: object) -> subprocess.Popen[bytes]:
-        """Another worker."""
+        """Start another worker."""
         found = self.command("worker", "--at-once", self.at_once, *words)
         self.workers.append(found)
         return found
 
     def submit(self, rows: int, *, poison: str = "", words: tuple[object, ...] = ()) -> subprocess.Popen[bytes]:
-        """The command that queues a batch and collects what comes of it; ``poison`` is the claim of one of its rows."""
+        """Run the command that queues a batch and collects its results; ``poison`` is the claim of one row."""
         with (self.folder / "claims.csv").open("w", newline="") as file:
             lines = csv.DictWriter(file, ["claim", "graph", "settings"])
             lines.writeheader()
@@ -96,21 +96,21 @@ class Trial:
         return self.command("batch", self.folder / "claims.csv", "--out", self.folder / "out", *model, *words)
 
     def ended(self) -> int:
-        """How many rows have ended."""
+        """The number of rows that have ended."""
         return int(self.ask("SELECT count(*) FROM moot.rows WHERE status IN ('done', 'failed')")[0][0])
 
     def wait(self, is_so: Callable[[], bool]) -> None:
-        """Waits until something is so."""
+        """Wait until a condition holds."""
         until = time.monotonic() + LIMIT
         while not is_so():
             if time.monotonic() > until:
                 raise TimeoutError((self.folder / "log.txt").read_text()[-3000:])
             time.sleep(0.05)
 
-    # --- what may happen ----------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------------------------
 
     def kill(self, draw: random.Random) -> None:
-        """Kills one of the workers, and starts another."""
+        """Kill one of the workers, and start another."""
         worker = self.workers.pop(draw.randrange(len(self.workers)))
         worker.kill()
         worker.wait()
@@ -118,7 +118,7 @@ class Trial:
         self.start_worker()
 
     def terminate(self, draw: random.Random) -> None:
-        """Has one of the workers end, which gives its rows to others at once, and starts another."""
+        """Terminate one of the workers, which releases its rows at once, and start another."""
         worker = self.workers.pop(draw.randrange(len(self.workers)))
         worker.terminate()
         if (code := worker.wait()) != 128 + signal.SIGTERM:
@@ -133,7 +133,7 @@ class Trial:
         self.server.start()
 
     def freeze(self, draw: random.Random) -> None:
-        """Freezes a worker with its processes until others have its rows."""
+        """Freeze a worker with its processes until others have its rows."""
         worker = self.workers[draw.randrange(len(self.workers))]
         os.killpg(worker.pid, signal.SIGSTOP)
         before = self.ask("SELECT max(id) FROM moot.workers")[0][0]
@@ -142,7 +142,7 @@ class Trial:
         os.killpg(worker.pid, signal.SIGCONT)
         self.killed += 1
 
-    # --- what came of it ----------------------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------------------------
 
     def table(self) -> list[dict[str, str]]:
         """The batch's table."""
@@ -150,14 +150,14 @@ class Trial:
             return list(csv.DictReader(file))
 
     def repeated(self) -> int:
-        """Calls that were made again."""
+        """The number of repeated calls."""
         asked = Counter(self.stub.prompts())
         return sum(asked.values()) - len(asked)
 
     def end(self) -> None:
-        """Ends what still runs."""
+        """End all processes that still run."""
         for worker in self.workers:
-            with suppress(ProcessLookupError):  # it has ended by itself
+            with suppress(ProcessLookupError):  # it has ended already
                 os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
         self.postgres.close()
@@ -176,7 +176,7 @@ def trial(folder: Path, server: Server, stub: StubEndpoint, at_once: int = 8) ->
 
 
 def happening(one: Trial, rows: int, faults: Sequence[Callable[[random.Random], None]], seed: int) -> list[str]:
-    """Has a batch of rows, one of them poisoned, done by two workers while things happen; what is wrong then.
+    """Run a batch of rows, one of them poisoned, with two workers during events; return what is wrong.
 
     Args:
         one: the trial.
@@ -199,7 +199,7 @@ def happening(one: Trial, rows: int, faults: Sequence[Callable[[random.Random], 
 
 
 def wrong(one: Trial, rows: int) -> list[str]:
-    """What is not as it has to be of a batch with a poisoned row."""
+    """What is not as expected in a batch with a poisoned row."""
     table, found = one.table(), []
     statuses = Counter(row["status"] for row in table)
     if statuses != Counter({"done": rows - 1, "failed": 1}):
@@ -213,6 +213,6 @@ def wrong(one: Trial, rows: int) -> list[str]:
     [[many]] = one.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
     if many != rows - 1:
         found.append(f"documents in the queue: {many}")
-    if one.repeated() > (one.killed + 1) * one.at_once:  # the poisoned row ends a process that does others
+    if one.repeated() > (one.killed + 1) * one.at_once:  # the poisoned row kills a process that does other rows, too
         found.append(f"repeated calls: {one.repeated()}")
     return found

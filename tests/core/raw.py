@@ -1,4 +1,4 @@
-"""A server that says what a test has it say, byte for byte."""
+"""A raw TCP server whose bytes each test scripts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Say = Callable[[asyncio.StreamWriter, "Raw"], Awaitable[None]]
-"""Answers a request. The connection stays open, unless it is closed by this."""
+"""A handler of requests. The connection stays open unless the handler closes it."""
 
 CHOICE = {"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
 REPLY = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [CHOICE]}
@@ -18,7 +18,7 @@ REPLY = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "ch
 
 @dataclass
 class Raw:
-    """A running server: its address, what it was sent, how many connections were made, and how many are closed."""
+    """A running server: its address, the requests it received, and how many connections were made and closed."""
 
     url: str = ""
     heads: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Raw:
 
 @asynccontextmanager
 async def raw_server(say: Say, **options: Any) -> AsyncIterator[Raw]:
-    """Serves ``say`` on a loopback port. ``options`` are those of `asyncio.start_server`."""
+    """Serve ``say`` on a loopback port. ``options`` are passed to `asyncio.start_server`."""
     raw = Raw()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,7 +70,7 @@ async def raw_server(say: Say, **options: Any) -> AsyncIterator[Raw]:
 def answer(
     body: bytes | dict[str, Any] = b"", status: str = "200 OK", kind: str = "application/json", **headers: Any
 ) -> bytes:
-    """A whole HTTP answer; an underscore in a header's name is a hyphen."""
+    """Build a whole HTTP response. An underscore in a header's name stands for a hyphen."""
     content = json.dumps(body).encode() if isinstance(body, dict) else body
     lines = {"Content-Type": kind, "Content-Length": len(content), **headers}
     head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
@@ -78,21 +78,21 @@ def answer(
 
 
 def event(**fields: Any) -> bytes:
-    """A server-sent event."""
+    """Build a server-sent event."""
     return b"data: " + json.dumps(fields).encode() + b"\n\n"
 
 
 def token(content: str, finish: str | None = None) -> bytes:
-    """A chunk of a streamed reply."""
+    """Build a chunk of a streamed reply."""
     return event(id="1", model="m", choices=[{"index": 0, "delta": {"content": content}, "finish_reason": finish}])
 
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-"""The head of a streamed answer, which ends with its connection."""
+"""The head of a streamed response that ends when the connection closes."""
 
 
 def says(*parts: bytes, close: bool = False) -> Say:
-    """Answers with these bytes."""
+    """A handler that answers every request with these bytes."""
 
     async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.writelines(parts)

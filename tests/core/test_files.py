@@ -1,4 +1,4 @@
-"""Files are written whole or stay as they were: on a disk that is really full, too."""
+"""Files are written completely or not at all, even if the disk is full."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ ISOLATED = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
 
 
 def can_mount() -> bool:
-    """Whether this user may mount a disk of its own."""
+    """Whether this user may mount a file system."""
     command = [*ISOLATED, "mount -t tmpfs tmpfs /mnt"]
     return shutil.which("unshare") is not None and subprocess.run(command, capture_output=True).returncode == 0
 
 
 def small_files() -> None:
-    """Lets no file of this process grow beyond a few bytes, as on a full disk."""
+    """Limit this process to files of a few bytes; writing more fails, as on a full disk."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
 
-def test_a_document_that_does_not_fit_leaves_the_old_one_and_is_shown(tmp_path: Path) -> None:
+def test_a_document_that_cannot_be_written_is_printed_and_the_old_file_stays(tmp_path: Path) -> None:
     out = tmp_path / "document.json"
     out.write_text("old")
     command = [*VERIFY, "--out", str(out), "--graph", "standard_prompting", "--ledger", "off"]
@@ -66,7 +66,9 @@ except OSError as error:
 
 
 @given(old=st.binary(max_size=50), new=st.one_of(st.binary(max_size=5000), st.text(max_size=5000)))
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, old: bytes, new: str | bytes) -> None:
+def test_a_written_file_reads_back_the_same(
+    tmp_path_factory: pytest.TempPathFactory, old: bytes, new: str | bytes
+) -> None:
     file = tmp_path_factory.mktemp("whole") / "file"
     for content in (old, new):
         write_whole(file, content)
@@ -74,7 +76,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, old: 
     assert len(list(file.parent.iterdir())) == 1
 
 
-def test_rights_links_and_what_is_no_file(tmp_path: Path) -> None:
+def test_permissions_and_links_are_kept_and_devices_are_written(tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
         write_whole(tmp_path / "open", "a")
@@ -97,7 +99,7 @@ def test_rights_links_and_what_is_no_file(tmp_path: Path) -> None:
     assert isinstance(not_written("/dev/full", full.value), WorldError)
 
 
-def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_path_is_an_error_before_the_work_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("old")
     for path in (tmp_path, tmp_path / "none" / "file", tmp_path / "file" / "below", tmp_path / ("n" * 300)):
         with pytest.raises(UserError, match=r"cannot be written|There is no folder"):

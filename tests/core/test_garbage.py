@@ -1,3 +1,5 @@
+"""`collected_seldom` raises the threshold of the garbage collector, and restores it."""
+
 import gc
 from collections.abc import Iterator
 
@@ -8,20 +10,21 @@ from starlette.testclient import TestClient
 
 
 @pytest.fixture(autouse=True)
-def as_python_has_it() -> Iterator[None]:
+def fixed_thresholds() -> Iterator[None]:
+    """Start each test with fixed thresholds, and restore the former ones after it."""
     before = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     yield
     gc.set_threshold(*before)
 
 
-def test_only_within_it_is_garbage_collected_seldom() -> None:
+def test_the_threshold_is_raised_within_the_context_only() -> None:
     with collected_seldom():
         assert gc.get_threshold() == (EVERY, 10, 10)
     assert gc.get_threshold() == (700, 10, 10)
 
 
-def test_the_last_that_leaves_it_restores_what_was() -> None:
+def test_the_last_context_to_exit_restores_the_thresholds() -> None:
     first, second = collected_seldom(), collected_seldom()
     first.__enter__()
     second.__enter__()
@@ -32,13 +35,13 @@ def test_the_last_that_leaves_it_restores_what_was() -> None:
 
 
 @pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * EVERY, 5, 5)])
-def test_a_collector_that_is_off_or_rarer_stays_so(chosen: tuple[int, int, int]) -> None:
+def test_a_collector_that_is_off_or_runs_less_often_is_left_alone(chosen: tuple[int, int, int]) -> None:
     gc.set_threshold(*chosen)
     with collected_seldom():
         assert gc.get_threshold() == chosen
 
 
-def test_the_server_does_so_as_long_as_it_runs() -> None:
+def test_the_server_raises_the_threshold_while_it_runs() -> None:
     with TestClient(app):
         assert gc.get_threshold()[0] == EVERY
     assert gc.get_threshold()[0] == 700

@@ -24,7 +24,7 @@ SETTINGS = {"model": "openai:stub", "api_key": "sk-nobody-may-see-this-1234"}
 
 @pytest.fixture
 async def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An open ledger in a folder of its own."""
+    """An open ledger in a new folder."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     opened = open_ledger()
     yield opened
@@ -45,16 +45,16 @@ JSON = st.recursive(
 PARTS = st.dictionaries(st.sampled_from("abcdefgh"), JSON, min_size=1)
 
 
-def turned(value: Any) -> Any:
-    """The same JSON value with the names of its objects in another order."""
+def with_reversed_keys(value: Any) -> Any:
+    """The same JSON value with the keys of its objects in reverse order."""
     if isinstance(value, dict):
-        return {name: turned(value[name]) for name in reversed(value)}
-    return [turned(item) for item in value] if isinstance(value, list) else value
+        return {name: with_reversed_keys(value[name]) for name in reversed(value)}
+    return [with_reversed_keys(item) for item in value] if isinstance(value, list) else value
 
 
 @given(PARTS)
 def test_equal_content_in_any_order_has_an_equal_key(parts: dict[str, Any]) -> None:
-    assert key_of("chat", parts) == key_of("chat", turned(parts))
+    assert key_of("chat", parts) == key_of("chat", with_reversed_keys(parts))
 
 
 @given(PARTS, st.data())
@@ -69,7 +69,7 @@ def test_any_changed_part_gives_another_key(parts: dict[str, Any], data: st.Data
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), b"bytes"])
-def test_what_is_no_json_has_no_key(value: Any) -> None:
+def test_a_value_that_is_not_json_cannot_be_hashed(value: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         key_of("chat", {"messages": [value]})
 
@@ -77,14 +77,14 @@ def test_what_is_no_json_has_no_key(value: Any) -> None:
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_kept_is_found_when_the_debate_goes_on(ledger: CallLedger) -> None:
+async def test_stored_calls_are_found_when_the_debate_is_resumed(ledger: CallLedger) -> None:
     begun = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
     assert not begun.resumed
     reply = {"content": "“Yes.” " * 2000, "tool_calls": []}
     await asyncio.gather(*(ledger.keep(begun.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50)))
     embedding = key_of("embedding", {"text": "a"})
     await ledger.keep(begun.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
-    assert ledger.stored_result(begun.id, chat(0)) is None  # it was begun now: nothing is looked up
+    assert ledger.stored_result(begun.id, chat(0)) is None  # a new debate looks nothing up
     await ledger.end(begun.id, "failed")
 
     again = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
@@ -102,7 +102,7 @@ async def test_what_is_kept_is_found_when_the_debate_goes_on(ledger: CallLedger)
     assert not (await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)).resumed
 
 
-async def test_another_input_setting_or_graph_is_another_debate(ledger: CallLedger) -> None:
+async def test_another_input_or_setting_or_graph_is_another_debate(ledger: CallLedger) -> None:
     begun = await ledger.begin("a", {"claim": "x"}, {"rounds": 1})
     await ledger.end(begun.id, "interrupted")
     for graph, claim, rounds in (("b", "x", 1), ("a", "y", 1), ("a", "x", 2)):
@@ -125,7 +125,7 @@ async def test_an_idempotency_key_makes_two_requests_one_debate(ledger: CallLedg
         await ledger.begin("a", {"claim": "y"}, {}, idempotency_key="k")
 
 
-async def test_reuse_prefers_a_debate_and_a_miss_names_what_differs(ledger: CallLedger) -> None:
+async def test_lookup_prefers_the_named_debate_and_a_miss_names_the_changed_fields(ledger: CallLedger) -> None:
     ids = [(await ledger.begin("a", {"claim": str(n)}, {})).id for n in range(2)]
     for id in ids:
         await ledger.keep(id, chat(1), id, {"role": "judge"})
@@ -136,7 +136,7 @@ async def test_reuse_prefers_a_debate_and_a_miss_names_what_differs(ledger: Call
     assert "no search call" in (await ledger.miss(key_of("search", {"query": "q"}), "a search")).detail
 
 
-async def test_a_newer_call_that_failed_hides_no_answer(ledger: CallLedger) -> None:
+async def test_a_newer_failed_call_does_not_hide_an_older_answer(ledger: CallLedger) -> None:
     ids = [(await ledger.begin("a", {"claim": str(n)}, {})).id for n in range(2)]
     await ledger.keep(ids[0], chat(1), "good")
     await ledger.keep(ids[1], chat(1), "bad", {"failed": 1})
@@ -177,7 +177,7 @@ async def test_debates_are_listed_and_deleted(ledger: CallLedger) -> None:
     assert await ledger.find(chat(1)) is None
 
 
-async def test_a_failing_job_takes_no_other_with_it(ledger: CallLedger) -> None:
+async def test_a_failing_job_does_not_fail_the_others(ledger: CallLedger) -> None:
     begun = await ledger.begin("a", {"claim": "x"}, {})
     jobs = [ledger.keep(id, chat(n), n) for n, id in enumerate([begun.id, "of no debate", begun.id])]
     results = await asyncio.gather(*jobs, return_exceptions=True)
@@ -199,7 +199,7 @@ async def test_only_its_user_can_read_it(ledger: CallLedger) -> None:
     assert set(modes.values()) == {0o600}
 
 
-async def test_a_file_that_was_removed_is_made_again(ledger: CallLedger) -> None:
+async def test_a_removed_file_is_created_again(ledger: CallLedger) -> None:
     await ledger.begin("a", {"claim": "x"}, {})
     for path in ledger.path.parent.glob("ledger.sqlite*"):
         path.unlink()
@@ -209,7 +209,7 @@ async def test_a_file_that_was_removed_is_made_again(ledger: CallLedger) -> None
 
 
 @pytest.mark.parametrize("harm", ["no database", "later", "foreign", "cut"])
-async def test_a_file_that_is_none_is_refused(ledger: CallLedger, harm: str) -> None:
+async def test_a_file_that_is_not_a_ledger_is_refused(ledger: CallLedger, harm: str) -> None:
     if harm == "no database":
         ledger.path.write_text("claims\n" * 1000)
     elif harm == "cut":
@@ -228,16 +228,16 @@ async def test_a_file_that_is_none_is_refused(ledger: CallLedger, harm: str) -> 
     assert "--ledger off" in raised.value.detail
 
 
-async def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_read_only_folder_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file" / "home"))  # root may write to folders of mode 0500
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file" / "home"))  # root may write to read-only folders
     ledger = open_ledger()
     with pytest.raises(UserError, match=r"MOOT_HOME.*--ledger off"):
         await ledger.begin("a", {"claim": "x"}, {})
     await asyncio.to_thread(ledger.close)
 
 
-async def test_pruning_gives_space_back_and_spares_what_may_go_on(ledger: CallLedger) -> None:
+async def test_pruning_shrinks_the_file_and_keeps_debates_that_can_be_resumed(ledger: CallLedger) -> None:
     states = {"old": "done", "shown": "done", "late": "failed", "new": "done", "open": "interrupted", "aged": "waiting"}
     ids = {}
     for name, status in states.items():
@@ -303,9 +303,9 @@ async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
     said = [child.stdout.readline() for _ in range(300)]
     assert [d.status for d in await ledger.debates()] == ["running"]
     child.send_signal(signal.SIGKILL)
-    rest = await asyncio.to_thread(child.stdout.read)  # `communicate` would lose what is buffered
+    rest = await asyncio.to_thread(child.stdout.read)  # `communicate` would lose the output that is buffered
     await asyncio.to_thread(child.communicate)
-    lines = "".join([*said, rest]).split("\n")[:-1]  # the kill may cut the last one
+    lines = "".join([*said, rest]).split("\n")[:-1]  # the kill may cut the last line
     assert [d.status for d in await ledger.debates(status="interrupted")] == ["interrupted"]
     begun = await ledger.begin("a", {"claim": "x"}, {})
     assert (begun.id, begun.resumed) == (id, True)
@@ -313,7 +313,7 @@ async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
         assert ledger.stored_result(id, key_of("chat", {"messages": [lane, n]})) is not None, (lane, n)
 
 
-async def test_of_two_processes_one_takes_a_debate_over(ledger: CallLedger) -> None:
+async def test_only_one_of_two_processes_takes_over_a_debate(ledger: CallLedger) -> None:
     begun = await ledger.begin("a", {"claim": "x"}, {})
     await ledger.end(begun.id, "interrupted")
     children = [process("begin") for _ in range(3)]
@@ -326,6 +326,6 @@ async def test_of_two_processes_one_takes_a_debate_over(ledger: CallLedger) -> N
     assert {debate.status for debate in await ledger.debates()} == {"interrupted"}
 
 
-def test_the_path_follows_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledgers_path_follows_moot_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     assert ledger_path() == tmp_path / "ledger.sqlite"

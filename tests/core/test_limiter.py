@@ -1,4 +1,4 @@
-"""The limiter: in order, as many at once as each caller allows, constant work a call, and cancelled calls."""
+"""The limiter: first come, first served, within each caller's limit; constant work per call; cancelled calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def settle() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.booleans()), max_size=30))
 def test_any_calls(calls: list[tuple[int, bool, bool]]) -> None:
-    """Each call allows so many at once, and may be cancelled while it waits, or while it runs."""
+    """Each call sets its own limit of calls at once, and may be cancelled while it waits or runs."""
     asyncio.run(each_has_its_turn(calls))
 
 
@@ -46,7 +46,7 @@ async def each_has_its_turn(calls: list[tuple[int, bool, bool]]) -> None:
     for _ in calls:
         for i in list(running):
             if calls[i][2]:
-                tasks[i].cancel()  # in the moment in which another ends
+                tasks[i].cancel()  # cancelled at the moment another call ends
             over[i].set()
         await settle()
     with suppress(asyncio.CancelledError):
@@ -54,11 +54,11 @@ async def each_has_its_turn(calls: list[tuple[int, bool, bool]]) -> None:
             assert result is None or isinstance(result, asyncio.CancelledError)
     assert begun == sorted(begun)
     assert {i for i, (_, left, _) in enumerate(calls) if not left} <= set(begun)
-    async with asyncio.timeout(5), gate.slot(Limits(max_concurrency=1)):  # no place was lost
+    async with asyncio.timeout(5), gate.slot(Limits(max_concurrency=1)):  # no slot was lost
         pass
 
 
-async def test_a_call_that_is_let_in_and_cancelled_in_one_moment_gives_its_place_on() -> None:
+async def test_a_call_cancelled_as_it_gets_its_slot_passes_the_slot_on() -> None:
     gate, limits, one = Limiter(), Limits(max_concurrency=1), asyncio.Event()
 
     async def call() -> None:
@@ -77,10 +77,10 @@ async def test_a_call_that_is_let_in_and_cancelled_in_one_moment_gives_its_place
 
 
 @pytest.mark.parametrize("calls", [100, 1000])
-async def test_the_work_of_a_call_does_not_grow_with_those_that_wait(
+async def test_the_work_of_a_call_does_not_grow_with_the_number_of_waiting_calls(
     calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call that waits is woken once: so many steps of the event loop, whatever the number of calls."""
+    """A waiting call is woken once, so the steps of the event loop per call do not depend on the number of calls."""
     loop, steps = asyncio.get_running_loop(), 0
     call_soon = loop.call_soon
 
@@ -98,5 +98,5 @@ async def test_the_work_of_a_call_does_not_grow_with_those_that_wait(
     monkeypatch.setattr(loop, "call_soon", counted)
     for task in [asyncio.Task(call(), loop=loop) for _ in range(calls)]:
         await task
-    # Python's own tasks tell the loop outside Python: what is counted are futures that wake somebody.
+    # Python's own tasks call the loop from C, so the test counts the futures that wake a task.
     assert steps <= 4 * calls

@@ -1,4 +1,4 @@
-"""Answers over real sockets that are no replies: cut off, no HTTP, errors whose status is 200."""
+"""Invalid HTTP responses over real sockets: cut off, not HTTP, or an error with status 200."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_a_connection_that_is_reset(sent: bytes, streamed: bool) -> None:
     async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.write(sent)
         await writer.drain()
-        now = struct.pack("ii", 1, 0)  # closed at once, without waiting for what was sent
+        now = struct.pack("ii", 1, 0)  # closed at once, without reading the request
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
         writer.transport.abort()
 
@@ -38,7 +38,7 @@ async def test_a_connection_that_is_reset(sent: bytes, streamed: bool) -> None:
         b"HTTP/1.1 200 OK\r\nX: " + b"a" * 2**18,
     ],
 )
-async def test_what_is_no_http(sent: bytes) -> None:
+async def test_a_response_that_is_not_http(sent: bytes) -> None:
     async with raw_server(says(sent, close=True)) as raw:
         error = await fails(line_to(raw.url))
     assert (error.kind, error.retryable, "\n" in error.detail) == ("bad_response", True, False)

@@ -1,4 +1,4 @@
-"""Temporary folders of killed processes go; those of living ones, of others, and what links lead to stay."""
+"""Temporary folders of killed processes are removed; other files, and the targets of links, stay."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def another() -> Iterator[tuple[subprocess.Popen[str], Path]]:
             process.kill()
 
 
-def test_a_killed_process_s_folder_goes_and_a_living_one_s_stays(temporary: Path) -> None:
+def test_only_folders_of_killed_processes_are_removed(temporary: Path) -> None:
     with another() as (dead, left), another() as (_, kept):
         dead.send_signal(signal.SIGKILL)
         dead.wait()
         assert (left / "pickle").is_file()
         with own_folder("moot-") as mine:
             assert set(temporary.iterdir()) == {kept, mine}
-    assert set(temporary.iterdir()) == {kept}  # it was killed, too
+    assert set(temporary.iterdir()) == {kept}  # its process was killed, too
     remove_left("moot-")
     assert list(temporary.iterdir()) == []
 
 
-def test_what_is_not_ours_stays(temporary: Path, tmp_path: Path) -> None:
+def test_files_that_moot_did_not_make_stay(temporary: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir(0o700)
     (precious / LOCK).touch()
@@ -66,14 +66,14 @@ def test_what_is_not_ours_stays(temporary: Path, tmp_path: Path) -> None:
         (temporary / name).mkdir(mode)
     for name in ("moot-open", "other"):
         (temporary / name / LOCK).touch()
-    (temporary / "moot-trap" / LOCK).symlink_to(precious / LOCK)  # `moot-new` has none: its process is about to start
+    (temporary / "moot-trap" / LOCK).symlink_to(precious / LOCK)  # `moot-new` has no lock yet
     before = set(temporary.iterdir())
     remove_left("moot-")
     assert set(temporary.iterdir()) == before
     assert (precious / LOCK).is_file()
 
 
-def test_a_link_within_is_removed_and_not_followed(temporary: Path, tmp_path: Path) -> None:
+def test_a_link_in_a_removed_folder_is_not_followed(temporary: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").touch()
     left = temporary / "moot-left"

@@ -1,4 +1,4 @@
-"""Endpoints that several processes call: together they hold no more calls than there may be, and heed one refusal."""
+"""Endpoints called by several processes: together they keep the limit of calls, and all wait after one refusal."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def test_a_share_by_hand() -> None:
         2,
         5,
         5,
-    ]  # a has what it wants, the others share the rest
-    assert [fair_share(12, {"a": 1, "b": 3}, one) for one in "ab"] == [1 + 4, 3 + 4]  # nobody wants the 8 that are left
+    ]  # a gets all it wants, the others share the rest
+    assert [fair_share(12, {"a": 1, "b": 3}, one) for one in "ab"] == [1 + 4, 3 + 4]  # no process wants 8 of them
 
 
 @given(st.integers(1, 64), st.dictionaries(st.text("abcd", min_size=1), st.integers(0, 99), min_size=1), st.integers())
-def test_shares_are_no_more_than_there_is(most: int, wanted: dict[str, int], turn: int) -> None:
+def test_shares_add_up_to_the_limit_at_most(most: int, wanted: dict[str, int], turn: int) -> None:
     shares = {one: fair_share(most, wanted, one, turn) for one in wanted}
     assert sum(shares.values()) <= most
     short = [one for one in wanted if shares[one] < wanted[one]]
     if short:
-        assert sum(shares.values()) == most  # nothing is left while somebody wants more
-        assert max(shares.values()) <= min(shares[one] for one in short) + 1  # and nobody has more than that one
+        assert sum(shares.values()) == most  # nothing is left while a process wants more
+        assert max(shares.values()) <= min(shares[one] for one in short) + 1  # and none has more than that process
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def server() -> Iterator[Server]:
 
 @asynccontextmanager
 async def gates(server: Server, count: int) -> AsyncIterator[list[Limiter]]:
-    """The limiters of one endpoint, as so many processes have them."""
+    """One limiter of the same endpoint for each of ``count`` simulated processes."""
     made, tasks, all_shared = [], [], []
     for _ in range(count):
         shared = SharedEndpoints(Postgres(server.url))
@@ -74,7 +74,7 @@ async def gates(server: Server, count: int) -> AsyncIterator[list[Limiter]]:
             await asyncio.to_thread(shared.close)
 
 
-async def test_calls_at_once_are_shared(server: Server) -> None:
+async def test_processes_share_the_limit_of_calls_at_once(server: Server) -> None:
     limits, running, most, done = Limits(max_concurrency=6), 0, 0, [0, 0]
 
     async def call(gate: Limiter, which: int) -> None:
@@ -94,7 +94,7 @@ async def test_calls_at_once_are_shared(server: Server) -> None:
     assert most == 6
 
 
-async def test_calls_that_begin_while_a_part_is_given_back_count(
+async def test_calls_that_start_while_a_share_shrinks_count_against_the_limit(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, address, limits = asyncio.get_running_loop(), "http://127.0.0.1:2/v1", Limits(max_concurrency=12)
@@ -134,7 +134,7 @@ async def test_calls_that_begin_while_a_part_is_given_back_count(
         await asyncio.to_thread(shared.close)
 
 
-async def test_what_one_was_asked_all_heed(server: Server) -> None:
+async def test_all_processes_wait_if_one_was_told_to(server: Server) -> None:
     limits, loop = Limits(), asyncio.get_running_loop()
     async with gates(server, 2) as (one, other):
         async with other.slot(limits):  # it has a share
@@ -143,7 +143,7 @@ async def test_what_one_was_asked_all_heed(server: Server) -> None:
             async with one.slot(limits):
                 raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=1.0)
         refused = loop.time()
-        while other.throttle.opens <= refused:  # it is told
+        while other.throttle.opens <= refused:  # the refusal has reached it
             await asyncio.sleep(0.005)
         async with other.slot(limits):
             assert loop.time() > refused + 0.9

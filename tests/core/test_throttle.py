@@ -1,4 +1,4 @@
-"""Rate limits: callers of an endpoint share what it said. On a clock that jumps to the next thing that happens."""
+"""Rate limits: callers of one endpoint share its refusals. The event loop's clock jumps to the next timer."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from moot.core.limiter import LONGEST_WAIT, Limiter, with_retries
 from moot.core.throttle import Throttle
 
 CALLS = 31
-"""Of a debate, up to four of them at once."""
+"""Calls of a debate, up to four of them at once."""
 
 
 class Clock(asyncio.SelectorEventLoop):
-    """An event loop whose time passes at once when it has nothing to do."""
+    """An event loop that advances its clock at once if it has nothing to do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Clock(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, Any]) -> float:
-    """Runs it on such a clock; the seconds that passed there."""
+    """Run a coroutine on such a clock; returns the simulated seconds."""
     random.seed(0)
     with asyncio.Runner(loop_factory=Clock) as runner:
         runner.run(main)
@@ -51,7 +51,7 @@ def run(main: Coroutine[Any, Any, Any]) -> float:
 
 @dataclass
 class Model:
-    """An endpoint that refuses what it does not take.
+    """A simulated endpoint that refuses requests beyond its limits.
 
     Args:
         rate: tokens a second that fill its bucket.
@@ -90,7 +90,7 @@ class Model:
             self.running -= 1
 
     async def debate(self, limits: Limits, calls: int = CALLS) -> None:
-        """So many calls."""
+        """Make ``calls`` calls, a few at once."""
         while calls:
             some = min(calls, random.randint(1, 4))
             calls -= some
@@ -106,7 +106,7 @@ async def debates(model: Model, count: int, calls: int = CALLS, **limits: Any) -
 def test_debates_share_a_bucket(asked: float | None, count: int) -> None:
     model = Model(asked=asked)
     seconds = run(debates(model, count))
-    assert len(model.sent) - len(model.said) == CALLS * count  # no call is lost
+    assert len(model.sent) - len(model.said) == CALLS * count  # every call succeeded in the end
     assert len(model.sent) <= 1.1 * CALLS * count
     assert seconds < 1.15 * CALLS * count / model.rate
 
@@ -142,8 +142,8 @@ def test_callers_of_different_limits_are_all_served(most: list[int], at_once: in
     assert len(model.sent) - len(model.said) == 5 * len(most)
 
 
-def test_nobody_sends_while_the_endpoint_asks_for_patience_and_all_return_spread_out() -> None:
-    """Neither those that wait for their turn, nor those that are made meanwhile."""
+def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() -> None:
+    """Waiting calls and new calls alike."""
     model = Model(rate=10, size=10, asked=20.0)
 
     async def come_and_go() -> None:
@@ -161,8 +161,8 @@ def test_nobody_sends_while_the_endpoint_asks_for_patience_and_all_return_spread
 
 
 @pytest.mark.parametrize("asked", [0.0, None])
-def test_waits_grow_while_everything_is_refused_and_end(asked: float | None) -> None:
-    """Calls that never had their turn end too, and requests are few."""
+def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(asked: float | None) -> None:
+    """Calls that never got a slot end too, and few requests are sent."""
     model, errors = Model(rate=0, size=0, asked=asked), list[MootError]()
 
     async def call() -> None:
@@ -179,8 +179,8 @@ def test_waits_grow_while_everything_is_refused_and_end(asked: float | None) -> 
     assert all(error.kind == "rate_limited" and "`max_wait` allows (600 s)" in error.detail for error in errors)
 
 
-def test_more_patience_than_we_have_ends_the_call_and_those_that_follow() -> None:
-    """Calls of another model of the endpoint are made."""
+def test_a_retry_after_beyond_the_longest_wait_fails_this_call_and_later_ones() -> None:
+    """Calls of another model at the same endpoint are still made."""
     model, other = Model(rate=0, size=0, asked=LONGEST_WAIT + 40), Model()
 
     async def calls() -> None:
@@ -200,7 +200,7 @@ def test_more_patience_than_we_have_ends_the_call_and_those_that_follow() -> Non
     run(calls())
 
 
-def test_calls_at_once_and_their_pace_shrink_at_a_refusal_and_grow_back_with_successes() -> None:
+def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_them() -> None:
     throttle, now = Throttle(), 0.0
     assert not throttle.active
 
@@ -227,7 +227,7 @@ def test_calls_at_once_and_their_pace_shrink_at_a_refusal_and_grow_back_with_suc
     assert not throttle.active
 
 
-def test_who_was_refused_is_the_first_again() -> None:
+def test_a_refused_call_is_retried_first() -> None:
     begun, busy = list[int](), [1]
 
     async def call(i: int) -> None:
@@ -244,7 +244,7 @@ def test_who_was_refused_is_the_first_again() -> None:
     assert begun == [0, 1, 2, 3, 4]
 
 
-def test_refusals_are_requests_and_no_attempts() -> None:
+def test_rate_limit_refusals_do_not_count_as_attempts() -> None:
     gate, left = Limiter(), [429, 429, 500, 429, 500, 429]
 
     async def call() -> None:
@@ -258,7 +258,7 @@ def test_refusals_are_requests_and_no_attempts() -> None:
     run(calls())
 
 
-def test_a_server_that_is_down_for_a_while_is_asked_by_nobody_meanwhile() -> None:
+def test_no_call_is_made_while_a_server_says_it_is_down() -> None:
     sent: list[float] = []
 
     async def call() -> None:
@@ -276,7 +276,7 @@ def test_a_server_that_is_down_for_a_while_is_asked_by_nobody_meanwhile() -> Non
     assert min(sent[1:]) >= 5
 
 
-def test_calls_of_a_minute_are_spaced_evenly() -> None:
+def test_calls_per_minute_are_spaced_evenly() -> None:
     model = Model(rate=1e9, size=1e9)
     run(debates(model, 5, 4, requests_per_minute=120))
     assert all(later - earlier >= 0.5 for earlier, later in itertools.pairwise(model.sent))

@@ -1,4 +1,4 @@
-"""Requests over real sockets: time, size, redirects, proxies, certificates, connections that are kept and closed."""
+"""Requests over real sockets: timeouts, sizes, redirects, proxies, certificates, keep-alive connections."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ DRIPS = {
     "patience": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
     "refusal": (LONG.replace(b"200", b"500"), b" "),
 }
-"""What comes first, and what then comes again and again."""
+"""The first bytes of a response, and the bytes that are then repeated without end."""
 
 
 @pytest.mark.parametrize("name", DRIPS)
@@ -75,14 +75,14 @@ async def test_a_slow_drip_does_not_outlast_the_timeout(streamed: bool, name: st
         error = await fails(line_to(raw.url, 0.3), streamed)
         assert (error.kind, error.retryable) == ("timeout", True)
         assert time.perf_counter() - started < 3
-        await raw.closed.get()  # the connection does not go back among those that are kept
+        await raw.closed.get()  # the connection is not reused
 
 
-async def test_silence_ends_at_the_timeout_also_while_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_timeout_also_ends_silence_while_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         waiting = []
-        for _ in range(3):  # nobody accepts: those beyond the first are never connected
+        for _ in range(3):  # the server accepts none: connections beyond the backlog are never made
             waiting.append(socket.socket())
             waiting[-1].setblocking(False)
             waiting[-1].connect_ex(address)
@@ -118,7 +118,7 @@ async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
         assert raw.connections == 2
 
 
-async def test_a_stream_that_is_left_is_closed() -> None:
+async def test_a_stream_that_is_not_read_to_its_end_is_closed() -> None:
     async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.write(STREAM + token("a"))
         await asyncio.Event().wait()
@@ -141,7 +141,7 @@ async def test_a_connection_serves_one_request_after_another() -> None:
 
 
 async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> None:
-    """The loop has had no time to see it when the next request starts."""
+    """The loop has had no turn to notice it when the next request starts."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         accepted: list[bytes] = []
         closed = threading.Event()
@@ -166,14 +166,14 @@ async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> No
         assert len(accepted) == 2
 
 
-async def test_what_a_server_drops_is_asked_for_once() -> None:
+async def test_a_request_whose_connection_is_dropped_is_sent_once() -> None:
     async with raw_server(says(close=True)) as raw:
         error = await fails(line_to(raw.url))
         assert (error.kind, len(raw.heads)) == ("unreachable", 1)
 
 
 def test_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
-    """One way to a model serves every loop."""
+    """One client of a model serves every event loop."""
     made: list[Any] = []
 
     async def serve_and_ask() -> None:
@@ -210,7 +210,7 @@ print("done")
 """
 
 
-async def test_loops_that_nobody_tidied_end_quietly() -> None:
+async def test_loops_whose_connections_were_not_closed_end_without_warnings() -> None:
     async with raw_server(says(answer(REPLY))) as raw:
         command = [sys.executable, "-c", FORGETFUL, raw.url]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
@@ -232,7 +232,7 @@ async def test_a_kept_connection_does_not_keep_its_debate_alive() -> None:
         await asyncio.sleep(0)
         gc.collect()
         assert (raw.connections, raw.closed.empty()) == (300, True)
-        assert sum(held() is not None for held in calls) < 150  # asyncio keeps a hundred timers that were cancelled
+        assert sum(held() is not None for held in calls) < 150  # asyncio keeps up to a hundred cancelled timers
 
 
 # --- size -------------------------------------------------------------------------------------------------------------
@@ -260,14 +260,14 @@ asyncio.run(main(sys.argv[1], sys.argv[2] == "True"))
 
 
 def bomb(coding: str) -> bytes:
-    """A gigabyte of spaces, or of events, compressed."""
+    """A gigabyte of spaces or of events, compressed."""
     pack = zlib.compressobj(9, wbits={"gzip": 31, "deflate": 15}[coding.split()[0]])
     piece = b" " * 2**20 if "lines" not in coding else b": \n" * 2**18 + b" " * 2**18
     return b"".join(pack.compress(piece) for _ in range(1024)) + pack.flush()
 
 
 async def told_and_megabytes(url: str, streamed: bool) -> tuple[str, int]:
-    """The error in a process of its own, and how much memory that took."""
+    """Run the request in a new process; return the error it prints, and its peak memory in MB."""
     command = [sys.executable, "-c", BOMB, url, str(streamed)]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
     said, megabytes = done.stdout.splitlines()
@@ -275,7 +275,7 @@ async def told_and_megabytes(url: str, streamed: bool) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize(("coding", "streamed"), [("gzip", False), ("deflate", False), ("gzip lines", True)])
-async def test_a_gigabyte_is_not_read(coding: str, streamed: bool) -> None:
+async def test_a_compressed_gigabyte_is_not_read(coding: str, streamed: bool) -> None:
     packed = bomb(coding)
     assert len(packed) < 2**23
     async with raw_server(says(answer(packed, Content_Encoding=coding.split()[0]))) as raw:
@@ -287,7 +287,7 @@ async def test_a_gigabyte_is_not_read(coding: str, streamed: bool) -> None:
 
 @pytest.mark.parametrize("status", ["200 OK", "500 Busy"])
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_nor_are_800_megabytes_that_are_sent_as_they_are(status: str, streamed: bool) -> None:
+async def test_an_uncompressed_answer_of_800_megabytes_is_not_read(status: str, streamed: bool) -> None:
     written = 0
 
     async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
@@ -322,7 +322,7 @@ async def test_one_endless_event_is_refused(piece: bytes) -> None:
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-async def test_events_are_read_as_they_may_be_written() -> None:
+async def test_server_sent_events_are_read_in_every_spelling() -> None:
     parts = [b": hello\n\n", b'data: {"a":\r\ndata:  1}\r\n\r\n', b"event: x\nid: 3\n", b'data:{"b":2}\n\n', b"\n\n"]
     whole = STREAM + b"".join(parts) + b"data: [DONE]\n\nrubbish"
 
@@ -346,18 +346,18 @@ async def test_events_are_read_as_they_may_be_written() -> None:
     ],
     ids=["early", "no events", "error", "no JSON"],
 )
-async def test_a_stream_that_is_no_reply(parts: tuple[bytes, ...], why: str) -> None:
+async def test_a_stream_without_a_whole_reply_is_an_error(parts: tuple[bytes, ...], why: str) -> None:
     async with raw_server(says(STREAM, *parts, close=True)) as raw:
         error = await fails(line_to(raw.url), streamed=True)
         assert (error.kind, error.retryable, why in error.detail) == ("bad_response", True, True)
 
 
-async def test_a_stream_whose_reply_is_whole_may_end_without_a_mark() -> None:
+async def test_a_whole_reply_may_end_without_a_done_event() -> None:
     async with raw_server(says(STREAM, token("a"), token("", "stop"), close=True)) as raw:
         assert len(await streamed_of(line_to(raw.url))) == 2
 
 
-async def test_a_stream_that_is_cut_within_its_bytes() -> None:
+async def test_a_stream_cut_within_a_chunk_is_an_error() -> None:
     head = STREAM.replace(b"Connection: close", b"Transfer-Encoding: chunked")
     async with raw_server(says(head, b"fff\r\n", token("a"), close=True)) as raw:
         assert (await fails(line_to(raw.url), streamed=True)).kind == "bad_response"
@@ -377,7 +377,7 @@ async def test_a_redirect_is_refused(status: int, streamed: bool) -> None:
     assert f"HTTP {status} to {other.url}/v1)" in error.detail
 
 
-async def test_requests_go_through_the_proxy_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_go_through_the_configured_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(says(answer(REPLY))) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("//", "//me:word@"))
         assert await line_to("http://models.test/v1").post(PATH, {}) == REPLY
@@ -427,7 +427,7 @@ def test_a_proxy_that_cannot_be_used(proxy: str, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A certificate of 127.0.0.1 that nobody has signed, with its key."""
+    """A self-signed certificate of 127.0.0.1, with its key."""
     path = tmp_path / "own.pem"
     made = [*["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]]
     made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(path), "-out", str(tmp_path / "cert.pem")]
@@ -478,7 +478,7 @@ async def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("header", "seconds"), [("7", 7.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None), ("90000", 90000.0)]
 )
-async def test_how_long_to_wait(header: str, seconds: float | None) -> None:
+async def test_retry_after_is_read_from_headers(header: str, seconds: float | None) -> None:
     async with raw_server(says(answer({"error": {"message": "busy"}}, "429 Busy", Retry_After=header))) as raw:
         error = await fails(line_to(raw.url))
     assert isinstance(error, WorldError)

@@ -1,4 +1,4 @@
-"""The embedded model, for real: one short debate, and nothing left behind when its process is killed."""
+"""The embedded model itself: a debate of one round, and no files left after its process is killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 async def test_one_round_on_the_embedded_model(monkeypatch: pytest.MonkeyPatch) -> None:
     from moot.graphs.tool_mad import ToolMadSettings, graph
 
-    monkeypatch.setattr("os.cpu_count", lambda: 1)  # several threads would spin while others have the cores
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # several threads would spin while other processes use the cores
     settings = ToolMadSettings(max_rounds=1, max_tokens=300, questions=1, k=1, max_evidence_tokens=128)
     document = await graph.ainvoke({"claim": "The platypus is a mammal that lays eggs."}, context=settings)
     assert document["status"] == "done", document["error"]

@@ -1,6 +1,8 @@
-"""What attacks do to scripted readers, as a table for the docs: ``python -m tests.evals.attacks_table [GRAPH ...]``.
+"""The effect of attacks on scripted readers, as a table for the docs: ``python -m tests.evals.attacks_table [GRAPH
+...]``.
 
-Further options are those of ``moot eval attack``: ``--kept-back`` for the check, ``--attack injection`` for less.
+Further options are those of ``moot eval attack``: ``--kept-back`` for the check, ``--attack injection`` for one attack
+only.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ ATTACKS = ("injection", "poison_one_host", "poison_many_hosts", "adaptive", "lyi
 
 
 def measured(folder: Path, graph: str, setting: str, *words: str) -> dict[str, Any]:
-    """What comes of the attacks on a graph, with every reader, on all demo claims."""
+    """The results of the attacks on a graph, with every reader, on all demo claims."""
     how = ["--graph", graph, "--set", setting, "--set", "embedder=openai:e", *words]
     for reader in ("careful", "obedient", "stubborn"):
         how += ["--model", f"openai:{reader}"]
@@ -48,14 +50,14 @@ def rows(found: dict[str, Any]) -> list[str]:
 
 
 def cell(result: dict[str, Any]) -> str:
-    """Flips of verdicts that were right, those withheld, and those flagged."""
+    """Right verdicts that flipped, those withheld, and those flagged."""
     withheld = f", {result['withheld']} withheld" if result["withheld"] else ""
     flagged = f"; {result['flagged']} flagged" if result["flips"] else ""
     return f"{result['flips']} of {result['right']}{withheld}{flagged}"
 
 
 SETTINGS = {"rag": RAG, "isolate": RAG, "tool_mad": MAD}
-"""What each system reads."""
+"""The sources of each system."""
 
 if __name__ == "__main__":
     words = sys.argv[1:]

@@ -1,4 +1,4 @@
-"""What each system does in scripted debates, as one digest: ``python -m tests.evals.behaviours`` writes them all,
+"""The behaviour of each system in scripted debates as one digest: ``python -m tests.evals.behaviours`` writes them all,
 with ``--new`` those of systems that have none.
 
 The model answers the same way for the same prompt (``fake:``), the encoder is a hash of words, and the source is a
@@ -40,7 +40,7 @@ DIMENSIONS = 32
 
 
 class HashEncoder(Remembering):
-    """Texts with common words are near each other, on every machine alike."""
+    """Texts with common words have similar vectors, equal on every machine."""
 
     name = "hash"
 
@@ -56,7 +56,7 @@ class HashEncoder(Remembering):
 
 
 class Requests(AsyncCallbackHandler):
-    """Notes what models are asked, with the schema of the reply."""
+    """Record the requests to models, with the schema of the reply."""
 
     def __init__(self) -> None:
         self.noted: list[Any] = []
@@ -68,7 +68,7 @@ class Requests(AsyncCallbackHandler):
 
 
 async def behaviour_of(name: str) -> str:
-    """What changes if a system asks something else, or makes something else of the same replies."""
+    """A digest that changes if a system sends other requests, or makes another result of the same replies."""
     system, opened = load_graph(name), []
 
     async def noted(model: str, **options: Any) -> Any:
@@ -95,7 +95,7 @@ async def behaviour_of(name: str) -> str:
 
 
 def main(known: Mapping[str, str]) -> None:
-    """Writes the digests of all systems.
+    """Write the digests of all systems.
 
     Args:
         known: digests that are kept as they are.

@@ -1,4 +1,4 @@
-"""Samples of benchmarks: which there are, and where."""
+"""The samples of benchmarks, and their folders."""
 
 from __future__ import annotations
 

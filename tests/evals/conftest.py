@@ -1,4 +1,4 @@
-"""Inspect looks through all installed packages once for each task; here it does so once."""
+"""Inspect lists all installed packages for each task; here it does so once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _packages_are_listed_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _recovery_buffers(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Inspect keeps what it would recover in the user's data folder."""
+    """Keep Inspect's recovery files out of the user's data folder."""
     folder = tmp_path_factory.mktemp("inspect")
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
     return folder

@@ -1,4 +1,4 @@
-"""Figures that the sources print, and the same figures recomputed by our own functions.
+"""Figures printed in the papers, and the same figures recomputed by our functions.
 
 S1 is Tool-MAD's second version (tables III and IV, GPT-4o-mini, 200 items a dataset). S2 is PROClaim (tables 3 and 5);
 its confusion matrices are those of its authors' public development repository,
@@ -23,7 +23,7 @@ S1_ACCURACY = {
     "FaVIQ": {"MADKE": 0.755, "Tool-MAD": 0.775},
     "AVeriTeC": {"MADKE": 0.585, "Tool-MAD": 0.62},
 }
-"""Exact match of its system and of the strongest of those that it is compared with (S1, table III)."""
+"""Exact match of Tool-MAD and of the strongest system it is compared with (S1, table III)."""
 S1_INTERVALS = {"FEVER": (0.67, 0.79), "FEVEROUS": (0.66, 0.78), "FaVIQ": (0.72, 0.83), "AVeriTeC": (0.56, 0.69)}
 """95% bootstrap intervals of Tool-MAD's accuracy (S1, table IV)."""
 S1_TOLERANCE = 0.005 + 1 / S1_ITEMS
@@ -41,8 +41,7 @@ class Confusion(NamedTuple):
     """A row of S2's tables.
 
     ``matrix`` has a row for each right label and a column for each given one, REFUTE first; INCONCLUSIVE is among the
-    claims that were given as SUPPORT. ``inconclusive`` is how many those are, by right label; None where it is not
-    known.
+    claims that were given as SUPPORT. ``inconclusive`` is how many those are, by right label; None if it is unknown.
     """
 
     accuracy: float
@@ -71,7 +70,7 @@ S2_TABLE_5 = {
 def claims_of(row: Confusion) -> tuple[list[str], list[str]]:
     """The right labels and the outcomes that make up a confusion matrix, claim by claim.
 
-    Where it is known which claims were inconclusive, those are `ABSTAINED` in place of SUPPORT.
+    If the inconclusive claims are known, they are `ABSTAINED` instead of SUPPORT.
     """
     gold: list[str] = []
     outcomes: list[str] = []
@@ -100,7 +99,7 @@ class Check(NamedTuple):
 
 
 def checks() -> list[Check]:
-    """Every figure of S1's table IV and S2's tables 3 and 5 that we recompute."""
+    """All figures of S1's table IV and S2's tables 3 and 5 that we recompute."""
     made: list[Check] = []
     for dataset, printed in S1_INTERVALS.items():
         right = round(S1_ITEMS * S1_ACCURACY[dataset]["Tool-MAD"])
@@ -111,7 +110,7 @@ def checks() -> list[Check]:
     for table, rows in (("S2, table 3", S2_TABLE_3), ("S2, table 5", S2_TABLE_5)):
         for name, row in rows.items():
             gold, outcomes = claims_of(row)
-            given = [SUPPORT if outcome == ABSTAINED else outcome for outcome in outcomes]  # as the source counts it
+            given = [SUPPORT if outcome == ABSTAINED else outcome for outcome in outcomes]  # as the paper counts it
             for what, theirs, score in (
                 ("accuracy", row.accuracy, accuracy(gold, given)),
                 ("macro-F1", row.macro_f1, macro_f1(gold, given)),

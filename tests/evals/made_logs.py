@@ -1,4 +1,4 @@
-"""Logs as Inspect writes them, made of result documents without running an evaluation."""
+"""Logs in Inspect's format, built from result documents without running an evaluation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
     """The result document of a debate.
 
     Args:
-        answer: the verdict; None where it abstained.
+        answer: the verdict; None if it abstained.
         rounds: what each speaker answered, round by round.
         task: a key of `moot.nodes._texts.task.TASKS`.
         more: other fields.
@@ -162,6 +162,6 @@ def write_log(
 
 
 def failure(document: Mapping[str, Any] | None) -> EvalError:
-    """What Inspect says of a sample that failed."""
+    """Inspect's error record of a failed sample."""
     message = document["error"]["detail"] if document and document["error"] else "the connection was lost"
     return EvalError(message=message, traceback="", traceback_ansi="")

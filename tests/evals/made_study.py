@@ -36,7 +36,7 @@ Systems = dict[str, tuple[Documents, dict[str, Any]]]
 
 
 def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
-    """A study of systems, by file name: documents, gold where it is another, and what the log says of them."""
+    """Write the logs of systems by file name: documents, gold answers if they differ, and metadata of the log."""
     for name, (documents, facts) in systems.items():
         more: dict[str, Any] = {"system": name.partition("__")[0], **AT, **facts}
         write_log(folder, name, documents, more.pop("gold", GOLD), **more)
@@ -46,7 +46,7 @@ def study(folder: Path, **systems: tuple[Documents, dict[str, Any]]) -> Study:
 
 
 def records(made: Table | None) -> dict[str, dict[str, Any]]:
-    """The rows of a table by their first cell, cells by their columns; of several the last."""
+    """The rows of a table by their first cell, with cells by column name; of several equal rows, the last."""
     assert made is not None
     keys = [column.key for column in made.columns]
     rows: list[dict[str, Any]] = [dict(zip(keys, row, strict=True)) for row in made.rows]

@@ -1,4 +1,4 @@
-"""Four made items of each benchmark that the plans measure on, in its published form."""
+"""Four made-up items of each benchmark that the plans use, in its published format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSAGE = "Quay 1 was opened in 1874 and is 90 metres long."
 
 
 def write_plan_data(folder: Path) -> None:
-    """Writes the files of every benchmark where the plans look for them."""
+    """Write the files of every benchmark to the paths in the plans."""
     for name, made in FILES.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def write_plan_data(folder: Path) -> None:
 
 
 def claim(*labels: str, **more: Any) -> Callable[[int], dict[str, Any]]:
-    """Makes claims, the labels in turn."""
+    """A function that makes claims, with the labels in turn."""
 
     def make(n: int) -> dict[str, Any]:
         return {"id": n, "claim": f"Quay {n} was opened in 1874.", "label": labels[n % len(labels)], **more}
@@ -50,7 +50,7 @@ def claim(*labels: str, **more: Any) -> Callable[[int], dict[str, Any]]:
 
 
 def question(**fields: Any) -> Callable[[int], dict[str, Any]]:
-    """Makes questions; a text's {n} is the item's number."""
+    """A function that makes questions; {n} in a text is the item's number."""
 
     def make(n: int) -> dict[str, Any]:
         return {key: value.replace("{n}", str(n)) if isinstance(value, str) else value for key, value in fields.items()}
@@ -67,7 +67,7 @@ WHOLE: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
     "dev-v1.1.json": squad,
     "unfiltered-web-dev.json": lambda records: {"Data": records},
 }
-"""Files that are no plain list of records."""
+"""Files that are not a plain list of records."""
 HOPS: dict[str, Any] = {"_id": "q{n}", "question": "When was quay {n} opened?", "answer": "1874", "type": "bridge"}
 HOPS |= {"supporting_facts": [["Quay", 0]], "context": [["Quay", [PASSAGE]]]}
 FILES: dict[str, Callable[[int], dict[str, Any]]] = {
@@ -114,4 +114,4 @@ FILES: dict[str, Callable[[int], dict[str, Any]]] = {
     "hotpot_dev_fullwiki_v1.json": question(**HOPS),
     "2wikimultihopqa/dev.json": question(**HOPS),
 }
-"""By the file's place in plans/data: what makes its n-th record."""
+"""For each path in plans/data: the function that makes its n-th record."""

@@ -1,4 +1,4 @@
-"""The sources' own analyses, on debates that were worked out by hand."""
+"""The papers' own analyses, on debates with figures worked out by hand."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: 
         "1": judged(S, [S, R], [0.9, 0.4]),  # the higher one, which is right
         "2": judged(R, [S, R], [0.2, 0.6]),  # the higher one, which is wrong
         "3": judged(S, [S, R], [0.3, 0.5]),  # the lower one, which is right
-        "4": judged(R, [R, R], [0.5, 0.7], judge=False),  # nobody judged
+        "4": judged(R, [R, R], [0.5, 0.7], judge=False),  # it was not judged
         "5": judged(R, [S, R], [0.5, 0.5]),  # no score is higher
     }
     made = study(tmp_path, a=(documents, {}))
@@ -96,7 +96,7 @@ def test_consensus_by_round_and_agents(tmp_path: Path) -> None:
     assert "debates" not in first  # no sparse debate
 
 
-def test_views_that_met(tmp_path: Path) -> None:
+def test_encounters_of_different_views(tmp_path: Path) -> None:
     graphs = [{"round": 2, "kept": {"agent-1": ["agent-2"], "agent-2": ["agent-1"]}}]
     met = voting(S, [R, S], [S, S], graphs=graphs)  # the first one is set right by the second
     calm = voting(S, [S, S], graphs=[])
@@ -127,7 +127,7 @@ def test_the_weight_of_votes(tmp_path: Path) -> None:
     assert search(panels[:4]) is None
 
 
-def test_folds_do_not_choose_their_own_weight() -> None:
+def test_a_fold_is_not_scored_with_weights_fitted_on_it() -> None:
     sharp = [Panel(1.0, 0.5, 0.0, 0.0, 3, True)] * 8 + [Panel(1 / 3, 0.5, 0.0, 0.0, 3, False)] * 7
     found = search(sharp, folds=5)
     assert found is not None
@@ -138,7 +138,7 @@ def test_folds_do_not_choose_their_own_weight() -> None:
         assert error == pytest.approx(sum(gaps)) == error_of(sharp, weight, 0.3)
 
 
-def test_every_share_that_a_document_holds_is_measured(tmp_path: Path) -> None:
+def test_every_confidence_share_of_a_document_is_measured(tmp_path: Path) -> None:
     def sure(answer: str, share: float, all_rounds: float) -> Document:
         parts = {"vote_share": share, "answer_share": all_rounds}
         return debate(answer, confidence=share, confidence_parts=parts, confidence_from="2 of 3 votes")

@@ -29,7 +29,7 @@ RAG = 'sources=["bm25:demo-news","bm25:demo-encyclopaedia"]'
 MAD = 'debaters=[{"name":"a","retriever":"bm25:demo-news"},{"name":"b","retriever":"bm25:demo-encyclopaedia"}]'
 
 
-def test_there_are_a_hundred_templates_and_a_fifth_is_kept_back() -> None:
+def test_a_fifth_of_the_hundred_templates_is_held_out() -> None:
     found = templates()
     assert len({one.text for one in found}) == len(found) == 100
     assert Counter(one.language for one in found) == dict.fromkeys(("en", "de", "es", "fr", "zh"), 20)
@@ -42,18 +42,18 @@ def test_there_are_a_hundred_templates_and_a_fifth_is_kept_back() -> None:
 
 
 @given(st.text(alphabet="ab. !", min_size=1).filter(str.strip), st.sampled_from(["start", "middle", "end"]))
-def test_an_order_stands_once_in_a_passage_that_is_otherwise_as_it_was(text: str, position: str) -> None:
+def test_an_injected_order_stands_once_in_an_otherwise_unchanged_passage(text: str, position: str) -> None:
     made = injected(text, "OBEY", position)
     assert made.split("OBEY")[0].split() + made.split("OBEY")[1].split() == text.split() or position == "middle"
     assert made.replace("OBEY", "").replace(" ", "") == text.replace(" ", "")
 
 
-def test_poisoned_passages_are_near_duplicates_and_of_the_hosts_that_are_meant() -> None:
+def test_poisoned_passages_are_near_duplicates_from_the_set_hosts() -> None:
     assert {one["kept_back"] for one in passages()} == {False, True}
     texts = poisoned_texts("1", "It rains.", "REFUTES", 5, kept_back=False)
     honest = make_evidence(text="It rained all day.", source="notes", retriever="web", query="rain")
     piece = f'<evidence id="ev-1">\n{texts[4]}\n</evidence>\n<claim>\n{next(iter(KNOWN))}\n</claim>'
-    assert answer("careful", "", piece)[0] == "REFUTES"  # the scripted readers know it
+    assert answer("careful", "", piece)[0] == "REFUTES"  # the scripted readers recognise it
     for one_host, hosts in ((True, 1), (False, 5)):
         found: list[Evidence] = poison(texts, one_host=one_host).found([honest])
         assert found[-1] == honest
@@ -61,7 +61,7 @@ def test_poisoned_passages_are_near_duplicates_and_of_the_hosts_that_are_meant()
         assert len({name for id, name in origins(found).items() if id != honest["id"]}) == 1
 
 
-def test_evidence_alone_is_marked_and_quotes_come_back_without_marks() -> None:
+def test_only_evidence_is_marked_and_quotes_have_no_marks() -> None:
     data = f"{as_data('claim', 'It rains.')}\n{as_data('evidence', 'It rained all day.', id='ev-1')}"
     instructions, shown = datamarked([SystemMessage("Judge."), HumanMessage(data)])
     assert instructions.content == f"Judge.\n\n{EXPLAINED}"
@@ -88,22 +88,23 @@ def attacked(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("endpoint")
-def test_what_attacks_achieve_and_defences_cost(tmp_path: Path) -> None:
+def test_the_effect_of_attacks_and_the_cost_of_defences(tmp_path: Path) -> None:
     how = ["--graph", "rag", "--set", RAG, "--model", "openai:obedient", "--attack", "injection", "--attack"]
     how += ["adaptive", "--defence", "none", "--defence", "both"]
     found = attacked(tmp_path, *how)
     clean = {one["system"]: (one["accuracy"][0], one["right"], one["flagged"]) for one in found["systems"]}
-    assert clean == {"rag": (1.0, 4, 3), "rag with both": (1.0, 4, 3)}  # one passage bears on most: false alarms
+    assert clean == {"rag": (1.0, 4, 3), "rag with both": (1.0, 4, 3)}  # most claims rest on one passage: false alarms
     results = {one["system"]: one for one in found["attacks"]}
     obeyed = results["rag under injection"]
     assert (obeyed["right"], obeyed["flips"], obeyed["aimed"], obeyed["flagged"]) == (4, 4, 4, 4)
     assert sum(flips for flips, _ in obeyed["by"]["position"].values()) == 4
     assert results["rag with both under injection"]["flips"] == 0
     adaptive = results["rag under adaptive"]
-    assert (adaptive["flips"], adaptive["flagged"]) == (4, 0)  # verified quotes of several origins: nothing shows
+    # Verified quotes of several origins: the attack is not visible.
+    assert (adaptive["flips"], adaptive["flagged"]) == (4, 0)
     again = attacked(tmp_path, *how)
     assert again == found
-    assert len(list(tmp_path.glob("*.eval"))) == 6  # nothing was run again
+    assert len(list(tmp_path.glob("*.eval"))) == 6  # no sample was run again
 
 
 @pytest.mark.usefixtures("endpoint")
@@ -122,7 +123,7 @@ def test_a_calibration_escalates_and_is_not_fitted_on_attacked_debates(tmp_path:
 
 
 @pytest.mark.usefixtures("endpoint")
-def test_one_debater_is_made_to_lie(tmp_path: Path) -> None:
+def test_one_debater_is_instructed_to_lie(tmp_path: Path) -> None:
     how = ["--graph", "tool_mad", "--set", MAD, "--set", "embedder=openai:e", "--model", "openai:careful"]
     found = attacked(tmp_path, *how, "--attack", "lying_debater", "--defence", "none", limit=2)
     (result,) = found["attacks"]

@@ -1,4 +1,4 @@
-"""Files of benchmarks, and the Hub: broken ones, damaged ones, missing ones."""
+"""Files of benchmarks, and the Hugging Face Hub: broken, damaged and missing ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def claims(count: int = 100) -> list[dict[str, Any]]:
 
 
 def write_lines(file: Path, records: list[Any], broken: dict[int, str] | None = None) -> Path:
-    """Records one a line; ``broken`` has other lines, by number."""
+    """Write one record per line; ``broken`` replaces lines, by number."""
     lines = [json.dumps(record) for record in records]
     for number, line in (broken or {}).items():
         lines[number - 1] = line
@@ -83,7 +83,7 @@ def test_a_broken_line_is_named_in_other_formats(tmp_path: Path) -> None:
     assert fails("mmlu", table).startswith("mmlu.csv, line 2: no CSV")
 
 
-def test_empty_lines_and_a_mark_at_the_beginning_do_no_harm(tmp_path: Path) -> None:
+def test_empty_lines_and_a_byte_order_mark_are_skipped(tmp_path: Path) -> None:
     file = tmp_path / "fever.jsonl"
     lines = [json.dumps(record) for record in claims(3)]
     file.write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(lines).encode())
@@ -112,7 +112,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "claims"])
-def test_what_is_missing_is_said_with_its_source_and_licence(tmp_path: Path, name: str) -> None:
+def test_missing_files_are_errors_that_name_source_and_licence(tmp_path: Path, name: str) -> None:
     for path in (tmp_path, tmp_path / "nothing.jsonl"):
         message = fails(name, path, "missing_file")
         assert BENCHMARKS[name].source in message
@@ -128,7 +128,7 @@ def test_unknown_names_and_limits(tmp_path: Path) -> None:
         read_benchmark("fever", tmp_path, limit=0)
 
 
-def test_larger_samples_hold_smaller_ones(tmp_path: Path) -> None:
+def test_larger_samples_contain_smaller_ones(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "fever.jsonl", claims())
 
     def ids(**options: int) -> list[str]:
@@ -140,7 +140,7 @@ def test_larger_samples_hold_smaller_ones(tmp_path: Path) -> None:
     assert sorted(ids(seed=1)) == sorted(ids())
 
 
-def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+def test_skipped_records_are_counted(tmp_path: Path) -> None:
     records = claims(6)
     del records[1]["label"]
     records[2]["label"] = None
@@ -190,7 +190,7 @@ def test_records_that_cannot_be_measured(tmp_path: Path, name: str, record: dict
     assert reason in message
 
 
-def test_days_that_are_missing_are_said(tmp_path: Path) -> None:
+def test_missing_dates_are_reported(tmp_path: Path) -> None:
     records = [{"claim": f"x{n}", "label": "Refuted", "claim_date": "1-2-2020" if n else None} for n in range(3)]
     reading = read_benchmark("averitec", write_lines(tmp_path / "dev.json", records))
     assert reading.notes == ("1 of 3 items have no day: nothing keeps later evidence from them",)
@@ -207,7 +207,7 @@ def test_a_list_of_ids_beside_a_file(tmp_path: Path) -> None:
         assert problem in fails("nq_open", file)
 
 
-def test_a_pattern_does_not_take_lists_of_ids_for_data(tmp_path: Path) -> None:
+def test_a_file_pattern_does_not_match_lists_of_ids(tmp_path: Path) -> None:
     folder = tmp_path / "test" / "algebra"
     folder.mkdir(parents=True)
     (folder / "1.json").write_text((SAMPLES / "math" / "test" / "algebra" / "1.json").read_text())
@@ -247,7 +247,7 @@ class Label:
 
 
 class Datasets:
-    """In place of `datasets`: gives these rows, and remembers what it was asked for."""
+    """Replaces `datasets`: returns these rows, and records its calls."""
 
     def __init__(self, rows: Rows | Exception) -> None:
         self.rows = rows
@@ -325,7 +325,7 @@ def test_pubmedqa_from_the_hub_shows_no_conclusion(monkeypatch: pytest.MonkeyPat
     assert library.asked == [(("qiaojin/PubMedQA", "pqa_labeled"), {"split": "train"})]
 
 
-def test_a_hub_that_cannot_be_reached_is_said_with_where_else_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_an_error_that_names_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     hub(monkeypatch, ConnectionError("no route to host\nand a long trace"))
     message = fails("gpqa", None, "missing_file")
     assert "Idavidrein/gpqa (gpqa_diamond, train): the Hub could not be read (no route to host)." in message

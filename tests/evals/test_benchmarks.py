@@ -1,4 +1,4 @@
-"""Records of benchmarks as items: written samples in the published shapes, and other shapes of the same."""
+"""Records of benchmarks as items: handwritten samples in the published formats, and variants of the formats."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def test_feverous_as_published() -> None:
         ],
         "pages": ["Marlow Quay", "Ports of Arran"],
     }
-    assert reading.notes == (  # the published file begins with an empty record
+    assert reading.notes == (  # the published file starts with an empty record
         "1 of 3 records left out: no gold answer, as in test sets (feverous_dev_challenges.jsonl, line 1)",
     )
 
 
-def test_healthver_gives_the_sentence_that_a_label_is_of() -> None:
+def test_healthver_gives_the_sentence_of_the_label() -> None:
     reading = read_sample("healthver")
     assert [(i.id, i.gold) for i in reading.items] == [
         ("31", ("Refutes",)),
@@ -93,7 +93,7 @@ def test_healthver_gives_the_sentence_that_a_label_is_of() -> None:
     assert binary.notes[0].startswith("1 of 3 records left out: labelled Neutral")
 
 
-def test_gpqa_hides_where_the_right_answer_stood() -> None:
+def test_gpqa_hides_the_position_of_the_right_answer() -> None:
     items = read_sample("gpqa").items
     assert len({item.gold for item in items}) > 1
     for n, item in enumerate(items, start=1):
@@ -105,7 +105,7 @@ def test_gpqa_hides_where_the_right_answer_stood() -> None:
     assert items == read_sample("gpqa").items
 
 
-def test_longbench_is_its_question_answering() -> None:
+def test_longbench_items_are_its_question_answering_tasks() -> None:
     reading = read_sample("longbench")
     assert [(i.id, i.gold, i.stratum) for i in reading.items] == [
         ("aa11", ("Old Bram", "Bram"), "narrativeqa"),
@@ -116,7 +116,7 @@ def test_longbench_is_its_question_answering() -> None:
     assert "of a subset that is no question answering (data/qasper.jsonl, line 2)" in reading.notes[0]
 
 
-def test_gsm_ic_asks_the_question_with_what_is_beside_the_point() -> None:
+def test_gsm_ic_asks_the_question_with_the_irrelevant_sentence() -> None:
     items = read_sample("gsm_ic").items
     assert [(i.id, i.stratum) for i in items] == [
         ("GSM-IC_2step:0", "2 steps"),

@@ -22,7 +22,7 @@ from moot.evals._stats.calibration import (
 from moot.evals._stats.measures import package
 from moot.evals._stats.outcomes import Score
 
-approx: Any = pytest.approx  # so that dataclasses may hold it
+approx: Any = pytest.approx  # so that dataclasses can find it
 CONFIDENCES = [0.95, 0.95, 0.55, 0.6, 0.0, None, 0.7]
 CORRECT = [True, False, True, True, False, True, None]
 """Five have both. By tenths: 0 (wrong); 0.55 and 0.6 (right); two of 0.95 (one right)."""
@@ -75,7 +75,7 @@ def test_systems_without_confidences() -> None:
 
 
 @pytest.mark.parametrize("confidence", [-0.1, 1.1, float("nan")])
-def test_confidences_that_are_none(confidence: float) -> None:
+def test_invalid_confidences(confidence: float) -> None:
     for measure in (ece, brier_score, risk_coverage):
         with pytest.raises(ValueError, match="from 0 to 1"):
             measure([confidence], [True])
@@ -90,7 +90,7 @@ def test_confidences_of_other_items() -> None:
 
 @settings(deadline=None)  # the first call imports scikit-learn
 @given(ITEMS, st.integers(1, 12), st.booleans(), st.randoms())
-def test_calibration_is_scikit_learns_in_any_order(
+def test_calibration_equals_scikit_learns_in_any_order(
     items: list[tuple[float, bool]], bins: int, mass: bool, chance: random.Random
 ) -> None:
     calibration_curve = package("sklearn.calibration").calibration_curve
@@ -152,7 +152,7 @@ def test_risk_coverage_is_the_mean_over_orders(items: list[tuple[float, bool]]) 
 def test_ks_stability() -> None:
     trajectories: list[list[float | None]] = [[0.1, 0.5], [0.2, 0.6], [0.3, 0.7], [0.9, 0.9]]
     found = ks_stability(trajectories)
-    # Up to 0.3 lie three of four in the first round, and none in the last.
+    # Three of four are at most 0.3 in the first round, none in the last.
     assert found == {1: Score(3 / 4, 4), 2: Score(0.0, 4)}
 
 

@@ -1,4 +1,4 @@
-"""Files of claims: what they may look like, and what is said of those that cannot be read."""
+"""Files of claims: accepted formats, and the errors of invalid files."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def test_all_columns_of_csv(tmp_path: Path, delimiter: str, encoding: str) -> No
     assert [*ClaimsFile(path)] == [ClaimRow(**{**vars(ROW), "line": 2})]
 
 
-def test_a_row_over_several_lines_keeps_the_next_ones_place(tmp_path: Path) -> None:
+def test_a_row_over_several_lines_does_not_shift_later_line_numbers(tmp_path: Path) -> None:
     path = written(tmp_path, 'claim,speaker\n"One\nover\nthree.",A\n\nTwo.,B\n')
     assert [(row.number, row.line, row.id) for row in ClaimsFile(path)] == [(1, 2, "1"), (2, 6, "2")]
 
 
-def test_bad_rows_do_not_end_the_reading(tmp_path: Path) -> None:
+def test_reading_continues_after_bad_rows(tmp_path: Path) -> None:
     text = (
         "claim,id,date,settings,labels,label\n"
         "Good.,a,,,,\n"
@@ -100,7 +100,7 @@ def test_bad_rows_do_not_end_the_reading(tmp_path: Path) -> None:
     assert [row.id for row in ClaimsFile(path) if isinstance(row, ClaimRow)] == ["a", "h"]
 
 
-def test_bad_lines_of_json_do_not_end_the_reading(tmp_path: Path) -> None:
+def test_reading_continues_after_bad_json_lines(tmp_path: Path) -> None:
     lines = [
         '{"claim": "One."}',
         "{",
@@ -135,12 +135,12 @@ def test_a_file_that_cannot_be_read_says_what_to_do(
         list(ClaimsFile(written(tmp_path, text, name, encoding)))
 
 
-def test_other_columns_mean_nothing_and_are_named(tmp_path: Path) -> None:
+def test_unknown_columns_are_ignored_and_named(tmp_path: Path) -> None:
     file = ClaimsFile(written(tmp_path, "claim,checked by\nOne.,Ann\n"))
     assert (file.ignored, [row.id for row in file]) == (("checked by",), ["1"])
 
 
-def test_where_all_rows_have_to_be_good_the_first_that_is_not_is_named(tmp_path: Path) -> None:
+def test_if_all_rows_must_be_valid_the_first_bad_row_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, "claim,label\nOne.,\n,true\nThree.,\n")
     with pytest.raises(UserError, match=r"my.csv, line 2: no label. 2 other rows are bad, too."):
         all_rows(ClaimsFile(path), lambda row: "" if row.label else "no label")
@@ -160,8 +160,10 @@ ROWS = st.fixed_dictionaries(
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(",;\t"))
-def test_what_is_written_is_read_from_both_kinds(tmp_path: Path, rows: list[dict[str, Any]], delimiter: str) -> None:
-    """Line breaks, quotation marks, delimiters and what spreadsheets take for formulas are only text."""
+def test_csv_and_json_lines_give_back_the_written_rows(
+    tmp_path: Path, rows: list[dict[str, Any]], delimiter: str
+) -> None:
+    """Line breaks, quotation marks, delimiters and spreadsheet formulas are plain text."""
     with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [*FULL], delimiter=delimiter)
         writer.writeheader()
@@ -183,9 +185,7 @@ def test_what_is_written_is_read_from_both_kinds(tmp_path: Path, rows: list[dict
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), st.sampled_from((".csv", ".jsonl")), st.booleans())
-def test_no_file_ends_otherwise_than_in_rows_or_a_clear_error(
-    tmp_path: Path, content: bytes, kind: str, headed: bool
-) -> None:
+def test_every_file_gives_rows_or_a_clear_error(tmp_path: Path, content: bytes, kind: str, headed: bool) -> None:
     path = tmp_path / f"any{kind}"
     path.write_bytes(b"claim,id\n" * headed + content)
     with suppress(UserError):
@@ -194,7 +194,7 @@ def test_no_file_ends_otherwise_than_in_rows_or_a_clear_error(
         assert all(row.claim if isinstance(row, ClaimRow) else row.problem for row in rows)
 
 
-def test_what_is_too_long_or_not_closed_says_what_to_do(tmp_path: Path) -> None:
+def test_too_long_fields_and_unclosed_quotes_are_clear_errors(tmp_path: Path) -> None:
     path = written(tmp_path, f'claim,given\nOne.,{"x" * 140_000}\nTwo.,\n"Three.,\nFour.,\n')
     found = problems(path)
     assert [line for line, _ in found] == [2, 4]
@@ -205,14 +205,14 @@ def test_what_is_too_long_or_not_closed_says_what_to_do(tmp_path: Path) -> None:
         list(ClaimsFile(endless))
 
 
-def test_an_id_that_is_no_text_is_a_bad_row(tmp_path: Path) -> None:
+def test_a_row_whose_id_is_not_text_is_bad(tmp_path: Path) -> None:
     path = written(tmp_path, '{"claim": "One.", "id": [1]}\n{"claim": "Two.", "id": 7}', "my.jsonl")
     bad, good = ClaimsFile(path)
     assert (bad.id, good.id) == ("1", "7")
     assert problems(path) == [(1, "`id` is no text")]
 
 
-def test_a_long_file_is_read_in_little_memory(tmp_path: Path) -> None:
+def test_a_long_file_is_read_with_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     with path.open("w") as file:
         file.write("claim,given\n")

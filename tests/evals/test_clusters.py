@@ -1,4 +1,4 @@
-"""Figures of items that come in groups: by hand, beside statsmodels' and scipy's, and by every possible resample."""
+"""Statistics of grouped items: by hand, beside statsmodels and scipy, and over all possible resamples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GROUPS = st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_siz
 
 
 def mean_of(kinds: Sequence[float]) -> Any:
-    """The mean of values, from how often each is there."""
+    """The mean of values, given how often each occurs."""
     values = np.array(kinds)
     return lambda counts: counts @ values / counts.sum(axis=1)
 
@@ -41,7 +41,7 @@ def test_the_standard_error_by_hand() -> None:
 
 @settings(deadline=None, max_examples=30)  # the first call imports statsmodels
 @given(GROUPS)
-def test_the_standard_error_is_that_of_statsmodels(groups: list[list[float]]) -> None:
+def test_the_standard_error_equals_statsmodels(groups: list[list[float]]) -> None:
     values = [value for group in groups for value in group]
     which = [i for i, group in enumerate(groups) for _ in group]
     found = clustered_mean(groups)
@@ -53,7 +53,7 @@ def test_the_standard_error_is_that_of_statsmodels(groups: list[list[float]]) ->
     assert (found.value, found.se) == approx((theirs.params[0], theirs.bse[0]), abs=1e-12)
 
 
-def test_what_is_not_computable_says_why() -> None:
+def test_an_undefined_statistic_has_a_reason() -> None:
     assert clustered_mean([]) == ClusteredMean(None, None, 0, 0, "no items")
     assert clustered_mean([[1.0, 0.0]]) == ClusteredMean(0.5, None, 2, 1, "one group")
     assert clustered_mean([[1.0], [1.0]]) == ClusteredMean(1.0, None, 2, 2, "no spread")
@@ -83,13 +83,13 @@ def test_the_bootstrap_draws_whole_groups() -> None:
     assert found.low is not None
     assert alone.high is not None
     assert alone.low is not None
-    assert (found.high - found.low) / (alone.high - alone.low) == approx(2.0, rel=0.1)  # four alike tell as one does
+    assert (found.high - found.low) / (alone.high - alone.low) == approx(2.0, rel=0.1)  # four equal items count as one
     assert (found.high - found.low) / 2 == approx(1.96 * (clustered_mean(many).se or 0), rel=0.1)
 
 
 @settings(max_examples=20)
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=12))
-def test_items_that_are_their_own_groups_change_nothing(values: list[float]) -> None:
+def test_groups_of_one_item_equal_ungrouped_items(values: list[float]) -> None:
     found, alone = cluster_bootstrap([[value] for value in values], mean_of), bootstrap(values)
     assert found.value == approx(alone.value)
     if found.low is None:
@@ -100,7 +100,7 @@ def test_items_that_are_their_own_groups_change_nothing(values: list[float]) -> 
     assert clustered_wilson([[item] for item in right]) == wilson(right)
 
 
-def test_wilson_of_as_many_items_as_groups_are_worth() -> None:
+def test_wilson_uses_the_effective_number_of_items() -> None:
     # 40 groups of two equal items: se² is that of 40 items, so about 40 x (t(79) / t(39))² items count.
     groups = [[i < 28] * 2 for i in range(40)]
     t = package("scipy.stats").t
@@ -116,7 +116,7 @@ def test_wilson_of_as_many_items_as_groups_are_worth() -> None:
     assert opposed == wilson([True, False] * 30)
 
 
-def test_groups_flip_their_signs_together() -> None:
+def test_the_sign_test_flips_whole_groups() -> None:
     # Sums 2, 1 and -1 with any signs: 4, 2, 2, 0, 0, -2, -2, -4. Ours is 2, as far out as six of eight.
     first, second = [1.0, 1.0, 1.0, 0.0, 0.5, None], [0.0, 0.0, 0.0, 1.0, 0.5, 1.0]
     found = sign_flips(first, second, "aabcdd")
@@ -129,7 +129,7 @@ def test_groups_flip_their_signs_together() -> None:
 
 @settings(deadline=None, max_examples=20)
 @given(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), min_size=2, max_size=10))
-def test_flips_of_groups_are_every_way_to_flip_them(items: list[tuple[int, int]]) -> None:
+def test_the_sign_test_of_groups_covers_all_flips(items: list[tuple[int, int]]) -> None:
     groups = by_group([group for _, group in items], [float(value) for value, _ in items])
     found = sign_flips([float(value) for value, _ in items], [0.0] * len(items), [group for _, group in items])
     if len(groups) == 1:

@@ -1,4 +1,4 @@
-"""The tables of a comparison, on eight items that were worked out by hand."""
+"""The tables of a comparison, on eight items with figures worked out by hand."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def compared(tmp_path: Path) -> Study:
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-def test_scores_are_of_the_items_that_ended(compared: Study) -> None:
+def test_scores_count_finished_items_only(compared: Study) -> None:
     rows = records(systems_table(compared))
     assert list(rows) == [
         *("another", "debate", "debate_own", "debate first-round majority"),
@@ -65,7 +65,7 @@ def test_scores_are_of_the_items_that_ended(compared: Study) -> None:
     assert rows["debate"]["wilson"].low == pytest.approx(0.4869, abs=1e-4)
 
 
-def test_differences_are_of_common_items(compared: Study) -> None:
+def test_differences_are_over_common_items(compared: Study) -> None:
     own = records(differences_table(compared, "self_consistency"))["debate"]
     assert (own["against"], own["items"], own["missing"], own["elsewhere"]) == ("debate_own", 7, 1, 0)
     assert value(own["difference_accuracy"]) == pytest.approx(2 / 7)  # 6 - 4 of the seven, not 6/7 - 5/8
@@ -75,7 +75,7 @@ def test_differences_are_of_common_items(compared: Study) -> None:
     assert own["detectable"] == "none"
 
 
-def test_holms_correction_is_over_all_tests(tmp_path: Path) -> None:
+def test_holms_correction_covers_all_tests(tmp_path: Path) -> None:
     gold = {str(n): S for n in range(20)}
     right, wrong = ({id: debate(said) for id in gold} for said in (S, R))
     half = {id: right[id] if int(id) % 2 else wrong[id] for id in gold}
@@ -92,7 +92,7 @@ def test_holms_correction_is_over_all_tests(tmp_path: Path) -> None:
     assert rows.column("p_holm") == [pytest.approx(2 * 2 / 2**20), pytest.approx(2 / 2**10)]
 
 
-def test_several_runs_are_tested_by_their_items_means(tmp_path: Path) -> None:
+def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
     """Of ten items the debate is right on nine in both runs and on one in the first; its control on two, once run."""
     gold = {str(n): S for n in range(10)}
     first = {id: debate(S) for id in gold}
@@ -130,7 +130,7 @@ def test_intervals_of_macro_f1_are_those_of_scikit_learn(compared: Study) -> Non
     assert (cell.low, cell.high) == pytest.approx(tuple(np.quantile(figures, [0.025, 0.975])))
 
 
-def test_figures_of_several_runs_are_means_of_what_each_has() -> None:
+def test_figures_of_several_runs_are_means_over_runs() -> None:
     kinds = [((S,), (S, S)), ((R,), (S, None)), ((R,), (R, None))]
     counts = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
     first, alone = ((2 * 2 / 5) + 2 / 3) / 2, 2 / 3
@@ -141,7 +141,7 @@ def test_figures_of_several_runs_are_means_of_what_each_has() -> None:
     assert np.isnan(mean_over_runs([((S,), (None,))], "accuracy")(np.array([[3.0]]))).all()
 
 
-def test_the_least_difference_that_can_be_shown(tmp_path: Path) -> None:
+def test_the_minimum_detectable_difference(tmp_path: Path) -> None:
     gold = {str(n): S for n in range(60)}
     ours = {id: debate(S if int(id) % 5 else R) for id in gold}
     theirs = {id: debate(S if int(id) % 5 != 1 else R) for id in gold}
@@ -151,7 +151,7 @@ def test_the_least_difference_that_can_be_shown(tmp_path: Path) -> None:
     assert power(0.5 + row["detectable"], 0.5, 60, discordant=24 / 60) == pytest.approx(0.8)
 
 
-def test_every_policy_stands_beside_the_others(compared: Study) -> None:
+def test_scores_under_every_abstention_policy(compared: Study) -> None:
     row = records(policies_table(compared))["debate"]
     assert (row["abstained"], row["missing"], row["coverage"]) == (1, 1, 6 / 7)
     assert (row["lowest"], row["highest"]) == (6 / 8, 7 / 8)  # item 6 wrong, or right
@@ -160,7 +160,7 @@ def test_every_policy_stands_beside_the_others(compared: Study) -> None:
     assert row["macro_f1_open_label"] == 1.0
 
 
-def test_whose_fault_a_missing_answer_is(tmp_path: Path) -> None:
+def test_the_causes_of_missing_answers(tmp_path: Path) -> None:
     gold = dict.fromkeys("1234", S)
     documents = {"1": debate(S), "2": failed("unparsed"), "3": failed("timeout"), "4": debate(None)}
     made = study(tmp_path, a=(documents, {"gold": gold}))
@@ -177,7 +177,7 @@ def test_whose_fault_a_missing_answer_is(tmp_path: Path) -> None:
     assert {row[1]: row[2] for row in stops.rows} == {"max_rounds": 2, UNUSABLE: 1}
 
 
-def test_what_missing_items_leave_open(tmp_path: Path) -> None:
+def test_bounds_of_scores_with_missing_items(tmp_path: Path) -> None:
     """Of ten items one is right, one wrong, one abstains, one failed and six were not run."""
     documents = {"1": debate(S), "2": debate(R), "3": debate(None), "4": failed()}
     made = study(tmp_path, a=(documents, {"planned": list("1234567890")}))
@@ -188,7 +188,7 @@ def test_what_missing_items_leave_open(tmp_path: Path) -> None:
 def test_a_trial_without_a_verdict_is_an_abstention_before_its_own_policy(tmp_path: Path) -> None:
     inconclusive = debate(S, raw_verdict="INCONCLUSIVE", metrics={"panel": {}})
     made = study(tmp_path, trial=({"1": inconclusive, "4": debate(R)}, {}))
-    assert records(systems_table(made))["trial"]["abstained"] == 0  # its settings made SUPPORTS of it
+    assert records(systems_table(made))["trial"]["abstained"] == 0  # the policy turned it into SUPPORTS
     row = records(policies_table(made))["trial"]
     assert (row["abstained"], row["accuracy_wrong"], row["accuracy_burden_of_refutation"]) == (1, 0.5, 1.0)
 
@@ -198,14 +198,14 @@ def test_costs(tmp_path: Path) -> None:
     made = study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))
     rows = records(costs_table(made))
     assert rows["debate"]["cost"] == pytest.approx(0.002)
-    assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed one was paid for too
+    assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed item was paid for too
     assert (rows["debate"]["tokens"], rows["debate"]["errors"], rows["debate"]["priced"]) == (3000, 1, 7)
     assert rows["debate_own"]["relative"] == 0.5
     assert [row["front_cost"] for row in rows.values()] == ["yes", "yes"]
 
 
-def test_what_a_sample_without_a_document_took_is_unknown(tmp_path: Path) -> None:
-    """One that Inspect's time limit ended, say: its calls were made."""
+def test_the_cost_of_a_sample_without_a_document_is_unknown(tmp_path: Path) -> None:
+    """For example if Inspect's time limit ended it: it did make calls."""
     made = study(tmp_path, a=({"1": debate(S), "2": None}, {}), b=({"1": debate(S), "2": failed()}, {}))
     rows = records(costs_table(made))
     assert (rows["a"]["cost"], rows["a"]["total"]) == (0.001, None)
@@ -228,7 +228,7 @@ POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, m
 
 
 @given(POINTS)
-def test_the_front_is_what_nothing_beats(points: list[tuple[int, int]]) -> None:
+def test_the_pareto_front_has_no_dominated_system(points: list[tuple[int, int]]) -> None:
     on = [point for point, best in zip(points, front([*points, (None, 9), (0, None)]), strict=False) if best]
     assert on
     assert len({cost for cost, _ in on}) == len(set(on))  # one score for each cost
@@ -239,7 +239,7 @@ def test_the_front_is_what_nothing_beats(points: list[tuple[int, int]]) -> None:
     assert front([(None, 9.0), (1.0, None)]) == [False, False]
 
 
-# --- who is compared with whom ----------------------------------------------------------------------------------------
+# --- baselines --------------------------------------------------------------------------------------------------------
 
 
 def test_baselines(compared: Study) -> None:
@@ -258,7 +258,7 @@ def test_baselines(compared: Study) -> None:
     check_against([compared], "label prior")
 
 
-def test_one_constant_answer_is_one_line(tmp_path: Path) -> None:
+def test_equal_constant_answers_are_one_row(tmp_path: Path) -> None:
     no, yes = "NOT_SUPPORTED", "SUPPORTED"
     facts: dict[str, Any] = {"benchmark": "hover", "gold": {"1": no, "2": no, "3": yes}}
     made = study(tmp_path, a=({id: debate(no, task="hover") for id in "123"}, facts))
@@ -296,7 +296,7 @@ def test_rounds_and_stops(compared: Study) -> None:
     assert [(row[1], row[2], value(row[5])) for row in ours] == [("consensus", 2, 1.0), ("max_rounds", 5, 4 / 5)]
 
 
-def test_consensus_is_of_the_debates_that_ended(tmp_path: Path) -> None:
+def test_consensus_counts_finished_debates_only(tmp_path: Path) -> None:
     votes = [{"agent": f"agent-{n}", "answer": S, "group": 0} for n in (1, 2)]
     apart = [votes[0], votes[1] | {"group": 1}]
     documents = {
@@ -323,7 +323,7 @@ def test_citations_and_gold_recall(tmp_path: Path) -> None:
     assert (row["citation_precision"], row["gold_recall"], row["gold_recall_items"]) == (0.25, 0.5, 1)
 
 
-def test_confidences_of_answers_alone(tmp_path: Path) -> None:
+def test_only_confidences_of_answers_count(tmp_path: Path) -> None:
     sure = {"1": debate(S, confidence=0.8), "2": debate(R, confidence=0.8), "3": debate(None, confidence=0.9)}
     made = study(tmp_path, a=(sure | {"4": debate(R), "5": failed() | {"confidence": 0.1}}, {}), b=(CONTROL, {}))
     rows = records(calibration_table(made))
@@ -358,7 +358,7 @@ def test_thresholds_of_scores(tmp_path: Path) -> None:
     assert thresholds_table(study(tmp_path / "none", b=(CONTROL, {}))) is None
 
 
-def test_answers_that_need_not_follow_from_evidence_have_no_unknown_faithfulness() -> None:
+def test_faithfulness_is_not_missing_if_answers_need_no_evidence() -> None:
     def known(task: str, *turns: dict[str, Any]) -> list[Any]:
         document = debate(S, *[["A"]] * len(turns), task="fever") | {"task": {"kind": task, "labels": []}}
         scores = {"scores": {"faithfulness": None, "answer_relevance": 0.9}}
@@ -430,7 +430,7 @@ def test_answers_are_compared_as_the_benchmark_does(
 # --- notes ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_reader_is_told(tmp_path: Path) -> None:
+def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
     other = GOLD | {"2": R}
     fewer = {id: CONTROL[id] for id in "1234"}
     facts: dict[str, Any] = {
@@ -483,7 +483,7 @@ MAKERS += [
 
 
 @pytest.mark.parametrize("documents", [{"1": failed()}, {"1": None}, {"1": debate(None)}, {"1": debate(S, [None])}])
-def test_runs_in_which_nothing_is_known(tmp_path: Path, documents: dict[str, Any]) -> None:
+def test_runs_without_any_figures(tmp_path: Path, documents: dict[str, Any]) -> None:
     made = study(tmp_path, a=(documents, {}), b=(documents, {"seed": 1}), b__2=(documents, {"seed": 2}))
     tables = [table for make in MAKERS if (table := make(made)) is not None]
     row = records(tables[0])["a"]

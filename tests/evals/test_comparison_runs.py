@@ -1,4 +1,4 @@
-"""A comparison of systems that ran several times: which runs are of one system, and in which order."""
+"""A comparison of systems that ran several times: which runs belong to one system, and their order."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_an_item_of_several_runs_counts_once_in_an_interval(tmp_path: Path) -> N
     assert row["score"] == bootstrap([0.5, 1.0, 1.0, 0.0])
 
 
-def test_settings_that_differ_are_other_systems(tmp_path: Path) -> None:
+def test_runs_with_different_settings_are_different_systems(tmp_path: Path) -> None:
     made = study(tmp_path, a__1=(CONTROL, {"settings": {"k": 3}}), a__2=(CONTROL, {"settings": {"k": 5}}))
     assert [system.label for system in made.measured] == ["a", "a (2)"]
     assert made.notes == ("a was run with other settings, corpora or prompts: a (2) is a separate system.",)
 
 
-def test_the_plan_says_who_is_first_then_the_time(tmp_path: Path) -> None:
+def test_runs_are_ordered_by_the_plan_and_then_by_time(tmp_path: Path) -> None:
     early, late = "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"
     made = study(
         tmp_path,
@@ -73,7 +73,7 @@ def test_the_plan_says_who_is_first_then_the_time(tmp_path: Path) -> None:
     assert paired(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
 
 
-def test_controls_follow_the_debate_whose_budget_they_had(tmp_path: Path) -> None:
+def test_controls_follow_the_debate_whose_budget_they_used(tmp_path: Path) -> None:
     """Two debates of one name, as their settings were changed between runs, and a control that names neither."""
     facts: dict[str, Any] = {"system": "debate", "graph": "tool_mad"}
     own: dict[str, Any] = {"graph": "self_consistency", "control": "self_consistency", "of": "debate", "system": "own"}
@@ -102,7 +102,7 @@ def test_controls_follow_the_debate_whose_budget_they_had(tmp_path: Path) -> Non
     )
 
 
-def test_runs_of_a_system_that_was_renamed_are_its_runs(tmp_path: Path) -> None:
+def test_runs_of_a_renamed_system_belong_together(tmp_path: Path) -> None:
     facts: dict[str, Any] = {"graph": "tool_mad", "settings": {"k": 3}}
     created = "2026-01-02T00:00:00+00:00"
     made = study(
@@ -131,13 +131,13 @@ def test_other_items_are_another_study(tmp_path: Path) -> None:
     write_log(tmp_path, "d", CONTROL, GOLD, system="t", key="d", items="aa", **AT)
     studies = studies_of(read_runs([tmp_path], lambda calls: 0.0)[0])
     assert [(made.title, [system.label for system in made.measured]) for made in studies] == [
-        ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # nobody judges labels
+        ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # labels need no grader
         ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
     ]
     assert "a study for each" in studies[0].notes[0]
 
 
-def test_no_system_is_lost_whatever_it_is_a_control_of(tmp_path: Path) -> None:
+def test_every_system_is_listed_whatever_its_debate(tmp_path: Path) -> None:
     of = {"a": "a", "b": "c", "c": "b", "d": "nobody", "e": "d", "f": "e"}
     systems: Systems = {name: (CONTROL, {"control": "x", "of": other}) for name, other in of.items()}
     made = study(tmp_path, **systems)

@@ -1,4 +1,4 @@
-"""Calibration: prediction sets and decisions on worked examples, in simulations, and bound to what was measured."""
+"""Calibration: prediction sets and decisions on worked examples, in simulations, and checks of its settings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def votes(*answers: str) -> list[Any]:
 # --- formulae ---------------------------------------------------------------------------------------------------------
 
 
-def test_p_values_are_those_of_crepes() -> None:
+def test_p_values_equal_those_of_crepes() -> None:
     for scores, wanted in CREPES:
         assert [p_value(COUNTED, score) for score in scores] == pytest.approx(wanted)
     # two of nine are stranger than 0.6 or as strange, and the debate itself is: (1 + u x 3) / 10
@@ -65,26 +65,26 @@ def test_p_values_are_those_of_crepes() -> None:
 
 
 @pytest.mark.parametrize("alpha", MAPIE)
-def test_prediction_sets_are_those_of_mapie(alpha: float) -> None:
+def test_prediction_sets_equal_those_of_mapie(alpha: float) -> None:
     for shares, wanted in zip(SHARES, MAPIE[alpha], strict=True):
         found = prediction_set(dict(zip("abc", shares, strict=True)), COUNTED, alpha)
         assert found == [label for label, held in zip("abc", wanted, strict=True) if held]
 
 
-def test_belief_is_the_confidence_and_the_rest_by_answers() -> None:
+def test_belief_is_the_confidence_and_the_rest_is_shared_by_answers() -> None:
     shares = label_shares(["S", "R", "N"], "S", 0.6, votes("S", "S", "R", "R"))
     assert shares == pytest.approx({"S": 0.6, "R": 0.3, "N": 0.1})  # 0.4 in proportion to 2 + 1 and 0 + 1
     for answer, sure in ((None, 0.9), ("S", None)):
         assert label_shares(["S", "R"], answer, sure, []) == {"S": 0.5, "R": 0.5}
 
 
-def test_who_acts_is_wrong_in_at_most_a_share_of_all_cases() -> None:
+def test_acting_is_wrong_in_at_most_the_set_share_of_cases() -> None:
     sure, right = [0.4, 0.6, 0.6, 0.8, 0.9, 1.0, 1.0, 1.0, None], [False, True, False, False, *[True] * 5]
     # from 0.6 on two are wrong: (2 + 1) / 10; from 0.8 on one: 2 / 10; from 0.9 on none: 1 / 10
     assert [least_confidence(sure, right, alpha) for alpha in (0.3, 0.29, 0.2, 0.1, 0.09)] == [0.6, 0.8, 0.8, 0.9, None]
 
 
-def test_what_is_fitted_on_nothing_or_on_other_numbers_is_refused() -> None:
+def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
     for wrong in ([], [1.2], [float("nan")]):
         with pytest.raises(ValueError, match="from 0 to 1"):
             score_counts(wrong)
@@ -127,7 +127,7 @@ def test_coverage_on_simulated_runs(alpha: float) -> None:
     assert np.mean(acted) <= alpha + 0.02
 
 
-def test_few_cases_promise_less() -> None:
+def test_few_cases_give_a_weaker_guarantee() -> None:
     assert unpromised(200, 0.1) == ""
     assert unpromised(98, 0.1) == "With fewer than 200 cases it may be off by 6% either way for this file."
     assert unpromised(8, 0.1).endswith("With so few, every prediction set contains all labels.")
@@ -148,10 +148,10 @@ def test_a_debate_without_a_verdict_is_never_acted_on() -> None:
     assert calibrated(None, document) == {}
 
 
-# --- what it is bound to ----------------------------------------------------------------------------------------------
+# --- the settings that it was measured with ---------------------------------------------------------------------------
 
 
-def test_what_differs_is_named() -> None:
+def test_changed_settings_are_named() -> None:
     kind = load_graph("multi_agent_voting").settings
 
     def bound(graph: str = "multi_agent_voting", task: str = "fever", web: str = "tavily", **settings: Any) -> Any:
@@ -172,7 +172,7 @@ def test_what_differs_is_named() -> None:
     assert fitted.digest() != bound().digest()
 
 
-def test_a_claim_s_own_day_does_not_matter_but_whether_there_is_one_does() -> None:
+def test_only_the_presence_of_a_claims_date_matters() -> None:
     kind = load_graph("rag").settings
     one, other, none = (
         bound_to("rag", make_task("fever"), kind.model_validate({"published_before": day}).recorded(), {}, {})
@@ -182,7 +182,7 @@ def test_a_claim_s_own_day_does_not_matter_but_whether_there_is_one_does() -> No
     assert list(differences(one, none)) == ["published_before (fitted with true, here false)"]
 
 
-def test_what_has_changed_since_is_said_and_refuses_nothing(
+def test_later_changes_are_reported_without_refusing(
     tmp_path: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub()
@@ -211,7 +211,7 @@ def test_what_has_changed_since_is_said_and_refuses_nothing(
     assert [said.split(" ")[:3] for said in aged()] == [["The", "corpus", "mine"], ["The", "calibration", "was"]]
 
 
-# --- the command and what comes of it ---------------------------------------------------------------------------------
+# --- the command ------------------------------------------------------------------------------------------------------
 
 
 def moot(*words: str) -> str:
@@ -257,7 +257,7 @@ def test_a_calibration_is_fitted_used_and_refused_elsewhere(tmp_path: Path, monk
 
     moot("eval", "run", "--task", "claims=claims.jsonl", *system, "--set", "agents=4")
     mixed = CliRunner().invoke(app, ["calibrate", "logs"])
-    # Logs of one second have no order.
+    # Logs written in the same second have no order.
     assert re.search(r"differs in agents \(fitted with (3, here 4|4, here 3)\)\. Name the logs", str(mixed.exception))
     Path("calibration.json").write_text(Path("calibration.json").read_text().replace("fake:1", "fake:2"))
     with pytest.raises(UserError, match="was changed after it was written"):

@@ -1,4 +1,4 @@
-"""Measures of debates, on a debate of three agents that was worked out by hand."""
+"""Measures of debates, on a debate of three agents with figures worked out by hand."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def agree(*said: bool | None) -> dict[str, Any]:
         (document(stop_reason="stable_consensus"), True),
         (document(votes=votes(0, 0, 0)), True),  # agreed in the last round
         (document(votes=votes(0, 0, 1)), False),
-        (document(votes=votes(None, None, None)), False),  # silence is no consensus
+        (document(votes=votes(None, None, None)), False),  # missing answers are no consensus
         (document(votes=[]), False),
         (document(status="failed", stop_reason=None, votes=votes(0, 0, 0)), False),
         (document(status="interrupted", votes=votes(0, 0, 0)), False),
@@ -101,7 +101,7 @@ def test_shares_of_consistent_debates() -> None:
     assert co2(all_kinds, [False] * 4) == 0.0
 
 
-def test_shares_of_nothing() -> None:
+def test_shares_without_any_debate() -> None:
     with pytest.raises(ValueError, match="no documents"):
         cons([])
     with pytest.raises(ValueError, match="no documents"):
@@ -141,7 +141,7 @@ def test_correct_revisions() -> None:
     assert correct_revisions(document(), "C") == 0
 
 
-def test_a_reader_who_turns_right_on_its_own_is_not_set_right() -> None:
+def test_an_agent_that_corrects_itself_is_no_correct_revision() -> None:
     turns = [turn(0, "a", "A"), turn(0, "b", "C"), turn(1, "a", "B"), turn(1, "b", "C")]
     debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": ["a"]}}])
     assert viewpoint_collisions(debate) == 2
@@ -149,7 +149,7 @@ def test_a_reader_who_turns_right_on_its_own_is_not_set_right() -> None:
     assert correct_revisions(debate, lambda answer: answer in "BC") == 0  # right, but not what b said
 
 
-def test_a_reader_who_was_right_already_is_not_set_right() -> None:
+def test_an_agent_that_was_right_before_is_no_correct_revision() -> None:
     turns = [turn(0, "a", "A"), turn(0, "b", "B"), turn(1, "a", "B"), turn(1, "b", "B")]
     debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": []}}])
     assert correct_revisions(debate, "B") == 1
@@ -163,7 +163,7 @@ def test_an_answer_that_could_not_be_read_has_no_viewpoint() -> None:
     assert correct_revisions(debate, "B") == 0
 
 
-def test_answers_in_words_are_compared_as_the_task_says() -> None:
+def test_free_text_answers_are_compared_by_the_task() -> None:
     turns = [turn(0, "a", "The Nile"), turn(0, "b", "nile"), turn(0, "c", "Congo"), turn(1, "c", "the nile.")]
     kept = {"a": ["b"], "b": [], "c": ["a", "b"]}
     debate = document(task=make_task("short_answer"), turns=turns, graphs=[{"round": 1, "kept": kept}])
@@ -186,7 +186,7 @@ def test_context_tokens() -> None:
     assert context_tokens(document()) == dict.fromkeys("abc")
 
 
-def test_how_much_evidence_a_debate_had() -> None:
+def test_the_amount_of_evidence() -> None:
     def piece(*retrievals: tuple[str, str]) -> dict[str, Any]:
         return {"retrievals": [{"retriever": source, "query": query} for source, query in retrievals]}
 

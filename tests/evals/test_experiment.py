@@ -1,4 +1,4 @@
-"""Evaluations as experiments of LangSmith, as a collector of ours gets them."""
+"""Evaluations as LangSmith experiments, received by a local collector."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def test_a_log_is_an_experiment(
     assert KEY not in json.dumps(sent)
 
 
-def test_systems_stand_side_by_side_on_the_same_items(tmp_path: Path) -> None:
+def test_systems_are_compared_on_the_same_items(tmp_path: Path) -> None:
     first, second = (experiment_of(log(tmp_path, name)) for name in ("ours", "theirs"))
     assert [row["row_id"] for row in first["results"]] == [row["row_id"] for row in second["results"]]
     assert first["dataset_name"] == second["dataset_name"]
     assert first["experiment_name"] != second["experiment_name"]
 
 
-def test_what_cannot_be_sent_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_that_cannot_be_sent_are_clear_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken.eval").write_text("no log")
     with pytest.raises(UserError, match="cannot be read as a log"):
         experiment_of(tmp_path / "broken.eval")

@@ -1,4 +1,4 @@
-"""What a report says first: never more than its tests, and what it does not know beside it."""
+"""The headline of a report: no stronger than its tests, and with its unknowns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def findings(*studies: Study) -> Findings:
     return findings_of(list(zip(studies, comparisons_of(studies), strict=True)), "report")
 
 
-def test_a_difference_that_was_found(tmp_path: Path) -> None:
+def test_the_headline_of_a_significant_difference(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(WRONG, {}), b=(RIGHT, {})))
     assert found.headline == "b was right more often than a"
     assert found.sentences == (
@@ -44,7 +44,7 @@ def test_a_difference_that_was_found(tmp_path: Path) -> None:
     )
 
 
-def test_no_difference_says_what_could_have_been_found(tmp_path: Path) -> None:
+def test_without_a_difference_the_detectable_one_is_named(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(DEBATE, {}), b=(CONTROL, {})))
     assert found.headline == "No difference between the systems was found"
     said = " ".join(found.sentences)
@@ -98,7 +98,7 @@ def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]]
         assert f"{worse} was right" not in " ".join(found.sentences)
 
 
-def test_missing_answers_that_could_turn_a_difference_round(tmp_path: Path) -> None:
+def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None:
     kept = {id: RIGHT[id] if id in "12" else failed() for id in GOLD}
     found = findings(study(tmp_path, a=(kept, {}), b=(RIGHT | {"1": debate(None)}, {})))
     assert "Counted as wrong, they turn 1 of 1 differences round." in dict(found.not_measured)["Missing answers"]
@@ -114,7 +114,7 @@ def test_the_mean_of_intervals_by_hand() -> None:
     assert mean_of_intervals([]).reason == "a figure is missing"
 
 
-def test_systems_beside_each_other_on_the_same_items(tmp_path: Path) -> None:
+def test_the_table_of_systems_on_common_items(tmp_path: Path) -> None:
     lost = {"kind": "stand_in", "where": "retrieve", "detail": "Another source was searched."}
     warned = {id: document | {"warnings": [lost]} for id, document in CONTROL.items()}
     first = study(tmp_path / "x", a=(DEBATE, {}), a_own=(warned, {**OWN, "of": "a"}))
@@ -139,7 +139,7 @@ def test_systems_beside_each_other_on_the_same_items(tmp_path: Path) -> None:
     assert (rows["a"]["tokens"], rows["a"]["calls"]) == (1500, 1)
 
 
-def test_what_a_control_took(tmp_path: Path) -> None:
+def test_the_cost_of_a_control(tmp_path: Path) -> None:
     dear = {id: document | {"calls": [call(), call()], "seconds": 6.0} for id, document in DEBATE.items()}
     row = records(costs_table(study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))))["debate_own"]
     assert (row["relative"], row["relative_cost"], row["relative_seconds"]) == (0.5, 0.5, 0.25)
@@ -148,7 +148,7 @@ def test_what_a_control_took(tmp_path: Path) -> None:
 # --- the sources' figures ---------------------------------------------------------------------------------------------
 
 
-def test_the_sources_figures_are_of_systems_and_benchmarks_that_are_here() -> None:
+def test_the_papers_figures_name_known_systems_and_benchmarks() -> None:
     every = published()
     graphs = {name for name in {one.graph for one in every} if load_graph(name)}
     assert len(every) == len({one[:6] for one in every}) > 250
@@ -169,7 +169,7 @@ def test_the_sources_figures_are_of_systems_and_benchmarks_that_are_here() -> No
         assert (ours["tool_mad"].low, ours["tool_mad"].high) == S1_INTERVALS[title]
 
 
-def test_the_sources_figures_beside_ours(tmp_path: Path) -> None:
+def test_the_papers_figures_beside_ours(tmp_path: Path) -> None:
     table = published_table([study(tmp_path, a=(RIGHT, {"graph": "tool_mad"}), b=(RIGHT, {"graph": "rag"}))])
     assert table is not None
     rows = [dict(zip([column.key for column in table.columns], row, strict=True)) for row in table.rows]

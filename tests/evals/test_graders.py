@@ -1,4 +1,4 @@
-"""Graders of answers in words: whom they may not be, and how far they agree, beside scikit-learn and statsmodels."""
+"""Graders of free-text answers: which models are refused, and their agreement, beside scikit-learn and statsmodels."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_by_hand_and_beside_the_libraries() -> None:
     assert agreement(one, other).kappa.value == pytest.approx(package("sklearn.metrics").cohen_kappa_score(one, other))
 
 
-def test_answers_that_belong_together_widen_kappas_interval() -> None:
+def test_grouped_answers_widen_the_interval_of_kappa() -> None:
     draw = random.Random(2)
     pairs = [(a := draw.random() < 0.5, a if draw.random() < 0.7 else not a) for _ in range(60)]
     first, second = ([pair[n] for pair in pairs for _ in range(4)] for n in (0, 1))  # each four times
@@ -58,7 +58,7 @@ def test_answers_that_belong_together_widen_kappas_interval() -> None:
     assert widths[1] == pytest.approx(widths[0] / 2)
 
 
-def test_no_kappa_of_one_kind_of_grade_or_of_none() -> None:
+def test_kappa_needs_two_kinds_of_grades() -> None:
     same = agreement([True, True], [True, True])
     assert (same.share, same.kappa.value, same.kappa.low) == (1.0, None, None)
     none = agreement([None], [True])
@@ -100,7 +100,7 @@ def test_graders_people_and_texts(
     assert out.read_text().splitlines()[2].endswith("wrong,right,right,wrong")
 
 
-def test_what_cannot_be_compared_is_said(logs: Path, tmp_path: Path) -> None:
+def test_graders_that_cannot_be_compared(logs: Path, tmp_path: Path) -> None:
     people = tmp_path / "people.jsonl"
     for said, error in (
         ('{"id": "9", "right": true}', "names no answer of these logs"),

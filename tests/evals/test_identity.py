@@ -1,4 +1,4 @@
-"""What makes two runs the same run: the content of corpora, prompts, endpoints, and what a system does."""
+"""The identity of a run: contents of corpora, prompts, endpoints, and the behaviour of a system."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
     assert said.endswith(".eval: these differ: the endpoint of openai."), "it is told from the run that is nearest"
 
 
-def test_a_corpus_has_the_same_digest_in_whatever_order_it_was_built(start_stub: StartStub) -> None:
+def test_a_corpus_digest_does_not_depend_on_the_build_order(start_stub: StartStub) -> None:
     start_stub()
     index("one", "A.", "B.")
     index("two", "A.")
@@ -82,13 +82,13 @@ def test_a_corpus_has_the_same_digest_in_whatever_order_it_was_built(start_stub:
     manifest = corpora_folder() / "one" / "manifest.json"
     known = read_manifest("one")
     assert known is not None
-    manifest.write_text(manifest.read_text().replace(known.digest, ""))  # as an older moot wrote it
+    manifest.write_text(manifest.read_text().replace(known.digest, ""))  # as an older version of moot wrote it
     assert corpus_digest("one") == known.digest
     index("two", "A.", "C.")
     assert corpus_digest("one") != corpus_digest("two")
 
 
-def test_what_differs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_differences_of_two_runs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://user:secret@127.0.0.1:1/v1")
     monkeypatch.delenv("TAVILY_API_KEY", raising=False)
     chosen = {"model": "openai:one", "sources": ["web"]}
@@ -125,12 +125,12 @@ def test_a_plan_is_saved_with_its_logs_and_can_be_run_again(
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_a_system_s_version_is_what_it_does(name: str) -> None:
-    """If this fails, the system behaves otherwise than it did: if that is meant, `python -m tests.evals.behaviours`."""
+async def test_a_systems_version_is_the_digest_of_its_behaviour(name: str) -> None:
+    """If this fails, a system's behaviour changed. If that is intended, run `python -m tests.evals.behaviours`."""
     assert await behaviour_of(name) == behaviours()[name]
 
 
-async def test_a_system_s_version_changes_with_a_word_of_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_systems_version_changes_with_a_word_of_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     filled = Speaker.filled
 
     def other(speaker: Speaker, prompt: str, values: Any) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Debates as an Inspect user meets them: its models and roles hold, and its logs tell what was said and spent."""
+"""Debates under Inspect: its models and roles are used, and its logs contain turns and token usage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def held(
     return log
 
 
-def test_inspect_s_model_roles_and_options_are_the_debate_s(start_stub: StartStub, tmp_path: Path) -> None:
+def test_inspects_model_roles_and_options_apply_to_the_debate(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([says("SUPPORTS")])
     log = held(tmp_path, model_roles={"agent-2": "moot/openai:second"}, max_tokens=77)
     (sample,) = samples_of(log)
@@ -64,7 +64,7 @@ def test_a_conflict_with_inspect_is_an_error(
     assert not stub.calls()
 
 
-def test_inspect_s_grader_judges_answers(start_stub: StartStub, tmp_path: Path) -> None:
+def test_inspects_grader_judges_answers(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"model": "grader", "fields": {"same": True}}])
     (tmp_path / "hotpot.json").write_text(
         '[{"_id": "1", "question": "Who?", "answer": "Ada", "type": "bridge", "level": "easy", '
@@ -103,7 +103,7 @@ def test_turns_are_messages_and_calls_are_model_events_with_usage(start_stub: St
     assert len(turns) == len(messages_of(document))
 
 
-def test_inspect_s_data_frames_tell_the_logs_of_a_plan_apart(start_stub: StartStub, tmp_path: Path) -> None:
+def test_inspects_data_frames_distinguish_the_logs_of_a_plan(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     graphs = ["standard_prompting", {"graph": "society_of_minds", "label": "mad", "settings": {"agents": 2}}]
@@ -122,7 +122,7 @@ def test_inspect_s_data_frames_tell_the_logs_of_a_plan_apart(start_stub: StartSt
 
 
 @pytest.mark.parametrize("name", sorted(BENCHMARKS))
-def test_inspect_finds_a_log_s_scorers_by_their_names(name: str) -> None:
+def test_inspect_finds_a_logs_scorers_by_name(name: str) -> None:
     import moot.evals._runs.registry  # noqa: F401 - as Inspect imports it, by its entry point
 
     for scorer in scorers_of(BENCHMARKS[name], "openai:grader"):

@@ -1,4 +1,4 @@
-"""Figures that the sources print, recomputed."""
+"""Figures printed in the papers, recomputed."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from tests.evals.known import (
     claims_of,
 )
 
-approx: Any = pytest.approx  # so that dataclasses may hold it
+approx: Any = pytest.approx  # so that dataclasses can find it
 TABLES = SHARED / "data" / "known" / "proclaim_recovered_tables.json"
 PAPERS = SHARED / "papers"
 ROWS = {**S2_TABLE_3, **S2_TABLE_5}
 
 
 @pytest.mark.parametrize("check", checks(), ids=lambda check: f"{check.source}: {check.what}")
-def test_printed_figures_are_ours(check: Check) -> None:
+def test_printed_figures_equal_ours(check: Check) -> None:
     assert check.agrees, check
 
 
-def test_how_many_figures_are_checked() -> None:
+def test_the_number_of_checked_figures() -> None:
     assert len(checks()) == 2 * len(S1_INTERVALS) + 2 * len(ROWS) == 30
     assert not Check("", "", printed=0.8167, computed=0.8168, tolerance=0.00005).agrees
     assert Check("", "", printed=0.66, computed=0.65, tolerance=S1_TOLERANCE).agrees
@@ -48,7 +48,7 @@ def test_s1s_intervals_without_chance() -> None:
     binom = package("scipy.stats").binom
     for dataset, printed in S1_INTERVALS.items():
         share = S1_ACCURACY[dataset]["Tool-MAD"]
-        exact = binom.ppf([0.025, 0.975], S1_ITEMS, share) / S1_ITEMS  # what endlessly many resamples come to
+        exact = binom.ppf([0.025, 0.975], S1_ITEMS, share) / S1_ITEMS  # the limit for endless resamples
         assert printed == approx(exact, abs=S1_TOLERANCE + 1e-9)
         right = round(S1_ITEMS * share)
         other = wilson([True] * right + [False] * (S1_ITEMS - right))
@@ -69,7 +69,7 @@ def test_s2s_ablations_under_each_policy() -> None:
         found[name] = {policy: score.value if score else None for policy, score in scores.items()}
     plain = found["standard MAD"]  # right: 32 refuted and 54 - 28 supported; 58 inconclusive
     assert plain == {"wrong": 58 / 120, "left_out": 58 / 62, "open_label": None, "burden_of_refutation": 86 / 120}
-    # The policy turns the order of the systems round.
+    # The policy reverses the order of the systems.
     assert all(plain["wrong"] < other["wrong"] for name, other in found.items() if other is not plain)
     assert all(plain["left_out"] > other["left_out"] for name, other in found.items() if other is not plain)
 
@@ -88,7 +88,7 @@ def test_runs_of_s2_add_up() -> None:
 
 
 @pytest.mark.skipif(not TABLES.is_file(), reason="the recovered tables (../shared/data/known) are not here")
-def test_our_copy_is_the_recovered_one() -> None:
+def test_our_copy_equals_the_authors_results() -> None:
     recovered: dict[str, Any] = json.loads(TABLES.read_text(encoding="utf-8"))
     theirs = {**recovered["table3_9_10"], **recovered["table5_13_ablations"]}
     assert len(theirs) == len(ROWS)
@@ -101,7 +101,7 @@ def test_our_copy_is_the_recovered_one() -> None:
 
 
 @pytest.mark.skipif(not TABLES.is_file(), reason="the recovered tables (../shared/data/known) are not here")
-def test_what_s2_prints_as_ks_is_none() -> None:
+def test_the_value_that_s2_prints_as_ks_is_not_a_ks_statistic() -> None:
     recovered = json.loads(TABLES.read_text(encoding="utf-8"))["table3_9_10"]
     printed = [d for row in recovered.values() for d in row.get("D", [])]
     assert max(printed) > 1
@@ -111,7 +111,7 @@ def test_what_s2_prints_as_ks_is_none() -> None:
 
 
 @pytest.mark.skipif(not PAPERS.is_dir(), reason="the papers' text (../shared/papers) is not here")
-def test_our_copy_is_what_s1_prints() -> None:
+def test_our_copy_equals_the_figures_that_s1_prints() -> None:
     lines = (PAPERS / "S1.txt").read_text(encoding="utf-8").splitlines()
     for dataset, (low, high) in S1_INTERVALS.items():
         found = [line.split(" ", 2) for line in lines if re.fullmatch(r"\w+ 0\.\d+ \(0\.\d+, 0\.\d+\)", line)]

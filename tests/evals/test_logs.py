@@ -1,4 +1,4 @@
-"""What is read of Inspect's logs: every item once, an error as missing data, and of several tries the right one."""
+"""Reading Inspect's logs: each item once, errors as missing data, and the right one of several attempts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_log_item_by_item(tmp_path: Path) -> None:
     assert (run.system, run.model, run.seed, run.settings, run.planned) == ("a", "openai:m", 3, {"k": 5}, 7)
     right, silent, broken, lost, other = run.observations
     assert (right.outcome, right.stratum, right.warnings) == ("SUPPORTS", "hard", {"slow": 2})
-    assert right.scores == {"accuracy": 1.0, "gold_recall": 0.5}  # accuracy is computed, whatever the log says
+    assert right.scores == {"accuracy": 1.0, "gold_recall": 0.5}  # accuracy is recomputed, not read from the log
     assert [right.tokens, right.cost] == [1500, pytest.approx(0.002)]  # 1,000 at 1 and 500 at 2 USD a million
     assert (silent.outcome, silent.scores) == ("", {"accuracy": 0.0, "gold_recall": None})
     assert (silent.tokens, silent.cost) == (None, None)  # a call was not counted: unknown, not the rest
@@ -76,7 +76,7 @@ def test_a_sample_that_failed_after_its_debate_is_missing(tmp_path: Path) -> Non
     assert (run.observations[0].outcome, run.observations[0].error) == (None, "sample_error")
 
 
-def test_a_second_epoch_is_left_out_and_said(tmp_path: Path) -> None:
+def test_a_second_epoch_is_left_out_and_reported(tmp_path: Path) -> None:
     documents = {"1": debate("SUPPORTS"), "2": debate("SUPPORTS")}
     [run], _ = read(write_log(tmp_path, "log", documents, GOLD, again={"1": debate("REFUTES")}))
     assert [seen.outcome for seen in run.observations] == ["SUPPORTS", "SUPPORTS"]
@@ -99,7 +99,7 @@ def test_the_log_of_a_plain_evaluation(tmp_path: Path) -> None:
         ([("a", "started", 1, 3), ("b", "error", 3, 3)], "b"),
     ],
 )
-def test_of_several_tries_one_counts(tmp_path: Path, tries: list[tuple[str, str, int, int]], kept: str) -> None:
+def test_one_of_several_attempts_counts(tmp_path: Path, tries: list[tuple[str, str, int, int]], kept: str) -> None:
     for day, (name, status, held, planned) in enumerate(tries, 1):
         documents = {id: debate("SUPPORTS") for id in list(GOLD)[:held]}
         facts: dict[str, Any] = {"system": "s", "seed": 1, "settings": {"k": 5}}
@@ -113,7 +113,7 @@ def test_of_several_tries_one_counts(tmp_path: Path, tries: list[tuple[str, str,
     assert notes == [f"{other}.eval: superseded by {kept}.eval; left out."]
 
 
-def test_the_same_key_is_the_same_system_and_other_items_are_not(tmp_path: Path) -> None:
+def test_the_same_key_is_the_same_system_but_not_on_other_items(tmp_path: Path) -> None:
     one = {"1": debate("SUPPORTS")}
     named: dict[str, Any] = {"system": "s", "settings": {"k": 5}}
     for day, (name, items, facts) in enumerate(
@@ -121,7 +121,7 @@ def test_the_same_key_is_the_same_system_and_other_items_are_not(tmp_path: Path)
             ("old", "aaaa", {"key": "c.aaaa."}),
             ("renamed", "aaaa", {"key": "c.aaaa.", "system": "t"}),
             ("other", "bbbb", {"key": "c.bbbb."}),  # on other items, fewer or more
-            ("before", "aaaa", {}),  # of a version that had no keys
+            ("before", "aaaa", {}),  # of a version without keys
             ("before_too", "bbbb", {}),
         ],
         1,
@@ -155,7 +155,7 @@ def test_another_seed_or_setting_is_no_retry(tmp_path: Path) -> None:
     assert len(read(tmp_path)[0]) == 4
 
 
-def test_what_does_not_count_is_said(tmp_path: Path) -> None:
+def test_ignored_logs_are_reported(tmp_path: Path) -> None:
     below = tmp_path / "below" / "more"
     below.mkdir(parents=True)
     good = write_log(below, "good", {"1": debate("SUPPORTS")}, GOLD)
@@ -166,7 +166,7 @@ def test_what_does_not_count_is_said(tmp_path: Path) -> None:
     plain = write_log(below, "2026-01-01T00-00-00_fever_x", {"1": debate("SUPPORTS")}, GOLD, ending="json")
     for other in ("logs", "eval-set"):  # files beside logs
         (below / f"{other}.json").write_text("{}")
-    [text, run], notes = read(tmp_path, good, tmp_path / "cut.eval")  # each file once, wherever it was named
+    [text, run], notes = read(tmp_path, good, tmp_path / "cut.eval")  # each file once, however it was named
     assert (text.file, run.file) == (plain.name, "good.eval")
     assert text.observations == run.observations
     assert sorted(notes) == [
@@ -190,7 +190,7 @@ def test_a_document_of_another_shape_is_refused(tmp_path: Path, damage: dict[str
     assert caught.value.kind == "invalid_file"
 
 
-def test_what_logs_say_cannot_steer_a_terminal(tmp_path: Path) -> None:
+def test_texts_of_logs_cannot_control_a_terminal(tmp_path: Path) -> None:
     evil = "a\x1b[2J\u202eb\x00"
     document = failed(kind=evil, detail=evil)
     [run], _ = read(write_log(tmp_path, "log", {"1": document}, GOLD, system=evil, strata={"1": evil}))
@@ -206,7 +206,7 @@ def test_the_answer_of_a_round() -> None:
     assert [answer.answer for answer in round_answers(document)] == ["Rome", "Rome", ""]
     compared = {"round": 2, "phase": "primary", "agent": "agent-3", "step": "compare"}
     document["turns"].append(compared | {"comparisons": [{"with": "Rome", "same": True, "reason": ""}]})
-    document["turns"][3]["answer"] = "Oslo"  # first, but alone: the check makes the other two one answer
+    document["turns"][3]["answer"] = "Oslo"  # first, but alone: the check finds the other two equal
     assert [(a.round, a.speakers, a.answer) for a in round_answers(document)][1] == (2, 3, "Rome")
 
 
@@ -218,7 +218,7 @@ def test_the_answer_of_a_round() -> None:
         ("madke", {"max_rounds": 2, "retrieval": "none"}, "hotpotqa"),
     ],
 )
-async def test_what_is_kept_of_a_document_measures_the_same(
+async def test_a_reduced_document_gives_the_same_measures(
     start_stub: StartStub, graph: str, settings: dict[str, Any], task: str
 ) -> None:
     start_stub()

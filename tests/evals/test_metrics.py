@@ -1,4 +1,4 @@
-"""Scores of answers, on figures that were worked out by hand, and beside scikit-learn's."""
+"""Scores of answers, with figures worked out by hand, and beside scikit-learn's."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from moot.nodes._texts.task import make_task
 
 from tests.conftest import SHARED
 
-approx: Any = pytest.approx  # so that dataclasses may hold it
+approx: Any = pytest.approx  # so that dataclasses can find it
 S, R, N = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
 VISIBLE = SHARED / "data" / "visible"
 needs_samples = pytest.mark.skipif(
@@ -69,7 +69,7 @@ def test_missing_items_are_counted_beside_a_mean() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_not_known_is_not_nan(value: float) -> None:
+def test_an_unknown_score_is_null_and_not_nan(value: float) -> None:
     with pytest.raises(ValueError, match="not NaN"):
         mean_score([1.0, value])
 
@@ -230,7 +230,7 @@ def test_label_scores_are_scikit_learns(items: list[tuple[str, str | None]], cha
         assert balanced_accuracy(gold, outcomes).value == approx(recall)
 
 
-def test_policies_of_abstention_side_by_side() -> None:
+def test_scores_under_each_abstention_policy() -> None:
     gold = [S, S, R, N, N, S]
     outcomes = [S, ABSTAINED, ABSTAINED, ABSTAINED, R, None]
     found = under_policies(gold, outcomes, open_label=N, supported=S)
@@ -284,7 +284,7 @@ def test_majority_of_runs() -> None:
     assert majority_of_runs([[S], [None], [None]]) == [None]
 
 
-def test_majority_of_runs_by_what_answers_mean() -> None:
+def test_the_majority_of_runs_counts_equal_meanings() -> None:
     same = partial(same_answer, make_task("short_answer"))
     runs: list[list[str | None]] = [["Rome"], ["the Beatles"], ["Beatles"]]
     assert majority_of_runs(runs, same) == ["the Beatles"]
@@ -294,7 +294,7 @@ def test_majority_of_runs_by_what_answers_mean() -> None:
 
 
 @given(st.lists(st.sampled_from([S, R, ABSTAINED, None]), min_size=1, max_size=4))
-def test_a_majority_is_what_missing_runs_could_not_change(item: list[str | None]) -> None:
+def test_a_majority_cannot_be_changed_by_missing_runs(item: list[str | None]) -> None:
     [found] = majority_of_runs([[outcome] for outcome in item])
     choices = [[S, R, N, ABSTAINED] if outcome is None else [outcome] for outcome in item]
     possible = {majority_of_runs([[outcome] for outcome in whole])[0] for whole in itertools.product(*choices)}
@@ -338,7 +338,7 @@ def test_fever_score_of_a_run() -> None:
     shown: list[Any] = [[("Copper", 7)], [], [], [], None]
     assert fever_score(gold, outcomes, sets, shown) == Score(approx(2 / 3), 3, missing=1, left_out=1)
     nothing = fever_score(gold, outcomes, sets, [None] * 5)
-    assert nothing == Score(None, 0, missing=1, left_out=4)  # also of those whose label alone would have counted
+    assert nothing == Score(None, 0, missing=1, left_out=4)  # also of those with only the label right
 
 
 @pytest.mark.parametrize("sets", [[], [[]], [[("Copper", 7)], []]])

@@ -1,4 +1,4 @@
-"""Official scores that ask for evidence: as their own scripts count them, and of debates that cite."""
+"""Official scores that need evidence: equal to the benchmarks' own scripts, and computed from debates' citations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ENCODER = "openai:stub-embedding"
 # --- the arithmetic ---------------------------------------------------------------------------------------------------
 
 
-def test_fever_score_is_that_of_the_package_fever_scorer() -> None:
+def test_fever_score_equals_the_package_fever_scorer() -> None:
     """fever-scorer 2.0.39 gives (0.5, 0.75, ...) for these; it cannot be installed with today's setuptools."""
     gold, outcomes = [S, R, N, S], [S, R, N, R]
     sets = [[[("A", 1), ("B", 2)], [("C", 0)]], [[("A", 1), ("A", 2)]], [], [[("A", 1)]]]
@@ -76,7 +76,7 @@ def test_feverous_score(gold: str, outcome: str, found: list[tuple[str, str]], v
     assert feverous_score([gold], [outcome], sets, [found]).value == value
 
 
-def test_feverous_score_leaves_out_what_names_no_elements() -> None:
+def test_feverous_score_ignores_evidence_without_element_names() -> None:
     score = feverous_score([S, S, S], [S, None, S], [[[("P", "sentence_0")]]] * 3, [None, [], [("P", "sentence_0")]])
     assert (score.value, score.n, score.missing, score.left_out) == (1.0, 1, 1, 1)
     with pytest.raises(ValueError, match="sets of evidence"):
@@ -103,7 +103,7 @@ def test_hover_score(outcome: str, found: list[tuple[str, int]], value: float) -
     assert hover_score(S, outcome, HOPS, found) == value
 
 
-def test_hotpotqa_s_scores_are_those_of_its_script() -> None:
+def test_hotpotqas_scores_equal_its_script() -> None:
     """hotpot_evaluate_v1.py gives these for the answer and the facts, and their products."""
     answer = matched_answer("the city of Paris", ["Paris"])
     assert [*answer] == pytest.approx([0.0, 1 / 3, 1.0])
@@ -126,12 +126,12 @@ def test_hotpotqa_s_scores_are_those_of_its_script() -> None:
         (None, None),
     ],
 )
-def test_the_place_of_a_piece_is_the_end_of_its_address(url: str | None, place: tuple[str, str] | None) -> None:
+def test_the_page_and_sentence_are_the_end_of_the_address(url: str | None, place: tuple[str, str] | None) -> None:
     assert page_and_element({"title": "Page", "url": url}) == place
 
 
-def test_a_hover_score_is_of_what_a_verdict_cites() -> None:
-    """As for FEVER, of the pieces that a verdict cites; without a page and a sentence to name there is no score."""
+def test_the_hover_score_uses_the_verdicts_citations() -> None:
+    """As for FEVER: the pieces that a verdict cites. If they name no page and sentence, there is no score."""
     gold = {"sets": [[["A", 0], ["B", 1]]], "pages": ["A", "B"]}
     pieces = [{"id": f"e{n}", "title": page, "url": f"wiki#sentence_{n}"} for n, page in enumerate("AB")]
     cited = [{"evidence_id": piece["id"], "quote": "", "fabricated": False} for piece in pieces]
@@ -182,7 +182,7 @@ def lines(path: Path, records: list[dict[str, Any]]) -> Path:
     return path
 
 
-async def test_fever_score_of_what_verdicts_cite(start_stub: StartStub, tmp_path: Path) -> None:
+async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tmp_path: Path) -> None:
     texts = ["Gold is a metal of group 11.", "Gold melts at 1064 degrees."]
     ids = [evidence_id("wiki", text) for text in texts]
     both = [(ids[n], text) for n, text in enumerate(texts)]
@@ -234,11 +234,11 @@ TEXTS["Verdi"] = "Giuseppe Verdi was a composer. He was born in 1813."
     [
         ("Giuseppe Verdi", [("Nabucco", "It is by Verdi."), ("Verdi", "Giuseppe Verdi was")], (1.0, 1.0, 1.0, 1.0)),
         ("Verdi", [("Nabucco", "by Verdi. It has four"), ("Verdi", "was a composer")], (0.0, 0.8, 0.0, 4 / 7)),
-        ("Giuseppe Verdi", [("Nabucco", "It is by Puccini.")], (0.0, 0.0, 0.0, 0.0)),  # not what stands there
+        ("Giuseppe Verdi", [("Nabucco", "It is by Puccini.")], (0.0, 0.0, 0.0, 0.0)),  # not the words of the text
         ("Giuseppe Verdi", [], None),
     ],
 )
-async def test_supporting_facts_are_the_sentences_that_verdicts_quote(
+async def test_supporting_facts_are_the_quoted_sentences(
     start_stub: StartStub,
     tmp_path: Path,
     answer: str,
@@ -311,7 +311,7 @@ def test_the_ceiling_of_check_covid() -> None:
     assert ceiling(read_benchmark("gsm8k", VISIBLE).items, "gsm8k") is None
 
 
-def test_what_is_not_computable_is_listed_with_its_reason() -> None:
+def test_official_scores_that_cannot_be_computed_are_listed_with_reasons() -> None:
     named = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics if name in OFFICIAL}
     assert named == set(OFFICIAL)
     listed = {name: measures for name, measures, *_ in benchmark_rows(BENCHMARKS.values())}

@@ -1,4 +1,4 @@
-"""Claims of one's own as a benchmark."""
+"""A user's own claims as a benchmark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_demo_claims_are_such_a_file() -> None:
+def test_the_demo_claims_are_a_valid_file() -> None:
     reading = read_benchmark("claims", DEMO)
     assert (len(reading.items), reading.notes) == (42, ("these columns are not read: evidence, note",))
     assert {item.gold for item in reading.items} == {("SUPPORTS",), ("REFUTES",), ("NOT ENOUGH INFO",)}
@@ -34,7 +34,7 @@ def test_rows_without_a_label_are_left_out_and_counted(tmp_path: Path) -> None:
     assert "1 of 2 records left out" in reading.notes[0]
 
 
-def test_columns_that_mean_nothing_here_are_named(tmp_path: Path) -> None:
+def test_unknown_columns_are_named(tmp_path: Path) -> None:
     reading = read_benchmark("claims", written(tmp_path, "claim,label,colour,weight\nOne.,SUPPORTS,red,3\n"))
     assert reading.notes == ("these columns are not read: colour, weight",)
 
@@ -48,12 +48,12 @@ def test_columns_that_mean_nothing_here_are_named(tmp_path: Path) -> None:
         ("claim,label\nOne.,\n", "no record that can be measured"),
     ],
 )
-def test_what_cannot_be_measured_is_said_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_rows_that_cannot_be_measured_are_errors_with_their_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
         read_benchmark("claims", written(tmp_path, text))
 
 
-def test_labels_of_one_s_own_are_measured_and_groups_are_kept(tmp_path: Path) -> None:
+def test_own_labels_are_measured_and_groups_are_kept(tmp_path: Path) -> None:
     rows = "".join(f"Claim {number}.,{label},yes|no,{number // 2}\n" for number, label in enumerate(["yes", "no"] * 3))
     path = written(tmp_path, "claim,label,labels,group\n" + rows)
     words = ["eval", "run", "--task", f"claims={path}", "--graph", "rag", "--model", "fake:1", "--logs", str(tmp_path)]

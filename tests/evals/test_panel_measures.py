@@ -1,4 +1,4 @@
-"""Measures of PROClaim's debates and panels, on figures that were worked out by hand."""
+"""Measures of PROClaim's debates and panels, with figures worked out by hand."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_cohen_kappa() -> None:
     assert cohen_kappa(first, second) == pytest.approx(0.32 / 0.62)
     assert cohen_kappa(first, first) == 1.0
     assert cohen_kappa([S, N], [N, S]) == -1.0
-    assert cohen_kappa([S, S], [N, N]) == 0.0  # they never agree, and by chance would not either
+    assert cohen_kappa([S, S], [N, N]) == 0.0  # they never agree, and chance agreement is 0
 
 
 def test_cohen_kappa_of_cases_in_which_both_judged() -> None:
@@ -135,7 +135,7 @@ def test_panels_without_kappas(documents: list[dict[str, Any]]) -> None:
     assert fleiss_kappa_of(documents) is None
 
 
-def test_judges_are_told_apart_by_name() -> None:
+def test_judges_are_distinguished_by_name() -> None:
     documents = [panel(None, S), FAILED, panel(*[N] * 10)]
     judges, rows = panel_verdicts(documents)
     assert judges == [f"judge-{n}" for n in range(1, 11)]
@@ -250,7 +250,7 @@ def test_concessions(text: str, expected: list[str]) -> None:
         "Unless I concede, it stands.",
         "We agree with the study.",
         "It is a strong point of this study, fair enough to build on.",
-        "The defense concedes that the sample is small.",  # what one says of the other
+        "The defense concedes that the sample is small.",  # from each side's view of the other
         "Granted, it is small. Admittedly so.",
         "Wii concede, I concededly",  # whole words
         "You are righteous, and the boiling point is taken as read.",
@@ -354,7 +354,7 @@ def test_a_steady_trend_is_stable(first: float, step: float, rounds: int) -> Non
 
 
 @given(st.lists(SCORES, min_size=3, max_size=10), st.floats(-0.5, 0.5))
-def test_instability_is_of_what_is_beside_a_trend(totals: list[float], step: float) -> None:
+def test_instability_ignores_a_linear_trend(totals: list[float], step: float) -> None:
     found = instability(totals)
     assert found is not None
     assert 0 <= found <= 2

@@ -1,4 +1,4 @@
-"""Plans: graphs x tasks x models x seeds, their controls, and what is wrong with a plan."""
+"""Plans: graphs x tasks x models x seeds, their controls, and errors in a plan."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_controls_follow_every_debate_and_nothing_else() -> None:
     assert len(closed) == 1
 
 
-def test_controls_are_equal_in_what_the_plan_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_controls_have_the_cost_that_the_plan_equalises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fields: dict[str, Any] = {"graphs": ["tool_mad"], "models": ["openai:priced"], "controls": True}
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:priced", "input": 1, "output": 4}')
     with pytest.raises(UserError, match="No price is known of openai:priced.*equal: tokens"):
@@ -78,7 +78,7 @@ def test_controls_are_equal_in_what_the_plan_says(monkeypatch: pytest.MonkeyPatc
     assert "tool_mad self consistency at equal USD" in [cell.system for cell in ways[2]]
 
 
-def test_a_variant_that_the_plan_has_already_is_not_run_again() -> None:
+def test_a_variant_already_in_the_plan_is_not_run_twice() -> None:
     once = {"graph": "tool_mad", "label": "once", "settings": {"retrieval": "once"}}
     found = cells(graphs=["tool_mad", once], controls=True)
     assert [cell.system for cell in found if cell.settings.get("retrieval") == "once" and not cell.control] == ["once"]
@@ -117,7 +117,7 @@ def test_a_variant_that_the_plan_has_already_is_not_run_again() -> None:
         ({"graphs": []}, "graphs: The list should have at least 1 item"),
     ],
 )
-def test_what_is_wrong_with_a_plan_is_said(fields: dict[str, Any], said: str) -> None:
+def test_errors_in_a_plan_are_named(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         cells(**fields)
 
@@ -126,7 +126,7 @@ def test_what_is_wrong_with_a_plan_is_said(fields: dict[str, Any], said: str) ->
     ("text", "said"),
     [("graphs: [", "not a YAML"), ("- a\n- b", "contain a plan"), ("graphs: [rag]", "tasks: this is missing")],
 )
-def test_a_file_that_holds_no_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_not_a_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "plan.yaml").write_text(text)
     with pytest.raises(UserError, match=said):
         read_plan(tmp_path / "plan.yaml", {})
@@ -134,13 +134,13 @@ def test_a_file_that_holds_no_plan_is_refused(tmp_path: Path, text: str, said: s
         read_plan(tmp_path / "elsewhere.yaml", {})
 
 
-def test_a_system_s_own_model_and_seed_are_what_is_said_of_it() -> None:
+def test_a_systems_own_model_and_seed_are_recorded() -> None:
     own = {"graph": "rag", "settings": {"model": "fake:7", "seed": 5}}
     (found,) = cells(graphs=[own], models=["fake:1"], seeds=[1])
     assert (found.model, found.seed) == (found.settings["model"], found.settings["seed"]) == ("fake:7", 5)
 
 
-def test_flags_go_before_a_file_setting_by_setting_and_the_smaller_limit_holds(tmp_path: Path) -> None:
+def test_flags_override_the_file_and_the_smaller_limit_holds(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(
         "{graphs: [rag], tasks: [{name: fever, limit: 3}], settings: {k: 2, max_tokens: 77}, limit: 9}"
     )
@@ -148,7 +148,7 @@ def test_flags_go_before_a_file_setting_by_setting_and_the_smaller_limit_holds(t
     assert (found.settings, found.task.limit) == ({"k": 4, "max_tokens": 77}, 2)
 
 
-def test_sources_of_a_plan_are_refused_where_each_debater_has_its_own() -> None:
+def test_sources_of_a_plan_are_refused_if_debaters_have_their_own() -> None:
     both: dict[str, Any] = {"graphs": ["rag", "tool_mad"], "settings": {"sources": ["bm25:demo-news"]}}
     with pytest.raises(UserError, match="tool_mad does not read the plan's `sources`: each of its debaters"):
         cells(**both)

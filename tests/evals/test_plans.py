@@ -1,4 +1,4 @@
-"""The plans of the sources' tables and figures: each runs, on two of four made items, and stands on its page."""
+"""The plans of the papers' tables and figures: each runs, on two made-up items, and is listed on its page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ each_plan = pytest.mark.parametrize("file", PLANS, ids=lambda file: file.name)
 
 
 class Alike:
-    """A cross-encoder to which all texts are alike."""
+    """A cross-encoder that rates all pairs equally."""
 
     name = "alike"
 
@@ -43,7 +43,7 @@ async def alike(name: str) -> Alike:
 
 
 def stood_in(value: Any, models: dict[str, str]) -> Any:
-    """A plan's values with models and sources of this machine; ``models`` gets a stand-in for each model."""
+    """A plan's values with local models and sources; ``models`` maps each model to its replacement."""
     if isinstance(value, Mapping):
         return {key: stood_in(one, models) for key, one in value.items()}
     if isinstance(value, list):
@@ -58,7 +58,7 @@ def stood_in(value: Any, models: dict[str, str]) -> Any:
 
 
 ITEMS = 2
-"""So many of each benchmark are debated; all that are made are read."""
+"""The number of items of each benchmark that are debated; all items are read."""
 
 
 def has_rounds(system: Any) -> bool:
@@ -68,7 +68,7 @@ def has_rounds(system: Any) -> bool:
 
 
 def local(file: Path, folder: Path) -> Plan:
-    """A plan with models and sources of this machine, on data in this folder; where it names no rounds, with two."""
+    """A plan with local models and sources, on data in this folder; two rounds if it sets none."""
     said = stood_in(imported("yaml").safe_load(file.read_text(encoding="utf-8")), {})
     short = {"max_rounds": 2} if any(has_rounds(one) for one in said["graphs"]) else {}
     said["settings"] = short | said.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
@@ -82,7 +82,7 @@ def facets(cell: Cell) -> set[tuple[str, Any]]:
 
 
 def few(cells: Sequence[Cell]) -> list[Cell]:
-    """Cells in which every system, benchmark, model and seed comes once at least."""
+    """Cells that contain every system, benchmark, model and seed at least once."""
     missing = {facet for cell in cells for facet in facets(cell)}
     chosen: list[Cell] = []
     while missing:
@@ -105,7 +105,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def chosen(folder: Path) -> dict[Path, list[Cell]]:
-    """The cells of each plan that are run: a system that several plans have in common is run in the first of them."""
+    """The cells of each plan that are run: a system in several plans is run in the first only."""
     found: dict[Path, list[Cell]] = {}
     known: set[str] = set()
     for file in PLANS:
@@ -143,7 +143,7 @@ def test_a_plan_runs_on_two_items(
 
 
 @each_plan
-def test_a_plan_says_what_it_is_what_it_takes_and_how_it_is_run(file: Path) -> None:
+def test_a_plan_has_a_description_its_cost_and_its_command(file: Path) -> None:
     before, _, _ = file.read_text(encoding="utf-8").partition("\n\n")
     said = " ".join(line.removeprefix("# ") for line in before.splitlines())
     assert said.startswith(file.stem[:2].upper())

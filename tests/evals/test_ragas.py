@@ -1,4 +1,4 @@
-"""``moot eval ragas``: RAGAS's own figures of the verdicts in real logs, and what has none."""
+"""``moot eval ragas``: RAGAS's own scores of the verdicts in real logs, and the reasons for missing scores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JUDGE, ASK = "StatementFaithfulnessAnswer", "answer relevance question"
 
 
 def judged(*supported: bool) -> list[dict[str, Any]]:
-    """Rules: RAGAS's model finds as many statements in an answer, and judges them so."""
+    """Rules: RAGAS's model finds this many statements in an answer, and gives them these verdicts."""
     verdicts = [{"statement": f"S{n}.", "reason": "read", "verdict": int(one)} for n, one in enumerate(supported)]
     found = {"model": "ragas", "fields": {"statements": [one["statement"] for one in verdicts]}}
     return [{"model": "ragas", "match": JUDGE, "fields": {"statements": verdicts}}, found]
@@ -37,7 +37,7 @@ def asks(question: str) -> dict[str, Any]:
 
 
 def measure(log: Path, out: Path, *words: object) -> tuple[int, str, str]:
-    """``moot eval ragas`` of a log: what it ends with, prints, and says beside it."""
+    """Run ``moot eval ragas`` on a log; return its exit code, output and errors."""
     flags = ("--model", "openai:stub-ragas", "--embedder", ENCODER, "--out", out)
     done = moot("eval", "ragas", log, *flags, *words)
     return done.returncode, done.stdout, done.stderr
@@ -45,7 +45,7 @@ def measure(log: Path, out: Path, *words: object) -> tuple[int, str, str]:
 
 @pytest.fixture(autouse=True)
 def _private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keeps RAGAS from reporting its use and from writing to the user's folder."""
+    """Keep RAGAS from sending usage data and from writing to the user's folder."""
     monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
@@ -65,12 +65,12 @@ def logs(start_stub: StartStub, tmp_path: Path) -> Path:
 
 
 def rows(document: dict[str, Any], system: str) -> list[tuple[Any, ...]]:
-    """The figures of a system's samples, and why those that are missing are."""
+    """The scores of a system's samples, and the reasons for missing scores."""
     names = ("faithfulness", "faithfulness_missing", "answer_relevancy", "answer_relevancy_missing")
     return [tuple(row[name] for name in names) for row in document["samples"] if row["system"] == system]
 
 
-def test_a_log_s_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([asks(CLAIM.format(0)), *judged(True, False, True, True)])
     out = tmp_path / "figures.json"
     code, printed, said = measure(logs, out)
@@ -167,14 +167,14 @@ def test_a_metric_that_fails_on_a_sample_is_missing(
     assert not any("Nobody who decided" in prompt for prompt in prompts)
 
 
-def test_no_statement_is_no_zero(start_stub: StartStub, tmp_path: Path) -> None:
+def test_without_statements_the_score_is_missing_and_not_zero(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([asks("Why?"), *judged()])
     assert measure(some(tmp_path, 1), tmp_path / "figures.json")[0] == 0
     (row,) = rows(json.loads((tmp_path / "figures.json").read_text()), "some")
     assert row[:2] == (None, "RAGAS found nothing to judge in it")
 
 
-def test_an_outage_ends_it_and_loses_nothing(start_stub: StartStub, tmp_path: Path) -> None:
+def test_an_outage_ends_the_run_and_keeps_finished_scores(start_stub: StartStub, tmp_path: Path) -> None:
     """The endpoint answers for the first two samples, then refuses everything."""
     start_stub([asks("Why?") | {"times": 6}, *[one | {"times": 2} for one in judged(True, False)], {"status": 401}])
     code, printed, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
@@ -187,14 +187,14 @@ def test_an_outage_ends_it_and_loses_nothing(start_stub: StartStub, tmp_path: Pa
     assert "moot:" not in printed
 
 
-def test_an_endpoint_that_fails_call_after_call_is_given_up(start_stub: StartStub, tmp_path: Path) -> None:
+def test_after_many_failed_calls_the_run_ends(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"model": "ragas", "status": 400}])
     code, _, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
     assert (code, "did not accept" in said.splitlines()[-1]) == (2, True)
     assert LOST <= len(stub.prompts("ragas")) < 2 * LOST
 
 
-def test_calls_run_at_once_within_the_bound(start_stub: StartStub, tmp_path: Path) -> None:
+def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([asks("Why?"), *judged(True)], latency_ms=30)
     assert measure(some(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
     calls = [call for call in stub.calls() if call["model"] == "stub-ragas"]
@@ -213,14 +213,14 @@ def test_calls_run_at_once_within_the_bound(start_stub: StartStub, tmp_path: Pat
         ("some", "fake:1", "RAGAS needs a real model"),
     ],
 )
-def test_what_cannot_be_measured(tmp_path: Path, log: str, model: str, said: str) -> None:
+def test_logs_that_cannot_be_measured(tmp_path: Path, log: str, model: str, said: str) -> None:
     path = some(tmp_path, 1) if log == "some" else tmp_path / log
     done = moot("eval", "ragas", path, "--model", model)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 
 
-def test_without_ragas_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ragas_the_error_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ragas.metrics.collections", None)
     done = moot("eval", "ragas", tmp_path, "--model", "openai:stub")
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""What a killed run comes to, when others score its log again."""
+"""The log of a killed and resumed run, scored again by Inspect."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from tests.evals.test_runs import command, mean, stopped
 from tests.evals.test_solver import claims, says
 
 
-def test_inspect_gives_a_log_that_was_resumed_after_a_kill_the_score_that_the_run_had(
-    start_stub: StartStub, tmp_path: Path
-) -> None:
+def test_inspect_rescores_a_resumed_log_with_the_same_result(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([says("SUPPORTS")], latency_ms=50)
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS", "SUPPORTS", "REFUTES"] * 8)
     line = command(tmp_path, data)

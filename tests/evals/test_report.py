@@ -1,4 +1,4 @@
-"""What `moot eval compare` prints and writes: files that open anywhere, and that no log can put words or code into."""
+"""The output of `moot eval compare`: files that open anywhere, into which no log can inject text or code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def trial(answer: str, verdicts: str, confidence: float) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A debate with a control in two runs, a trial, and a system whose log means harm."""
+    """A debate with a control in two runs, a trial, and a system whose log has malicious texts."""
     folder = tmp_path_factory.mktemp("logs")
     facts: dict[str, Any] = {"model": "openai:gpt-4o-mini"}
     own: dict[str, Any] = facts | {"control": "self_consistency", "of": "debate"}
@@ -67,13 +67,13 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(logs: Path) -> Report:
-    """What the logs come to."""
+    """The report of the logs."""
     return compare([logs])
 
 
 @pytest.fixture(scope="module")
 def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that it is written to."""
+    """The folder with the written report."""
     folder = tmp_path_factory.mktemp("report") / "new" / "folder"
     write_report(report, folder)
     return folder
@@ -116,7 +116,7 @@ def test_the_document(report: Report) -> None:
     assert study["tables"]["differences"]["rows"][0]["against"] == "debate self consistency"
     [row] = study["tables"]["trials"]["rows"]
     assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)
-    assert "concessions_defense" not in row  # who never argued
+    assert "concessions_defense" not in row  # it never argued
 
 
 def test_a_folder_that_cannot_be_made_is_refused(report: Report, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ class Page(HTMLParser):
         return (attributes for name, attributes in self.elements if name == tag)
 
 
-def test_the_page_loads_nothing_and_runs_nothing(written: Path) -> None:
+def test_the_page_loads_no_files_and_runs_no_scripts(written: Path) -> None:
     text = (written / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     kinds = {tag for tag, _ in page.elements}
@@ -162,7 +162,7 @@ def test_the_page_loads_nothing_and_runs_nothing(written: Path) -> None:
     assert "&lt;script src=&#39;http://x.example/a.js&#39;&gt;" in text
 
 
-def test_the_page_can_be_read_aloud(written: Path) -> None:
+def test_the_page_works_with_a_screen_reader(written: Path) -> None:
     text = (written / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     tables, captions = list(page.of("table")), list(page.of("caption"))
@@ -204,7 +204,7 @@ async def test_the_page_fits_a_phone_and_a_screen(written: Path, scheme: Any) ->
 EXPECTED = {"scores", "differences", "front", "reliability", "rounds", "stops", "trial_rounds", "judges"}
 
 
-def test_every_question_has_its_picture(written: Path, report: Report, tmp_path: Path) -> None:
+def test_every_question_has_a_picture(written: Path, report: Report, tmp_path: Path) -> None:
     names = {file.stem.rpartition("-")[2] for file in (written / "pictures").glob("*.svg")}
     assert names == EXPECTED == {file.stem.rpartition("-")[2] for file in (written / "pictures").glob("*.png")}
     for file in (written / "pictures").glob("*.svg"):
@@ -219,20 +219,20 @@ def test_every_question_has_its_picture(written: Path, report: Report, tmp_path:
 
 
 def luminance(colour: str) -> float:
-    """As WCAG defines it."""
+    """Relative luminance, as WCAG defines it."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_pictures_read_on_white_and_on_black(written: Path) -> None:
+def test_pictures_are_readable_on_white_and_on_black(written: Path) -> None:
     for colour, least in ((drawing.INK, 4.5), *((colour, 3.0) for colour in drawing.COLOURS)):
         light = luminance(colour)
         assert 1.05 / (light + 0.05) >= least
         assert (light + 0.05) / 0.05 >= least
     looks = [drawing.look(n) for n in range(36)]
     assert len({(look["marker"], look["color"]) for look in looks}) == 36
-    assert len({look["marker"] for look in looks[:9]}) == 9  # that tell lines apart in grey
+    assert len({look["marker"] for look in looks[:9]}) == 9  # so that lines differ in greyscale, too
     for file in (written / "pictures").glob("*.png"):
         with Image.open(file) as picture:
             assert picture.convert("RGBA").getpixel((0, 0))[3] == 0  # type: ignore[index]
@@ -253,10 +253,10 @@ def test_pictures_for_papers(written: Path) -> None:
         parts = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.DOTALL)
         drawn = b" ".join(zlib.decompressobj().decompress(part) for part in parts if part[:1] == b"x")
         assert b" m\n" in drawn
-        assert grey not in drawn  # what is grey on a screen is black on paper
+        assert grey not in drawn  # grey on a screen, black on paper
 
 
-def test_no_two_points_look_alike() -> None:
+def test_no_two_points_have_the_same_marker_and_colour() -> None:
     names: list[Cell] = []
     for n in range(8):
         names += [f"debate {n}", *(Nested(f"debate {n} control {k}") for k in range(6))]
@@ -289,7 +289,7 @@ TABLE = Table(
 )
 
 
-def test_cells_are_no_formulas(written: Path) -> None:
+def test_cells_cannot_be_formulas(written: Path) -> None:
     assert as_csv(TABLE).splitlines() == [
         "system,score,score_low,score_high,cost",
         f"'{EVIL},-0.5,-0.75,0.25,",
@@ -300,7 +300,7 @@ def test_cells_are_no_formulas(written: Path) -> None:
             rows = list(csv.reader(lines))
         assert len({len(row) for row in rows}) == 1
         for cell in (cell for row in rows for cell in row if cell.startswith(("=", "+", "-", "@"))):
-            assert float(cell) is not None  # only numbers begin so
+            assert float(cell) is not None  # only numbers start with these characters
 
 
 def test_tables_for_papers(written: Path) -> None:
@@ -329,7 +329,7 @@ def test_tables_for_papers(written: Path) -> None:
     }
 
 
-def test_cells_are_no_markdown(written: Path) -> None:
+def test_cells_cannot_contain_markdown(written: Path) -> None:
     made = as_markdown(TABLE)
     rows = made.split("\n\n")[1].splitlines()
     assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [4] * 4
@@ -352,5 +352,5 @@ def test_cells_are_no_markdown(written: Path) -> None:
         (None, "money", "unknown"),
     ],
 )
-def test_figures_as_they_are_shown(cell: float | None, kind: str, expected: str) -> None:
+def test_the_format_of_figures(cell: float | None, kind: str, expected: str) -> None:
     assert shown(cell, kind) == expected  # type: ignore[arg-type]

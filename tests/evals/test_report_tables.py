@@ -1,4 +1,4 @@
-"""Tables that a reviewer asks for: labels, families of tests, and systems beside each other over benchmarks."""
+"""Tables for reviewers: labels, families of tests, and systems compared over benchmarks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_tests_are_corrected_within_their_family(tmp_path: Path) -> None:
         (("", ""), "4 tests: all tests of this report, the default, as no plan states a family for all logs"),
     ],
 )
-def test_reports_say_which_family_their_tests_are(tmp_path: Path, stated: tuple[str, str], expected: str) -> None:
+def test_reports_name_the_family_of_their_tests(tmp_path: Path, stated: tuple[str, str], expected: str) -> None:
     for benchmark, family in zip(("fever", "feverous"), stated, strict=True):
         for name, documents in (("a", DEBATE), ("b", CONTROL)):
             facts: dict[str, Any] = {"benchmark": benchmark, "family": family, "model": "m"}
@@ -70,7 +70,7 @@ def test_reports_say_which_family_their_tests_are(tmp_path: Path, stated: tuple[
     assert len([note for note in made.notes if "different families" in note]) == (len(set(stated)) > 1)
 
 
-def test_labels_of_points_are_over_no_point_and_no_other_label() -> None:
+def test_labels_of_points_do_not_overlap() -> None:
     names = ["standard prompting", "a debate of many rounds and ...", "its control at equal USD", "sc5", "rag"]
     places = [(120, 200), (420, 90), (440, 88), (400, 90), (530, 200)]
     points = [

@@ -1,4 +1,4 @@
-"""Measuring retrieval: the figures by hand, then a small data folder from end to end."""
+"""Measures of retrieval: the figures by hand, then a small data folder from end to end."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def test_measures_of_a_ranking_worked_by_hand() -> None:
     ids=["nothing", "only others", "one", "one twice", "late", "too late"],
 )
 def test_edges_of_the_measures(found: list[str], recall_3: float, ndcg: float, mrr: float) -> None:
-    """Beside another query, whose values it must not touch."""
+    """Beside another query, whose values must not change."""
     values = score_rankings([{"a": 1, "b": 1}, {"c": 2}], [found, ["c"]])
     assert [values[name][0] for name in ("recall@3", "ndcg@10", "mrr@10")] == pytest.approx([recall_3, ndcg, mrr])
     assert [value[1] for value in values.values()] == [1, 1, 1, 1]
 
 
-def test_recall_has_a_ceiling_where_there_is_more_gold_than_room() -> None:
+def test_recall_has_a_ceiling_if_there_is_more_gold_than_k() -> None:
     many = {f"{i}": 1 for i in range(20)}
     values = score_rankings([many], [list(many)])
     assert (values["recall@3"], values["recall@10"], values["ndcg@10"]) == ([3 / 20], [10 / 20], [1])
@@ -99,7 +99,7 @@ def test_equal_values_have_an_interval_of_one_point(values: list[float]) -> None
     assert found.low == found.value == found.high == pytest.approx(values[0])
 
 
-def test_a_mean_over_rows_weighs_rows_alike() -> None:
+def test_a_mean_over_rows_gives_rows_equal_weight() -> None:
     assert interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
     # One row varies and one does not: half of the first row's interval, moved.
     one = interval([0, 1] * 50)
@@ -121,7 +121,7 @@ def test_differences_are_paired() -> None:
         differences(ours, theirs[:3])
 
 
-def test_figures_are_short() -> None:
+def test_figures_have_few_digits() -> None:
     assert figure({"value": 0.4716, "low": 0.412, "high": 1}) == ".472 [.41, 1.00]"
     assert figure({"value": -0.0123, "low": -0.04, "high": 0.0049}, "+") == "-.012 [-.04, +.00]"
     assert short(-0.0001, 2) == ".00"
@@ -193,7 +193,7 @@ def test_rows_find_their_corpora_from_the_gold(data: Path) -> None:
     assert [row.qrels for row in read_rows(data, "visible", ["mixed"], ["own"])] == ["mixed"]
 
 
-def test_one_corpus_is_its_own_union(data: Path) -> None:
+def test_the_union_of_one_corpus_is_the_corpus(data: Path) -> None:
     for name in ("corpus/birds", "corpus/physics", "qrels/visible/mixed"):
         (data / f"{name}.jsonl").unlink()
     assert [row.scope for row in read_rows(data, "visible")] == ["own"]
@@ -228,7 +228,8 @@ async def test_changed_data_is_another_corpus(data: Path, start_stub: StartStub)
     await measured(data, ["bm25"], ["own"])
     texts = sum(call["inputs"] for call in stub.calls())
     await measured(data, ["bm25"], ["own"])
-    assert sum(call["inputs"] for call in stub.calls()) - texts == 2  # one text a corpus, to see how long vectors are
+    # One text a corpus, to learn the length of vectors.
+    assert sum(call["inputs"] for call in stub.calls()) - texts == 2
     names = set(known_corpora())
     moved = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
     write_lines(data / "corpus" / "metals.jsonl", moved)
@@ -302,7 +303,7 @@ def test_bad_corpora_are_refused(data: Path) -> None:
         read_rows(data, "visible")
 
 
-def test_what_is_not_there_is_named(data: Path, tmp_path: Path) -> None:
+def test_missing_files_are_named(data: Path, tmp_path: Path) -> None:
     mistakes: list[tuple[Path, str, list[str], str]] = [
         (tmp_path / "nowhere", "visible", [], "There is no folder .*nowhere/qrels. --data takes"),
         (data, "visibel", [], "no folder 'visibel'. Did you mean visible"),

@@ -50,7 +50,7 @@ ENCODER = "openai:stub-embedding"
 
 
 def run(tmp_path: Path, ended: list[EvalSample] | None = None, **fields: Any) -> dict[str, EvalLog]:
-    """What a plan comes to, by system; ``ended`` is filled with the samples that were run."""
+    """The results of a plan by system; ``ended`` collects the samples that were run."""
     plan = make_plan({"models": ["openai:stub"], **fields})
     noted = (ended if ended is not None else []).append
     logs = run_plan(plan, tmp_path / "logs", Limits(AT_ONCE), lambda total, held: noted)
@@ -90,8 +90,8 @@ def test_every_visible_benchmark_runs_through_three_graphs(start_stub: StartStub
         assert all(measures[name] == 1 for name in ours if name != "feverous_score")  # this copy names no sentences
 
 
-async def test_whoever_reads_the_gold_evidence_is_right(start_stub: StartStub, tmp_path: Path) -> None:
-    """And nothing of it reaches whoever does not look for it."""
+async def test_a_system_that_reads_gold_evidence_is_right(start_stub: StartStub, tmp_path: Path) -> None:
+    """And gold evidence reaches no system that does not read it."""
     start_stub([says("SUPPORTS", "grows in the east"), says("REFUTES")])
     fact = "Fact {0}: number {0} grows in the east."
     passages = [Passage(id=str(i), title=f"Page {i}", text=fact.format(i)) for i in range(3)]
@@ -110,7 +110,7 @@ async def test_whoever_reads_the_gold_evidence_is_right(start_stub: StartStub, t
     assert mean(found["standard_prompting"]) == 0.0
 
 
-def test_controls_have_the_debate_s_own_budget_rounds_and_evidence(start_stub: StartStub, tmp_path: Path) -> None:
+def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"model": "lost", "match": "Claim B", "status": 400}])
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
     settings = {"embedder": ENCODER, "scoring": "consensus_only", "max_rounds": 2, "models": {"rag": "openai:lost"}}
@@ -143,10 +143,10 @@ def test_controls_have_the_debate_s_own_budget_rounds_and_evidence(start_stub: S
 
 
 @pytest.mark.parametrize("equal", ["tokens", "usd", "calls"])
-def test_controls_take_what_the_debate_took(
+def test_controls_spend_as_much_as_the_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: str
 ) -> None:
-    """Within one sample of the ceiling and never above it; the report's data have the ratios that came of it."""
+    """At most one sample below the ceiling, and never above it; the report's data have the resulting ratios."""
     start_stub(latency_ms=5)
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
@@ -186,9 +186,7 @@ def test_the_same_command_runs_failed_samples_again_and_nothing_else(start_stub:
     assert [r.scores[0].scored_samples for r in (first.results, second.results)] == [4, 5]
 
 
-def test_nothing_is_gone_on_with_where_a_setting_the_model_the_seed_or_the_data_differ(
-    start_stub: StartStub, tmp_path: Path
-) -> None:
+def test_a_run_with_another_setting_model_seed_or_data_is_not_resumed(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
     fields: dict[str, Any] = {"graphs": ["standard_prompting"], "tasks": {"fever": data}}
@@ -219,7 +217,7 @@ def command(tmp_path: Path, data: str) -> list[str]:
 
 
 def stopped(stub: StubEndpoint, line: list[str], calls: int, by: signal.Signals) -> int:
-    """Runs a command, stops it when the endpoint has had so many calls (or it stops), and gives its exit code."""
+    """Run a command, stop it after a number of calls to the endpoint, and return its exit code."""
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while len(stub.calls()) < calls and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
@@ -237,7 +235,7 @@ def stopped(stub: StubEndpoint, line: list[str], calls: int, by: signal.Signals)
     ],
     ids=["killed", "interrupted", "killed between"],
 )
-def test_a_stopped_run_goes_on_where_it_was(
+def test_a_stopped_run_resumes(
     start_stub: StartStub, tmp_path: Path, by: signal.Signals, code: int, first: str
 ) -> None:
     stub = start_stub(latency_ms=50)
@@ -269,10 +267,10 @@ def test_a_stopped_run_goes_on_where_it_was(
 
 
 @pytest.mark.parametrize("bounded", ["0", "1"])
-def test_a_sample_s_events_are_committed_together_and_none_is_lost(
+def test_a_samples_events_are_committed_together_and_none_is_lost(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: str
 ) -> None:
-    """Inspect reads them back from its recovery database if it is told to bound what it holds in memory."""
+    """Inspect reads them back from its recovery database if its memory is limited."""
     start_stub()
     monkeypatch.setenv("INSPECT_TRANSCRIPT_BOUNDED", bounded)
     monkeypatch.setattr("inspect_ai._eval.task.run.DEFAULT_RESIDENT_TAIL", 5)
@@ -296,7 +294,7 @@ def test_a_sample_s_events_are_committed_together_and_none_is_lost(
         assert [event for event, _ in told].count("score") == 4
 
 
-def test_a_broken_line_is_said_before_anything_is_run(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_broken_line_is_an_error_before_any_sample_runs(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub()
     data = Path(claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 20))
     lines = data.read_text().splitlines()
@@ -307,7 +305,7 @@ def test_a_broken_line_is_said_before_anything_is_run(start_stub: StartStub, tmp
     assert not stub.calls()
 
 
-def test_what_a_system_lacks_is_said_before_anything_is_run(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_missing_requirement_is_an_error_before_any_sample_runs(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     with pytest.raises(UserError, match="tool_mad on fever: There is no corpus"):
@@ -326,7 +324,7 @@ def test_the_command_says_why_samples_failed_and_what_was_left_out(start_stub: S
     assert "standard_prompting" in result.stdout
 
 
-def test_the_first_failure_is_printed_whole_and_others_end_with_a_word() -> None:
+def test_the_first_failure_is_printed_in_full_and_others_are_shortened() -> None:
     out = io.StringIO()
     with Left(Console(file=out, width=10_000)) as left:
         note = left.begin(3, 0)
@@ -339,7 +337,7 @@ def test_the_first_failure_is_printed_whole_and_others_end_with_a_word() -> None
     assert len(said[1]) < 330
 
 
-def test_what_is_reported_and_matched_is_of_the_same_items(start_stub: StartStub, tmp_path: Path) -> None:
+def test_reports_and_matching_use_the_same_items(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 9)
     fields: dict[str, Any] = {"graphs": ["society_of_minds"], "tasks": {"fever": data}, "limit": 2}
@@ -350,7 +348,7 @@ def test_what_is_reported_and_matched_is_of_the_same_items(start_stub: StartStub
     assert documents(again["society_of_minds self consistency"]).keys() == documents(first).keys()
 
 
-def test_what_takes_longer_than_the_limit_is_missing_and_not_tried_again(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_sample_over_the_time_limit_is_missing_and_not_retried(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"match": "Claim B", "delay_ms": 60_000}])
     line = command(tmp_path, claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS"))[3:]
     for _ in range(2):
@@ -371,7 +369,7 @@ def test_two_runs_do_not_write_to_one_folder(start_stub: StartStub, tmp_path: Pa
     assert not stub.calls()
 
 
-def test_a_system_s_new_label_and_place_cost_nothing(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_new_label_and_position_of_a_system_make_no_calls(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     fields: dict[str, Any] = {"tasks": {"fever": data}, "settings": {"max_rounds": 1}}
@@ -386,7 +384,7 @@ def test_a_system_s_new_label_and_place_cost_nothing(start_stub: StartStub, tmp_
     assert len(found["all to all"].samples or []) == 1
 
 
-def test_a_judge_that_cannot_be_is_said_first_and_one_that_fails_costs_no_debate(
+def test_an_invalid_grader_is_an_early_error_and_a_failing_one_loses_no_debate(
     start_stub: StartStub, tmp_path: Path
 ) -> None:
     stub = start_stub([{"model": "judge", "status": 400}])

@@ -1,4 +1,4 @@
-"""Seeds as an endpoint gets them: no two calls of a plan have the same, and a run's own repeat it."""
+"""Seeds that an endpoint receives: no two calls of a plan have the same seed, and repeating a run repeats its seeds."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ MINUTE = {"model": "openai:stub", "embedder": ENCODER, "max_rounds": 2}
 
 
 def seeds_of(stub: StubEndpoint) -> list[int]:
-    """The seeds of all calls, each in the range that endpoints take."""
+    """The seeds of all calls, each checked to be in the range that endpoints accept."""
     sent = [request["seed"] for request in stub.requests()]
     assert all(type(seed) is int and 0 <= seed < 2**31 for seed in sent)
     return sent
 
 
-def test_a_seed_follows_from_the_run_s_and_from_who_asks_what() -> None:
-    """The docstring's examples: the beginning of a SHA-256, as anybody can work it out."""
+def test_a_seed_is_derived_from_the_runs_seed_and_the_call() -> None:
+    """The docstring's examples: the first bytes of a SHA-256, which can be computed by hand."""
     assert (derived_seed(1, "agent-1", 1, 1), derived_seed(2, "agent-1", 1, 1)) == (111733665, 1778158472)
     asked = [SystemMessage("Answer."), HumanMessage("A claim.")]
     seeds = CallSeeds(1, ("agent-1", 1, 1), asked)
@@ -49,7 +49,7 @@ def test_a_seed_follows_from_the_run_s_and_from_who_asks_what() -> None:
 
 
 def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) -> None:
-    """Systems that ask the same at the same place, twin items, second tries, controls, variants, graphs in graphs."""
+    """Equal requests of different systems, equal items, second requests, controls, variants, graphs in graphs."""
     stub = start_stub([UNUSABLE])
     lines = [
         {"id": i, "claim": claim, "label": "SUPPORTS", "evidence": []}
@@ -88,7 +88,7 @@ def held(graph: str, seed: int, mode: Any = "off", **more: Any) -> Any:
         return system.graph.ainvoke({"claim": CLAIM}, context=settings)
 
 
-async def test_neighbours_share_no_sample(start_stub: StartStub) -> None:
+async def test_runs_with_consecutive_seeds_share_no_sample(start_stub: StartStub) -> None:
     sent = []
     for seed in (1, 2, 3):
         stub = start_stub()
@@ -99,7 +99,7 @@ async def test_neighbours_share_no_sample(start_stub: StartStub) -> None:
 
 @pytest.mark.parametrize("graph", ["tool_mad", "proclaim", "cortex_debate", "self_consistency", "react"])
 async def test_a_seed_repeats_a_debate(start_stub: StartStub, graph: str) -> None:
-    """Whichever calls end first, and with or without a ledger."""
+    """In whatever order calls end, with and without a ledger."""
     sent = []
     for mode in ("off", "off", "record"):
         stub = start_stub(latency_ms=3, jitter=1)
@@ -108,10 +108,10 @@ async def test_a_seed_repeats_a_debate(start_stub: StartStub, graph: str) -> Non
         sent.append(Counter(seeds_of(stub)))
         assert max(sent[-1].values()) == 1
     assert sent[0] == sent[1]
-    assert sent[2] <= sent[0]  # those who ask the same share a reply
+    assert sent[2] <= sent[0]  # equal requests share a reply
 
 
-async def test_who_asks_the_same_again_has_another_seed(start_stub: StartStub) -> None:
+async def test_a_repeated_request_has_another_seed(start_stub: StartStub) -> None:
     stub, session = start_stub(), Session()
     settings = Settings.model_validate({"model": "openai:stub", "seed": 1})
     for agent in ("agent-1", "agent-2"):
@@ -121,7 +121,7 @@ async def test_who_asks_the_same_again_has_another_seed(start_stub: StartStub) -
     assert len(set(seeds_of(stub))) == len(stub.calls()) == 4
 
 
-async def test_a_model_of_one_s_own_gets_no_seed() -> None:
+async def test_a_users_own_model_gets_no_seed() -> None:
     class Own(FakeListChatModel):
         def _call(self, *arguments: Any, **options: Any) -> str:
             assert "seed" not in options

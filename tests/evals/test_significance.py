@@ -33,7 +33,7 @@ from moot.retrievers import UserError
 
 from tests.evals.known import S1_ACCURACY, S1_ITEMS
 
-approx: Any = pytest.approx  # so that dataclasses may hold it
+approx: Any = pytest.approx  # so that dataclasses can find it
 SHARES = st.lists(st.one_of(st.none(), st.sampled_from([0.0, 0.25, 1.0])), max_size=12)
 
 
@@ -50,7 +50,7 @@ def test_bootstrap_of_two_items() -> None:
     assert bootstrap([0.0, 1.0], confidence=0.4) == Interval(0.5, 0.5, 0.5, 2)
 
 
-def test_bootstrap_is_scipys() -> None:
+def test_the_bootstrap_equals_scipys() -> None:
     stats = package("scipy.stats")
     values = np.random.default_rng(3).random(50)
     for seed in (1, 2):
@@ -68,7 +68,7 @@ def test_bootstrap_is_scipys() -> None:
     assert bootstrap(values.tolist()) != bootstrap(values.tolist(), seed=1)
 
 
-def test_resamples_in_which_a_figure_is_undefined() -> None:
+def test_resamples_with_an_undefined_figure() -> None:
     found = bootstrap([1, 2], lambda drawn: np.where((drawn == 1).all(axis=1), np.nan, 1.0), resamples=400)
     assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
     assert found.undefined == approx(100, abs=40)  # a quarter
@@ -84,7 +84,7 @@ def test_bootstrap_of_several_samples() -> None:
 
 
 @given(SHARES)
-def test_intervals_hold_the_mean(values: list[float | None]) -> None:
+def test_intervals_contain_the_mean(values: list[float | None]) -> None:
     found = bootstrap(values, resamples=200)
     known = [v for v in values if v is not None]
     assert (found.n, found.missing) == (len(known), len(values) - len(known))
@@ -117,7 +117,7 @@ def test_paired_bootstrap() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
-def test_a_difference_turned_round(items: list[tuple[float, float]]) -> None:
+def test_a_difference_with_swapped_systems(items: list[tuple[float, float]]) -> None:
     first, second = [a for a, _ in items], [b for _, b in items]
     one, other = apart(first, second), apart(second, first)
     assert one.value is not None
@@ -140,7 +140,7 @@ def test_wilson() -> None:
 
 @settings(deadline=None)  # the first call imports statsmodels
 @given(st.lists(st.booleans(), min_size=1, max_size=30))
-def test_wilson_holds_the_share(correct: list[bool]) -> None:
+def test_wilsons_interval_contains_the_share(correct: list[bool]) -> None:
     found = wilson(correct)
     assert found.value is not None
     assert found.low is not None
@@ -150,7 +150,7 @@ def test_wilson_holds_the_share(correct: list[bool]) -> None:
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 95])
-def test_confidences_of_no_interval(confidence: float) -> None:
+def test_invalid_confidence_levels(confidence: float) -> None:
     for measure in (bootstrap, wilson):
         with pytest.raises(ValueError, match="between 0 and 1"):
             measure([True, False], confidence=confidence)
@@ -192,7 +192,7 @@ def test_tests_without_a_difference(test: Any) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(8, 2), (1, 9), (3, 3), (12, 0), (1, 0)])
-def test_flipping_the_signs_of_single_runs_is_mcnemars_test(first: int, second: int) -> None:
+def test_the_sign_flip_test_of_single_runs_equals_mcnemars(first: int, second: int) -> None:
     found, exact = sign_flips(*pairs(5, first, second, 5)), mcnemar(*pairs(5, first, second, 5))
     assert found.p == approx(exact.p)
     assert (found.better, found.worse, found.n, found.missing) == (first, second, exact.n, 1)
@@ -210,7 +210,7 @@ def test_flipping_the_signs_of_means_over_runs() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 20])  # all ways are taken, and so many are drawn
-def test_signs_that_only_rounding_tells_apart_are_ties(count: int) -> None:
+def test_sums_that_differ_only_by_rounding_are_ties(count: int) -> None:
     """Sums of thirds that cancel out: each way to flip them is as far from 0, or further."""
     thirds = [1 / 3, 1 / 3, -2 / 3]
     assert sign_flips(thirds * count, [0.0] * 3 * count).p == 1
@@ -279,10 +279,10 @@ def test_items_needed(discordant: float | None) -> None:
     assert power(0.8, 0.7, needed, discordant) >= 0.8 > power(0.8, 0.7, needed - 1, discordant)
     assert items_needed(0.7, 0.8, discordant) == needed
     assert items_needed(0.7, 0.7, discordant) is None
-    assert items_needed(0.7 + 1e-6, 0.7) is None  # more than anybody has
+    assert items_needed(0.7 + 1e-6, 0.7) is None  # more items than any benchmark has
 
 
-def test_items_needed_where_items_are_few() -> None:
+def test_items_needed_if_few_suffice() -> None:
     assert items_needed(1.0, 0.0, 1.0) == 6  # the first number of heads in a row with p below 0.05
     assert items_needed(1.0, 0.0) == 2
 
@@ -297,7 +297,7 @@ def test_minimum_detectable_effect(n: int, discordant: float | None) -> None:
     assert effect / 2.3 < more < effect / 1.7  # four times the items show half of it
 
 
-def test_effects_that_no_test_would_find() -> None:
+def test_effects_that_no_test_can_detect() -> None:
     assert minimum_detectable_effect(0.99, 50) is None
     assert minimum_detectable_effect(1.0, 50) is None
     assert minimum_detectable_effect(0.6, 100, 0.05) is None
@@ -313,7 +313,7 @@ def test_effects_that_no_test_would_find() -> None:
         ((1.2, 0.72, 9), "from 0 to 1"),
     ],
 )
-def test_power_of_no_test(arguments: Any, message: str) -> None:
+def test_power_without_a_valid_test(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         power(*arguments)
 
@@ -344,7 +344,7 @@ def test_200_items_cannot_separate_tool_mad_from_madke_on_fever() -> None:
     assert min(design.detectable or 1 for design in found.designs) > 0.11
 
 
-def test_separation_with_what_logs_show() -> None:
+def test_separation_with_the_discordance_of_logs() -> None:
     found = separation(0.715, 0.66, 200, discordant=0.1)
     assert found.separable
     assert found.smallest_p == approx(2 / 2**11)  # 11 items

@@ -1,4 +1,4 @@
-"""Debates under Inspect: as a solver in anybody's task, scored, and failing as missing data."""
+"""Debates under Inspect: as a solver in any task, their scores, and failures as missing data."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def claims(path: Path, *labels: str) -> str:
     return str(path)
 
 
-def test_anybody_s_task_takes_a_debate_as_its_solver(start_stub: StartStub, tmp_path: Path) -> None:
+def test_any_inspect_task_takes_a_debate_as_its_solver(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("REFUTES")])
     task = Task(
         dataset=[Sample(input="Saffron is made from the roots of a flower.", target="REFUTES")],
@@ -75,7 +75,7 @@ def test_anybody_s_task_takes_a_debate_as_its_solver(start_stub: StartStub, tmp_
     assert (document["rounds"], document["depth"], document["usage"]["calls"]) == (2, 2, 6)
 
 
-def test_options_labels_and_texts_that_are_given_reach_the_debate_but_no_target(
+def test_options_labels_and_given_texts_reach_the_debate_but_not_the_target(
     start_stub: StartStub, tmp_path: Path
 ) -> None:
     stub = start_stub()
@@ -115,14 +115,14 @@ def test_a_failed_sample_is_missing_and_an_abstention_is_not_right(start_stub: S
     assert (log.results.total_samples, log.results.scores[0].scored_samples) == (4, 3)
 
 
-def test_a_reply_that_cannot_be_used_is_the_system_s_own_fault_and_wrong(start_stub: StartStub, tmp_path: Path) -> None:
+def test_an_unusable_reply_is_scored_as_wrong(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"match": "Claim A", "reply": "I would rather not."}, says("SUPPORTS")])
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS")
     log = evaluated(benchmark_task("fever", data), tmp_path, solver=debate(GRAPH, **OURS), score_display=False)
     lost, _ = samples_of(log)
     assert (log.status, lost.error, lost.output.completion) == ("success", None, "")
     assert said(lost)["error"]["kind"] == "unparsed"
-    assert len(stub.calls()) == 3  # it was asked again
+    assert len(stub.calls()) == 3  # the second request
     assert (figure(log, "accuracy"), figure(log, "accuracy", "abstained")) == (0.5, 0.5)
     assert lost.scores is not None
     assert "gave a usable answer" in str(lost.scores["accuracy"].explanation)
@@ -145,7 +145,7 @@ def test_an_undecided_debate_is_an_abstention(start_stub: StartStub, tmp_path: P
     assert figure(log, "accuracy", "abstained") == 1.0
 
 
-def test_a_judge_says_whether_words_mean_the_same_and_one_that_says_nothing_leaves_it_open(
+def test_a_grader_compares_free_text_answers_and_a_failed_grader_gives_no_score(
     start_stub: StartStub, tmp_path: Path
 ) -> None:
     answers = ["Paris", "the French capital", "Rome", "a town"]
@@ -167,7 +167,7 @@ def test_a_judge_says_whether_words_mean_the_same_and_one_that_says_nothing_leav
     assert math.isnan(values[3])  # type: ignore[arg-type]
 
 
-def test_what_an_answer_is_measured_by_follows_the_benchmark(start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_benchmark_chooses_the_scorer(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("The Beatles!", "band"), says("12")])
     (tmp_path / "gsm8k.jsonl").write_text(json.dumps({"question": "How many?", "answer": "So many. #### 12.0"}))
     number = evaluated(benchmark_task("gsm8k", str(tmp_path / "gsm8k.jsonl")), tmp_path, solver=debate(GRAPH, **OURS))
@@ -177,7 +177,9 @@ def test_what_an_answer_is_measured_by_follows_the_benchmark(start_stub: StartSt
     assert (figure(words, "exact_match"), figure(words, "token_f1")) == (1.0, 1.0)
 
 
-def test_evidence_of_the_claim_s_own_day_is_left_out_unless_a_day_is_set(start_stub: StartStub, tmp_path: Path) -> None:
+def test_evidence_from_the_claims_date_on_is_left_out_unless_a_date_is_set(
+    start_stub: StartStub, tmp_path: Path
+) -> None:
     start_stub()
     dataset = [Sample(input="A claim.", target="SUPPORTS", metadata={"moot": {"published_before": "2020-10-25"}})]
     for set_day, expected in ((None, "2020-10-25"), ("2019-01-01", "2019-01-01")):
@@ -186,7 +188,7 @@ def test_evidence_of_the_claim_s_own_day_is_left_out_unless_a_day_is_set(start_s
         assert said(samples_of(log)[0])["settings"]["published_before"] == expected
 
 
-def test_gold_evidence_is_found_by_what_the_benchmark_names() -> None:
+def test_gold_evidence_is_matched_as_the_benchmark_defines() -> None:
     piece: Any = {
         "title": "Ram-Leela (film)",
         "text": "It was  shot in Gujarat.",
@@ -208,13 +210,13 @@ def test_gold_evidence_is_found_by_what_the_benchmark_names() -> None:
     assert gold_and_found(None, [piece]) is None
 
 
-def test_every_scorer_of_a_benchmark_is_one_of_ours() -> None:
+def test_every_scorer_of_a_benchmark_is_known() -> None:
     measures = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics}
     of_many = {"macro_f1", "balanced_accuracy"}
     assert all(hasattr(scorers, name) for name in measures - of_many)
 
 
-def test_a_wrong_setting_is_said_before_anything_runs() -> None:
+def test_an_invalid_setting_is_an_error_before_any_sample_runs() -> None:
     with pytest.raises(UserError, match="There is no setting 'rounds'"):
         debate(GRAPH, rounds=3)
     with pytest.raises(UserError, match="no graph"):

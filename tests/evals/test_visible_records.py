@@ -28,7 +28,7 @@ FILES = {"check_covid_binary": "check_covid", "squad": "squad_v1.1"}
 
 
 def raw_records(name: str) -> Iterator[dict[str, Any]]:
-    """The visible records of a benchmark as plain objects, read in a few lines of their own."""
+    """The visible records of a benchmark as plain objects, read independently of moot."""
     file = FILES.get(name, name)
     if name in ("mmlu", "mmlu_med"):
         with (VISIBLE / f"{file}.csv").open(newline="", encoding="utf-8") as lines:
@@ -46,7 +46,7 @@ def raw_records(name: str) -> Iterator[dict[str, Any]]:
 
 
 def pairs(name: str, reading: Reading) -> list[tuple[Item, dict[str, Any]]]:
-    """Items, each with the record that it comes from, joined by the list of ids."""
+    """Items, each with its source record, joined by the list of ids."""
     ids = json.loads((VISIBLE / f"{FILES.get(name, name)}.ids.json").read_text(encoding="utf-8"))
     records = dict(zip(map(str, ids), raw_records(name), strict=True))
     return [(item, records[item.id]) for item in reading.items]
@@ -67,8 +67,8 @@ def test_visible_records_are_read(name: str) -> None:
 
 @needs_visible
 @pytest.mark.parametrize("name", ASKED)
-def test_of_a_record_only_the_question_is_asked(name: str) -> None:
-    """Claims are one field word for word; options are those of the record; nothing else is shown."""
+def test_only_the_question_of_a_record_is_shown(name: str) -> None:
+    """A claim is one field word for word, and options are those of the record; no other field is shown."""
     for item, record in pairs(name, read_benchmark(name, VISIBLE)):
         asked = record["question"]["stem"] if name == "arc_challenge" else record[ASKED[name]]
         assert item.claim
@@ -150,7 +150,7 @@ def test_gold_evidence_of_the_visible_samples() -> None:
 
 
 @needs_visible
-def test_quirks_of_the_visible_samples_are_tolerated_and_said() -> None:
+def test_quirks_of_the_visible_samples_are_tolerated_and_reported() -> None:
     notes = {name: read_benchmark(name, VISIBLE).notes for name in ASKED}
     assert "66 of 200 records left out: labelled NOTENOUGHINFO" in notes["check_covid_binary"][0]
     covid = notes["check_covid"]

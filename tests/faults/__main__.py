@@ -1,4 +1,4 @@
-"""``make faults``: arranges faults of every class, prints a table of what came of them, and writes it into the page."""
+"""``make faults``: cause faults of every class, print a table of the results, and write it into the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAULTS = (*endpoint.FAULTS, *slow.FAULTS, *machine.FAULTS, *servers.FAULTS, *eva
 
 
 def arranged(fault: Fault, folder: Path, *, quick: bool) -> Result:
-    """What came of a fault; one that cannot be arranged is wrong, too."""
+    """The result of a fault. A fault that cannot be caused counts as wrong, too."""
     started = time.monotonic()
     try:
         result = fault.arrange(folder, quick)
@@ -39,7 +39,7 @@ def row(fault: Fault, result: Result) -> str:
 
 
 def table(results: dict[Fault, Result], before: str = "") -> str:
-    """The table of the page, in Markdown; classes that were not tried keep the lines that they had before."""
+    """The table of the page, in Markdown; classes that were not run keep their old lines."""
     kept = {line.split(" | ")[0].removeprefix("| "): line for line in before.splitlines()}
     kept |= {fault.name: row(fault, result) for fault, result in results.items()}
     lines = [kept[fault.name] for fault in FAULTS if fault.name in kept]
@@ -50,10 +50,10 @@ def main(
     only: Annotated[list[str] | None, typer.Option(help="A class, or how it begins. Repeatable.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few repetitions; the page stays as it is.")] = False,
 ) -> None:
-    """Arrange faults; the exit code is 1 if one of them does not come out as it has to."""
+    """Cause faults; the exit code is 1 if a result is not as expected."""
     chosen = [fault for fault in FAULTS if not only or fault.name.startswith(tuple(only))]
     with tempfile.TemporaryDirectory(prefix="moot-faults-") as folder:
-        os.environ |= dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)  # what killed processes leave goes with it
+        os.environ |= dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)  # removes the files that killed processes left
         results = {
             fault: arranged(fault, Path(folder) / str(number), quick=quick) for number, fault in enumerate(chosen)
         }

@@ -1,4 +1,4 @@
-"""Debates in processes of their own against a scripted endpoint, each with a home folder of its own."""
+"""Debates in their own processes against a scripted endpoint, each with its own home folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conftest import CLAIM, StubEndpoint, running_stub
 
 ROOT = Path(__file__).parents[2]
 IN_PYTHON = (sys.executable, "-m", "tests.faults.in_python")
-"""A program of somebody's who calls graphs from Python."""
+"""A user's program that calls graphs from Python."""
 SHELF = "langchain:tests.faults.sources:shelf"
 READERS = [{"name": name, "retriever": SHELF} for name in ("rag", "search")]
 SYSTEMS: dict[str, dict[str, Any]] = {
@@ -33,11 +33,11 @@ SYSTEMS: dict[str, dict[str, Any]] = {
         "debate_settings": {"debaters": READERS, "max_rounds": 2, "query_formulation": True},
     },
 }
-"""Systems that are disturbed, with settings under which they read no index."""
+"""The systems under faults, with settings that read no index."""
 
 
 def settings_of(system: str) -> dict[str, Any]:
-    """What a debate of a system is held with."""
+    """The settings of a system's debate."""
     return {"embedder": "openai:stub-embedding", **SYSTEMS.get(system, {})}
 
 
@@ -50,7 +50,7 @@ def words_of(system: str, **settings: Any) -> list[str]:
 
 @dataclass
 class Place:
-    """Where debates run: an endpoint, a folder for files, and what the environment says besides."""
+    """The environment of debates: an endpoint, a folder for files, and further variables."""
 
     stub: StubEndpoint
     folder: Path
@@ -58,11 +58,11 @@ class Place:
 
     @property
     def out(self) -> Path:
-        """Where the document is written."""
+        """The path of the document."""
         return self.folder / "verdict.json"
 
     def start(self, *words: str, program: Sequence[str] = COMMAND, **options: Any) -> subprocess.Popen[str]:
-        """Starts a command, of moot if no other program is named."""
+        """Start a command; moot's if no other program is given."""
         here = {"MOOT_HOME": str(self.folder / "home"), "OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "sk-stub"}
         pipe = subprocess.PIPE
         return subprocess.Popen(
@@ -77,15 +77,15 @@ class Place:
         )
 
     def run(self, *words: str, **options: Any) -> Ended:
-        """Runs a command of moot to its end."""
+        """Run a command of moot to its end."""
         return self.end(self.start(*words, **options))
 
     def verify(self, system: str, *more: str, **settings: Any) -> Ended:
-        """Holds a debate."""
+        """Run a debate."""
         return self.run(*words_of(system, **settings), "--out", str(self.out), *more)
 
     def end(self, process: subprocess.Popen[str]) -> Ended:
-        """How a command ends."""
+        """The end of a command."""
         try:
             said, errors = process.communicate(timeout=300)
         except subprocess.TimeoutExpired:
@@ -99,11 +99,11 @@ class Place:
         return Ended(process.returncode, said, errors, document)
 
     def served(self) -> int:
-        """Requests that the endpoint has seen."""
+        """The number of requests that the endpoint received."""
         return int(self.stats()["served"])
 
     def stats(self) -> dict[str, Any]:
-        """What the endpoint counts."""
+        """The endpoint's counters."""
         with urllib.request.urlopen(self.stub.url.removesuffix("/v1") + "/stub/stats") as reply:
             stats: dict[str, Any] = json.load(reply)
             return stats
@@ -111,7 +111,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The end of a command."""
 
     code: int
     said: str
@@ -120,7 +120,7 @@ class Ended:
 
     @property
     def verdict(self) -> Any:
-        """What a debate came to."""
+        """The verdict of a debate."""
         of = self.document or {}
         return of.get("status"), of.get("answer"), of.get("raw_verdict")
 

@@ -18,11 +18,11 @@ DEBATES, PER_SECOND, MOST_CALLS = 32, 40, 1.1
 """Of one process; what the endpoint takes; how many times the calls may be sent."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
 ODD = ('{"choices": [', "null", '{"choices": []}', "<html>", '{"error": {"message": "no"}}', "")
-"""Bodies that are cut, or no replies."""
+"""Bodies that are cut off, or not a reply."""
 
 
 def passes(*rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
-    """Faults that a debate gets over: it ends with the verdict that it has without them."""
+    """Faults that a debate survives: it ends with the same verdict as without them."""
 
     def arrange(folder: Path, quick: bool) -> Result:
         with place(folder / "without") as here:
@@ -42,7 +42,7 @@ def passes(*rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
 
 
 def fails(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
-    """Faults that end a debate with an error of one of these kinds; the same command then asks only what is missing."""
+    """Faults that end a debate with an error of one of these kinds; the same command then makes only missing calls."""
 
     def arrange(folder: Path, quick: bool) -> Result:
         repaid, wrong = 0, ""
@@ -66,7 +66,7 @@ def fails(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, boo
 
 
 def both(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, bool], Result]:
-    """Faults of one class that come to different ends."""
+    """Faults of one class with different expected results."""
 
     def arrange(folder: Path, quick: bool) -> Result:
         found = [fault(folder / f"part-{number}", quick) for number, fault in enumerate(faults)]
@@ -90,7 +90,7 @@ def always(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bo
 
 
 def wrong_end(ended: Ended, kinds: set[str]) -> str:
-    """What is wrong with a debate that has to fail."""
+    """The error in the end of a debate that has to fail; empty if none."""
     return first_wrong(
         (ended.code in (2, 3), f"exit code {ended.code}, not 2 or 3: {ended.errors}"),
         (ended.fault in kinds, f"the error is {ended.fault}, not {sorted(kinds)}: {ended.errors}"),
@@ -99,7 +99,7 @@ def wrong_end(ended: Ended, kinds: set[str]) -> str:
 
 
 def late(folder: Path, quick: bool) -> Result:
-    """A judge that is down at the end."""
+    """A judge whose endpoint is down at the end."""
     with place(folder / "without") as here:
         calls = judged(here).document["usage"]["calls"]  # type: ignore[index]
         whole = here.served()
@@ -115,12 +115,12 @@ def late(folder: Path, quick: bool) -> Result:
 
 
 def judged(here: Place) -> Ended:
-    """A debate whose judge has a model of its own; its answers differ, so that it is asked."""
+    """A debate whose judge has its own model; its answers differ, so the judge is called."""
     return here.verify("tool_mad", models={"judge": "openai:stub-judge"}, max_rounds=1, scoring="all_rounds")
 
 
 def loaded(folder: Path, quick: bool) -> Result:
-    """Many debates at an endpoint that takes few calls at a time and refuses the others."""
+    """Many debates at an endpoint that limits calls at once and refuses the rest."""
     number = 4 if quick else 8
     with place(folder, latency_ms=30, concurrency_limit=3, over_limit="reject") as here:
         starts = [Place(here.stub, folder / str(n)) for n in range(number)]
@@ -133,7 +133,7 @@ def loaded(folder: Path, quick: bool) -> Result:
 
 
 def bucket(folder: Path, quick: bool) -> Result:
-    """Many debates in one process at an endpoint that takes so many calls a second."""
+    """Many debates in one process at an endpoint that limits calls per second."""
     number = 8 if quick else DEBATES
     options = {"bucket": PER_SECOND, "bucket_size": PER_SECOND // 2, "retry_after": "1"}
     with place(folder, RULES, latency_ms=30, **options) as here:

@@ -1,4 +1,4 @@
-"""Faults of ``moot eval run``: it is killed, or interrupted."""
+"""Faults of ``moot eval run``: a kill, or an interrupt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLES = 24
 
 
 def killed(folder: Path, quick: bool) -> Result:
-    """An evaluation is killed, terminated or interrupted, and the same command is given again."""
+    """Kill, terminate or interrupt an evaluation, then run the same command again."""
     times, draw, repaid, wrong = 3 if quick else 9, random.Random(21), 0, ""
     for number in range(times):
         by = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[number % 3]

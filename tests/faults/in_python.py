@@ -1,4 +1,4 @@
-"""A program that calls a graph from Python; its argument is a JSON object with the parameters of `main`.
+"""A program that calls a graph from Python. Its argument is a JSON object with the parameters of `main`.
 
 It holds all debates at once, uses the ledger for them as ``mode`` says, and writes the documents to the file ``out``
 (of one debate, its document).
@@ -17,7 +17,7 @@ from moot.nodes._models.keeping import LedgerUse, ledger_use
 
 
 async def main(graph: str, settings: dict[str, Any], claims: list[str], mode: Any, out: str) -> None:
-    """Holds the debates."""
+    """Run the debates."""
     system = load_graph(graph)
     context = system.settings.model_validate(settings)
     with ledger_use(LedgerUse(mode)):

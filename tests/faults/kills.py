@@ -21,9 +21,9 @@ EMBEDDED = 2
 """Requests by which one trial of many exceeded those in flight. The cause is not known; embeddings may be joined in
 other ways from run to run."""
 Start = Callable[[str, Place], "subprocess.Popen[str]"]
-"""Starts a debate of a system somewhere."""
+"""Starts a debate of a system in a place."""
 LATENCY_MS = 60
-"""Of a call, so that some are under way when a debate is killed."""
+"""Of each call, so that some are in flight at the kill."""
 STORING = 0.1
 """Seconds between an answer of the endpoint and its place in the ledger, at most: the ledger gathers what is kept for
 20 ms, and a busy machine takes as long again to read the answer and to store it."""
@@ -31,7 +31,7 @@ STORING = 0.1
 
 @dataclass(frozen=True)
 class Moment:
-    """When a debate is killed: once the endpoint has seen a share of the requests, or after a share of the time."""
+    """When a debate is killed: after a share of the requests, or after a share of the time."""
 
     system: str
     signal: signal.Signals
@@ -41,7 +41,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A debate that nobody killed: its verdict, its requests, its seconds."""
+    """A debate without a kill: its verdict, its requests, its seconds."""
 
     verdict: Any
     requests: int
@@ -50,7 +50,7 @@ class Undisturbed:
 
 @dataclass(frozen=True)
 class Killed:
-    """What came of a debate that was killed and gone on with.
+    """The result of a debate that was killed and resumed.
 
     Args:
         moment: when it was killed.
@@ -78,7 +78,7 @@ def moments(number: int, seed: int) -> Iterator[Moment]:
 
 @cache
 def undisturbed(system: str, folder: Path) -> Undisturbed:
-    """A debate that nobody kills."""
+    """Run a debate without a kill."""
     with place(folder / f"undisturbed-{system}", latency_ms=LATENCY_MS) as here:
         started = time.monotonic()
         ended = here.verify(system)
@@ -88,24 +88,24 @@ def undisturbed(system: str, folder: Path) -> Undisturbed:
 
 
 def by_command(system: str, here: Place) -> subprocess.Popen[str]:
-    """Starts a debate as ``moot verify``."""
+    """Start a debate as ``moot verify``."""
     return here.start(*words_of(system), "--out", str(here.out))
 
 
 def by_resume(system: str, here: Place) -> subprocess.Popen[str]:
-    """Goes on with a debate by ``moot verify --resume``, which names neither system nor settings."""
+    """Resume a debate with ``moot verify --resume``, which names neither system nor settings."""
     return here.start("verify", CLAIM, "--resume", "--out", str(here.out))
 
 
 def in_python(system: str, here: Place) -> subprocess.Popen[str]:
-    """Starts the same debate in a Python process that has it recorded."""
+    """Start the same debate in a Python process that records it."""
     chosen = {"model": "openai:stub", **settings_of(system)}
     given = {"graph": system, "settings": chosen, "claims": [CLAIM], "mode": "record", "out": str(here.out)}
     return here.start(json.dumps(given), program=IN_PYTHON)
 
 
 def kill(moment: Moment, folder: Path, start: Start = by_command, again: Start | None = None) -> Killed:
-    """Kills a debate and goes on with it.
+    """Kill a debate and resume it.
 
     Args:
         moment: when.
@@ -124,7 +124,8 @@ def kill(moment: Moment, folder: Path, start: Start = by_command, again: Start |
         dead = time.time()
         flying = flying_between(killed, dead, here.stub)
         wrong = first_end(ended, moment)
-        if ended.code and (ended.document or {}).get("status") != "done":  # else it has come to its user
+        # If it ended before, its user has the document.
+        if ended.code and (ended.document or {}).get("status") != "done":
             ended = here.end((again or start)(moment.system, here))
         repaid = here.served() - whole.requests
         if not wrong and ended.verdict != whole.verdict:
@@ -135,7 +136,7 @@ def kill(moment: Moment, folder: Path, start: Start = by_command, again: Start |
 
 
 def wait_for(moment: Moment, whole: Undisturbed, here: Place, process: Any) -> None:
-    """Waits until the moment has come, or the debate is over."""
+    """Wait for the moment, or for the end of the debate."""
     started = time.monotonic()
     while process.poll() is None:
         by_calls = moment.by == "calls" and here.served() >= moment.share * whole.requests
@@ -145,7 +146,7 @@ def wait_for(moment: Moment, whole: Undisturbed, here: Place, process: Any) -> N
 
 
 def flying_between(killed: float, dead: float, stub: StubEndpoint) -> int:
-    """Requests that were under way when a process was killed, or that it sent before it was dead.
+    """Requests in flight when a process was killed, or sent before it was dead.
 
     A busy machine may not have let the process read an answer yet: those that no later request followed count too.
     """
@@ -163,7 +164,7 @@ def in_flight(stub: StubEndpoint) -> int:
 
 
 def first_end(ended: Ended, moment: Moment) -> str:
-    """What is wrong with the end of a process that was sent a signal; it may have been over before."""
+    """The error in the end of a process that got a signal; it may have ended before."""
     if ended.code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
         return ""
     return f"exit code {ended.code}, {ended.verdict}: {ended.errors[-1500:]}"

@@ -1,4 +1,4 @@
-"""What came of a fault, and the faults that there are."""
+"""The classes of faults, and their results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Result:
-    """What came of faults of one class.
+    """The results of one class of faults.
 
     Args:
         times: how often the fault was arranged.
@@ -40,5 +40,5 @@ class Fault:
 
 
 def first_wrong(*checks: tuple[bool, str]) -> str:
-    """What is said with the first check that does not hold; nothing if all do."""
+    """The message of the first check that fails; empty if all hold."""
     return next((said[:500] for holds, said in checks if not holds), "")

@@ -1,4 +1,4 @@
-"""Faults of ``moot serve``: it is killed in the middle of debates, or others try to use it."""
+"""Faults of ``moot serve``: kills in the middle of debates, and requests that try to abuse it."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
 
 
 def unwatched(server: Server, thread: str, claim: str) -> None:
-    """Asks for a debate as a program does that comes back later."""
+    """Start a debate like a program that fetches the result later."""
     server.json(f"/threads/{thread}/runs", debate(claim))
 
 
 def watched(server: Server, thread: str, claim: str) -> None:
-    """Asks for a debate as the page does, and reads along."""
+    """Start a debate like the page, and read its stream."""
 
     def read() -> None:
-        with suppress(OSError, HTTPException):  # it ends with the server
+        with suppress(OSError, HTTPException):  # the stream ends with the server
             server.send(f"/threads/{thread}/runs/stream", debate(claim) | {"stream_mode": ["custom", "updates"]})
 
     threading.Thread(target=read, daemon=True).start()
 
 
 def killed(ask: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Result]:
-    """The server is killed at random moments; the next one goes on with the debate, and is killed in the next."""
+    """Kill the server at random moments; the next one continues the debate, and is killed in the next debate."""
 
     def arrange(folder: Path, quick: bool) -> Result:
         times, draw = 2 if quick else 8, random.Random(21)
@@ -103,7 +103,7 @@ def killed(ask: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Re
 
 
 def wait_for(stub: StubEndpoint, calls: int) -> None:
-    """Waits until the endpoint has answered so many calls."""
+    """Wait until the endpoint has answered this many calls."""
     deadline = time.monotonic() + 60
     while len(stub.calls()) < calls:
         if time.monotonic() > deadline:
@@ -112,7 +112,7 @@ def wait_for(stub: StubEndpoint, calls: int) -> None:
 
 
 def gone_on(server: Server, thread: str) -> dict[str, Any]:
-    """The document of a debate of the server before, which goes on if it was interrupted, as by the page's button."""
+    """The document of a debate that the last server began; an interrupted one is resumed as by the page's button."""
     rows = [row for row in server.json(DEBATES)["debates"] if row["status"] == "interrupted"]
     for row in rows:
         place = server.json(f"{DEBATES}/{row['id']}/resume", {})
@@ -122,7 +122,7 @@ def gone_on(server: Server, thread: str) -> dict[str, Any]:
 
 
 def refused(folder: Path, quick: bool) -> Result:
-    """Requests that would have the server call, or be called by, somebody else."""
+    """Requests that would make the server call other hosts, or come from other websites."""
     elsewhere = "http://127.0.0.1:1/v1"
     asked: list[tuple[str, Any, dict[str, str]]] = [
         ("/info", None, {"host": "evil.example"}),
@@ -185,7 +185,7 @@ def marked_up(folder: Path, quick: bool) -> Result:
 
 
 def pickled(folder: Path, quick: bool) -> Result:
-    """Pickles lie where the server might look for its own files."""
+    """Put pickles where the server might look for its own files."""
     folder.mkdir(parents=True)
     home = folder / "server" / "home"
     home.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""An endpoint that drips: it sends a byte at a time and never comes to an end."""
+"""An endpoint that sends one byte at a time and never ends its response."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 10
 
 @contextmanager
 def dripping() -> Iterator[str]:
-    """Such an endpoint; its address."""
+    """Run an endpoint that drips; return its address."""
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -44,7 +44,7 @@ def dripping() -> Iterator[str]:
 
 
 def drips(folder: Path, quick: bool) -> Result:
-    """A debate at such an endpoint."""
+    """Run a debate with an endpoint that drips."""
     folder.mkdir(parents=True)
     with dripping() as url:
         ended = Place(StubEndpoint(url, folder), folder).verify(SYSTEM, timeout=2, **ONE)

@@ -17,7 +17,7 @@ TEXTS = (
 
 
 class Shelf(BaseRetriever):
-    """A source that finds two texts, which ones depends on the query."""
+    """A source that finds two texts; the query decides which."""
 
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
         first = sum(map(ord, query)) % len(TEXTS)

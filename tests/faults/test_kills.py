@@ -22,13 +22,13 @@ def test_the_same_command_finishes_a_killed_debate(moment: Moment, folder: Path)
     assert kill(moment, folder).wrong == ""
 
 
-def test_a_debate_that_is_killed_behind_its_gate_is_resumed_there(folder: Path) -> None:
+def test_a_debate_killed_after_its_gate_resumes_after_the_gate(folder: Path) -> None:
     killed = kill(Moment("gated", signal.SIGKILL, 0.6, "calls"), folder, again=by_resume)
     assert killed.wrong == ""
-    assert killed.before > len(SYSTEMS["gated"]["agents"])  # the gate's own calls were over
+    assert killed.before > len(SYSTEMS["gated"]["agents"])  # the calls before the gate were finished
 
 
-def test_calls_under_way_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> None:
+def test_calls_in_flight_at_a_kill_count_against_the_ceiling(tmp_path: Path) -> None:
     with place(tmp_path / "here", latency_ms=300) as here:
         words = [*words_of("proclaim", max_calls=14), "--out", str(here.out)]
         for killed_after in (5, 3):

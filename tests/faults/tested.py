@@ -1,4 +1,4 @@
-"""Classes of faults that the tests arrange, with a real server: they are run as they are."""
+"""Classes of faults that existing tests cover with a real server: these tests are run."""
 
 from __future__ import annotations
 

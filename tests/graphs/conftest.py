@@ -1,4 +1,4 @@
-"""Every debate that is closed in these tests has the turns that its schema says."""
+"""Check, in every debate of these tests, that each turn has the fields of its schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TURNS: TypeAdapter[Any] = TypeAdapter(get_type_hints(VerdictOutput, include_extr
 
 @pytest.fixture(scope="module", autouse=True)
 def turns_have_the_fields_of_their_steps() -> Iterator[None]:
-    """Checks them where a debate's end is told to its trace."""
+    """Check the turns when the end of a debate is traced."""
 
     def checked(document: Mapping[str, Any]) -> None:
         turns = TURNS.validate_python(document["turns"], strict=True)

@@ -1,4 +1,4 @@
-"""The script of a full trial, whose rounds and record were worked out by hand, and what came of it."""
+"""The script of a full trial, with the rounds and the record that must result, worked out by hand."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from tests.graphs.scripted_trial import (
 )
 
 Held = tuple[dict[str, Any], StubEndpoint]
-"""A trial that was held: its document, and the endpoint that was asked."""
+"""A finished trial: its document, and the endpoint that served it."""
 
 
 @contextmanager
 def held(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[Held]:
-    """Holds a trial once for several tests."""
+    """Run a trial once for several tests."""
 
     async def hold() -> dict[str, Any]:
         try:
@@ -85,7 +85,7 @@ def needed(side: str, round: int, phase: str = "primary") -> str:
 
 
 def experts(*rounds: tuple[str, int]) -> list[Rule]:
-    """Both sides ask for an expert of their own in these rounds of these phases, and are granted one."""
+    """Both sides request an expert in these rounds of these phases, and each request is granted."""
     wanted, heard = [], []
     for phase, number in rounds:
         for side in SIDES:
@@ -99,7 +99,7 @@ def experts(*rounds: tuple[str, int]) -> list[Rule]:
 
 
 def critics(*rounds: tuple[str, int]) -> list[Rule]:
-    """What the critic finds in these rounds: 0.7, 0.6, 0.5 for the plaintiff, and 0.45, 0.35, 0.25 for the defense."""
+    """The critic's scores in these rounds: 0.7, 0.6, 0.5 for the plaintiff, and 0.45, 0.35, 0.25 for the defense."""
     rules = []
     for phase, number in rounds:
         fields = {
@@ -162,7 +162,7 @@ def full_trial() -> list[Rule]:
     ]
 
 
-# --- what came of it --------------------------------------------------------------------------------------------------
+# --- the results --------------------------------------------------------------------------------------------------
 
 
 def trace(document: Mapping[str, Any]) -> list[str]:
@@ -172,7 +172,7 @@ def trace(document: Mapping[str, Any]) -> list[str]:
 
 
 def expected_round(phase: str, number: int) -> list[list[str]]:
-    """The turns of a round in which both sides search and are granted experts, in groups whose order is open.
+    """The turns of a round in which both sides search and get experts, in groups whose order is open.
 
     In the first round the court cannot close the debate, and is not asked.
     """
@@ -192,7 +192,7 @@ EXPERT_STEPS = [("court", "rule_on_expert"), ("expert", "testify")]
 
 
 def check_trace(document: Mapping[str, Any], *rounds: tuple[str, int]) -> None:
-    """The turns stand in the order of the procedure."""
+    """Check that the turns stand in the order of the procedure."""
     before = [
         ["miner/- premises", "negotiator/- stance_queries", "retrieval/- retrieve_seed"],
         ["retrieval/- retrieve_premise"] * 2 + [f"{side}/{side} retrieve" for side in SIDES],
@@ -230,13 +230,13 @@ def names_of(document: Mapping[str, Any], wanted: Iterable[str]) -> str:
     return names(by_id[one] for one in wanted)
 
 
-# --- what prompts show ------------------------------------------------------------------------------------------------
+# --- the contents of prompts ----------------------------------------------------------------------------------------
 
 SPOKEN = re.compile(r"Said for the (\w+) by the (\w+)'s counsel, (\d)\.|Testified for the (\w+), (\w+) (\d)\.")
 
 
 def heard(prompt: str) -> str:
-    """What was said, in the prompt's order: ``p1 d1 xp1``, with a stroke where it was after sides were switched.
+    """The statements in a prompt, in its order: ``p1 d1 xp1``, with a stroke at the switch of sides.
 
     That is the plaintiff's argument in round 1, the defense's, and the testimony of the plaintiff's expert.
     """
@@ -253,6 +253,6 @@ def exhibits(prompt: str) -> str:
 
 
 def holding(stub: StubEndpoint, *texts: str) -> list[tuple[str, str]]:
-    """The roles that were sent all of these texts, with the prompts."""
+    """The roles whose requests contained all of these texts, with the prompts."""
     sent = [(r["model"], "\n".join(m["content"] for m in r["messages"])) for r in stub.requests()]
     return [(model.removeprefix("stub-"), prompt) for model, prompt in sent if all(text in prompt for text in texts)]

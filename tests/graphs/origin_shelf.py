@@ -1,4 +1,4 @@
-"""A source that finds what its poisoner wants: five pages of one website, with the same words, before all others."""
+"""A poisoned source: five pages of one website with the same words come before all other pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHERS = [page(f"honest-{n}.org", n, f"Report {n}: platypuses lay leathery eggs.
 
 
 class Poisoned(BaseRetriever):
-    """Finds these, in this order."""
+    """A retriever that returns these documents, in this order."""
 
     finds: list[Document]
 

@@ -1,4 +1,4 @@
-"""Debates of n agents by script: every answer holds a word of its own, so that prompts show whose answers were seen."""
+"""Scripted debates of n agents. Every answer contains a unique word, so prompts show whose answers were seen."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rule(role: str, match: str = "", times: int | None = None, **what: Any) -> R
 
 
 def answers(role: str, answer: str, mark: str = "", times: int | None = None, **fields: Any) -> Rule:
-    """A rule: what a role answers, with a word that gives its answer away wherever it is shown."""
+    """A rule: a role's answer, with a word that identifies it in every prompt that shows it."""
     said = {"answer": ANSWERS.get(answer, answer), "rationale": f"Because of {mark}.", "citations": [], **fields}
     return rule(role, "your `answer`", times, fields=said)
 
@@ -46,16 +46,14 @@ def script(
     roles: Sequence[str] = (),
     claim: str = "",
 ) -> list[Rule]:
-    """Rules for what agents answer, round by round.
-
-    The reasons of the second agent in round 3 hold the word ``a2r3.``.
+    """Rules for the agents' answers, round by round. The reasons of agent 2 in round 3 contain the word ``a2r3.``.
 
     Args:
-        rounds: the answers, a letter of `ANSWERS` or a text for each agent, or that it gives none, or is not reached.
+        rounds: for each agent a letter of `ANSWERS` or a text, or a mark for an unusable reply or a dead endpoint.
         sure: how sure agents are, by rounds.
         first: the number of the first round.
         roles: the agents' names, by default their numbers'.
-        claim: the claim that this is said of, where an endpoint serves several debates.
+        claim: the claim of the debate, if an endpoint serves several debates.
     """
     rules = []
     asked = f"{re.escape(claim)}.*your `answer`"
@@ -65,7 +63,7 @@ def script(
             if answer == DOWN:
                 rules.append(rule(agent, asked, 1, status=500))
             elif answer == UNPARSED:
-                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # it is asked again
+                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # it is asked a second time
             else:
                 h = sure[number][place] if sure else 0.5
                 said = answers(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=h)
@@ -77,12 +75,12 @@ Case = TypeVar("Case")
 
 
 def claims(cases: Iterable[Case]) -> dict[str, Case]:
-    """A claim for each of several debates on one endpoint, with what it is about."""
+    """A claim for each of several debates on one endpoint, with its subject."""
     return {f"Case {i} is proven.": case for i, case in enumerate(cases)}
 
 
 async def debate(name: str, given: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
-    """A debate of a graph by name, in which every role has a model of its own."""
+    """Run the graph of this name. Every role has its own model."""
     system = load_graph(name)
     known = system.settings.model_validate({key: settings[key] for key in settings if key in ("agents", "min_agents")})
     models = {role: f"openai:stub-{role}" for role in known.roles()}
@@ -94,30 +92,30 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, **settings: 
 
 
 def prompts(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
-    """What a role was sent when it was asked so, of a claim or of any, without what was asked again."""
+    """The prompts that a role was sent with these words, for one claim or for all, without repeated requests."""
     sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{role}" and len(r["messages"]) == 2]
     texts = ["\n".join(m["content"] for m in messages) for messages in sent]
     return [text for text in texts if match in text and claim in text]
 
 
 def marks(prompt: str) -> str:
-    """The words of answers that a prompt holds, in order: ``a2r3`` for the second agent's in round 3."""
+    """The words of answers that a prompt contains, in order: ``a2r3`` for agent 2's answer in round 3."""
     return " ".join(sorted(MARK.findall(prompt)))
 
 
 def seen(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
-    """For each time that a role was asked so, the `marks` of its prompt."""
+    """The `marks` of each prompt that a role was sent with these words."""
     return [marks(prompt) for prompt in prompts(stub, role, match, claim)]
 
 
 def outline(document: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What a debate came to: status, answer, why it stopped, rounds, calls, depth."""
+    """The result of a debate: status, answer, stop reason, rounds, calls, depth."""
     said = [document[key] for key in ("status", "answer", "stop_reason", "rounds")]
     return (*said, len(document["calls"]), document["depth"])
 
 
 def voted(document: Mapping[str, Any]) -> dict[str, str | None]:
-    """Who voted for what in the end."""
+    """Each agent's final vote."""
     return {vote["agent"]: vote["answer"] for vote in document["votes"]}
 
 

@@ -1,9 +1,9 @@
-"""Trials by script: who says what in which round, and exhibits whose likeness is known.
+"""Scripted trials: who says what in which round, and exhibits of known similarity.
 
-Exhibits are named by capital letters. Each is ten words that no other letter has; ``A9`` is one that shares nine of
-the ten with ``A``, so that its cosine with it is 0.9 and its novelty beside it 0.1 (its last word is that of ``B9``
-too). A query finds what it names (``#A #B9``), ``#0`` finds nothing, ``#down`` fails, and a query that names nothing,
-as the claim, finds `SEED`.
+Exhibits are named by capital letters. Each consists of ten words that occur under no other letter. ``A9`` shares nine
+words with ``A``: their cosine is 0.9, and the novelty of one beside the other is 0.1. (``A9`` and ``B9`` share their
+tenth word.) A query finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, ``#down`` fails, and a query
+that names no exhibit, such as the claim, finds `SEED`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.conftest import StubEndpoint
 from tests.graphs.scripted_agents import CLAIM, Rule, rule, warned
 
 SEED = ["A", "B", "C", "D", "E"]
-"""What the claim itself finds."""
+"""The exhibits that a search for the claim itself finds."""
 SIDES = ("plaintiff", "defense")
 OTHER = {"plaintiff": "defense", "defense": "plaintiff"}
 STEPS = {
@@ -38,15 +38,15 @@ STEPS = {
     "rule_on_expert": "`granted`",
     "close": "`close`",
 }
-"""What tells the prompts of counsel and court apart, by step."""
+"""A pattern for each step that identifies its prompts among those of counsel and court."""
 MOST = 10
-"""Rounds for which counsel have something to say of themselves."""
+"""The number of rounds with scripted arguments."""
 
 # --- exhibits ---------------------------------------------------------------------------------------------------------
 
 
 def _words() -> Iterator[str]:
-    """Words that the scripted encoder tells apart: no two share a dimension."""
+    """Words that the scripted encoder keeps apart: no two share a dimension."""
     embed, taken = importlib.import_module("tests.stub_llm").embed, set()
     for number in itertools.count():
         place = next(i for i, value in enumerate(embed(f"w{number}")) if value)
@@ -70,7 +70,7 @@ NAMES = {text: name for name, text in TEXTS.items()}
 
 
 class Library(BaseRetriever):
-    """A source that finds what a query names."""
+    """A source that finds the exhibits that a query names."""
 
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
         if "#down" in query:
@@ -107,30 +107,30 @@ def counsel(side: str, step: str, phase: str = "primary", times: int | None = No
 
 
 def said(side: str, round: int, phase: str = "primary") -> str:
-    """What a side argues, where nothing else is scripted: shown to those who speak after it."""
+    """A side's argument if the rules set no other: shown to later speakers."""
     return f"Said for the {side} by the {counsel_for(side, phase)}'s counsel, {round}."
 
 
 def in_round(round: int, phase: str = "primary") -> str:
-    """A pattern for prompts that hold what the plaintiff argued in that round; later rounds' rules go first."""
+    """A pattern for prompts that contain the plaintiff's argument of that round. Rules of later rounds go first."""
     return re.escape(said("plaintiff", round, phase))
 
 
 def latest_first(rules: Sequence[Rule]) -> list[Rule]:
-    """Rules of rounds 1, 2, ... so that each holds in its round: prompts show earlier rounds beside it."""
+    """Rules of rounds 1, 2, ..., ordered so that each applies in its own round: prompts show earlier rounds too."""
     return list(reversed(rules))
 
 
 def argues(
     side: str, *arguments: str, phase: str = "primary", citations: Sequence[Mapping[str, str]] = ()
 ) -> list[Rule]:
-    """What a side argues, one text for every round that is reached."""
+    """A side's arguments, one text for each round."""
     cited = list(citations)
     return [counsel(side, "argue", phase, 1, fields={"argument": a, "citations": cited}) for a in arguments]
 
 
 def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary", **more: Any) -> list[Rule]:
-    """What a side scores itself, one entry a round: logic, novelty and rebuttal, or one figure for all three."""
+    """A side's scores of itself, one entry a round: logic, novelty and rebuttal, or one number for all three."""
     three = [(one, one, one) if isinstance(one, float | int) else one for one in scores]
     given = [dict(zip(("logic", "novelty", "rebuttal"), one, strict=True)) for one in three]
     empty = {"flaws": [], "discovery_need": "", "refined_stance": ""}
@@ -138,7 +138,7 @@ def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary"
 
 
 def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
-    """What a side searches for, one query a round; the gap holds it, and the court adds the word ``exactly``."""
+    """A side's queries, one a round; the gap contains the query, and the court adds the word ``exactly``."""
     rules = []
     for query in queries:
         gap = f"Gap: {query}."
@@ -166,17 +166,17 @@ def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
 
 
 def premises(*given: str) -> Rule:
-    """What the claim rests on; each premise is searched for."""
+    """The premises of the claim; each is searched for."""
     return rule("miner", fields={"premises": list(given)})
 
 
 def stances(supporting: str, challenging: str) -> Rule:
-    """What is searched for on each side's behalf before the debates."""
+    """The searches on behalf of each side before the debates."""
     return rule("negotiator", fields={"supporting_query": supporting, "challenging_query": challenging})
 
 
 def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
-    """How the arbiter weighs these exhibits, or all others."""
+    """The arbiter's weights for these exhibits, or for all others."""
     fields = {"relevance": relevance, "credibility": credibility, "reason": "As it reads."}
     return [rule("arbiter", f"\n{TEXTS[name]}\n", fields=fields) for name in exhibits] or [
         rule("arbiter", fields=fields)
@@ -184,7 +184,7 @@ def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
 
 
 def judges(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]:
-    """What the judges find, the first one first; scores are strength, validity and reliability, 6 where not given."""
+    """The judges' verdicts, the chief judge's first; scores are strength, validity and reliability, 6 by default."""
     rules = []
     for number, verdict in enumerate(verdicts, 1):
         strength, validity, reliability = scores[number - 1] if scores else (6, 6, 6)
@@ -201,11 +201,11 @@ def analyses(overall: float) -> Rule:
 
 
 def otherwise() -> list[Rule]:
-    """The rules that come last: a trial in which nothing but the last round ends a debate.
+    """The last rules: a trial in which only the last round ends a debate.
 
     One premise, found as ``F``; ``G`` supports and ``H`` challenges; all of it is admitted with the weight 0.72. No
-    search in court finds anything, nobody wants an expert, reflections go up and down, nobody ends the debate, two of
-    three judges find the claim SUPPORTED, and counsel were fairly consistent.
+    search in court finds anything, no side requests an expert, reflections go up and down, neither critic nor court
+    ends the debate, two of three judges find the claim SUPPORTED, and counsel were fairly consistent.
     """
     both = [(side, phase) for phase in ("primary", "switched") for side in SIDES]
     arguments = [
@@ -229,20 +229,20 @@ def otherwise() -> list[Rule]:
     return [premises("It holds. #F"), stances("for #G", "against #H"), *weighs(0.9, 0.8), *arguments, *swings, *silence]
 
 
-# --- what came of it --------------------------------------------------------------------------------------------------
+# --- the results ------------------------------------------------------------------------------------------------------
 
 
 async def trial(claim: str = CLAIM, given: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
-    """A trial in which every role has a model of its own, over the library, for two rounds.
+    """A trial of two rounds over the library; every role has its own model.
 
-    Gaps are no likelier to hold an exhibit's words than others, so how near a find is to the request does not count.
+    Words of exhibits are no more frequent in gaps than others, so relevance to the request does not matter.
     """
     document: dict[str, Any] = await graph.ainvoke({"claim": claim, **(given or {})}, context=scripted(**settings))
     return document
 
 
 def scripted(**settings: Any) -> ProclaimSettings:
-    """The settings of `trial`, with these."""
+    """The settings of `trial`, updated with these."""
     known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
     roles = known.roles() - {judge.name for judge in known.judges if judge.model}
     models = {role: f"openai:stub-{role}" for role in roles} | settings.pop("models", {})
@@ -252,28 +252,28 @@ def scripted(**settings: Any) -> ProclaimSettings:
 
 
 def turns(document: Mapping[str, Any], step: str, phase: str = "primary") -> dict[tuple[str, int], dict[str, Any]]:
-    """The turns of a step in a phase, by side (or agent, where there is none) and round."""
+    """The turns of a step in a phase, by side (or agent, if it has no side) and round."""
     of = [turn for turn in document["turns"] if turn["step"] == step and turn["phase"] == phase]
     return {(turn["side"] or turn["agent"], turn["round"]): turn for turn in of}
 
 
 def course(document: Mapping[str, Any], phase: str = "primary") -> dict[str, Any]:
-    """How a debate went: its entry in the result's ``debates``."""
+    """A debate's entry in the result's ``debates``."""
     return next(dict(entry) for entry in document["debates"] if entry["phase"] == phase)
 
 
 def outcome(document: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What a trial came to: status, answer, verdict, why the primary debate stopped, its rounds."""
+    """The result of a trial: status, answer, verdict, the primary debate's stop reason, its rounds."""
     return tuple(document[key] for key in ("status", "answer", "raw_verdict", "stop_reason", "rounds"))
 
 
 def kinds(document: Mapping[str, Any]) -> list[str]:
-    """The kinds of warnings, in order, but for searches that find nothing, as the script has it."""
+    """The kinds of warnings, in order, except for empty searches, which the script always has."""
     return warned(document, but=("empty_retrieval",))
 
 
 def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
-    """What a role was sent, in the order of its calls, without what was asked again: of one step, for one side."""
+    """The prompts of a role, in the order of its calls, without repeated requests: of one step, for one side."""
     sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{role}" and len(r["messages"]) == 2]
     texts = ["\n".join(message["content"] for message in messages) for messages in sent]
     return [t for t in texts if STEPS.get(step, "") in t and (not side or f"counsel for the {side}" in t)]
@@ -282,7 +282,8 @@ def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> li
 # --- several trials, and why they stop --------------------------------------------------------------------------------
 
 SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
-"""Calls of a round: 3 for each search, 2 arguments, 2 who want no expert, 2 reflections and the critic."""
+"""Calls of a round: 3 for each search, 2 arguments, 2 answers that no expert is needed, 2 reflections and the critic.
+"""
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 LOW = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
 OTHERS = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
@@ -292,7 +293,7 @@ NAME_OF = {id_of(name): name for name in TEXTS}
 
 
 def side_by_side(scripts: Iterable[Sequence[Rule]]) -> list[Rule]:
-    """Rules for several trials on one endpoint: the models of each end in its number."""
+    """Rules for several trials on one endpoint: the models of each trial end in its number."""
     return [
         {**r, "model": f"{r.get('model', '').removesuffix('$')}@{number}$"}
         for number, rules in enumerate(scripts)
@@ -301,13 +302,13 @@ def side_by_side(scripts: Iterable[Sequence[Rule]]) -> list[Rule]:
 
 
 async def trial_of(number: int, **settings: Any) -> dict[str, Any]:
-    """The trial of that number."""
+    """The trial with that number."""
     known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
     return await trial(models={role: f"openai:stub-{role}@{number}" for role in known.roles()}, **settings)
 
 
 def calls_by_round(document: Mapping[str, Any], phase: str = "primary") -> list[int]:
-    """How many calls each round of a debate took, but for those that asked the court whether to close it."""
+    """The number of calls in each round of a debate, except those that ask the court whether to close it."""
     count = Counter(call["round"] for call in document["calls"] if call["phase"] == phase)
     count.subtract(number for _, number in turns(document, "close", phase))
     assert sorted(count) == list(range(1, len(count) + 1))
@@ -315,18 +316,18 @@ def calls_by_round(document: Mapping[str, Any], phase: str = "primary") -> list[
 
 
 def roles(document: Mapping[str, Any]) -> set[str]:
-    """Who was asked anything."""
+    """All roles that were called."""
     return {call["role"] for call in document["calls"]}
 
 
 def stopped(document: Mapping[str, Any], phase: str = "primary") -> tuple[str, int]:
-    """Why a debate stopped, and after how many rounds."""
+    """A debate's stop reason, and its number of rounds."""
     entry = course(document, phase)
     return entry["stop_reason"], entry["rounds"]
 
 
 def was_asked(stub: StubEndpoint) -> int:
-    """The calls that came to the endpoint."""
+    """The calls that reached the endpoint."""
     return sum(call["kind"] == "chat" for call in stub.calls())
 
 
@@ -336,20 +337,20 @@ def piece(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def sharing(document: Mapping[str, Any]) -> set[str]:
-    """Who is said to have a counsel's model."""
+    """The roles that a warning names as using a counsel's model."""
     details = [warning["detail"] for warning in document["warnings"] if warning["kind"] == "shared_model"]
     assert len(details) < 2
     return {name for detail in details for name in detail.partition(":")[0].split(", ")}
 
 
 def shown(prompt: str) -> list[str]:
-    """The exhibits that a prompt holds, whole or by their titles, in its order."""
+    """The exhibits in a prompt, whole or by their titles, in its order."""
     found = re.findall(r'<evidence id="(ev-[0-9a-f]+)"|^(ev-[0-9a-f]+): ', prompt, re.M)
     return [NAME_OF[whole or listed] for whole, listed in found]
 
 
 def both(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
-    """What both sides score themselves."""
+    """The same scores of itself for both sides."""
     return [*reflects("plaintiff", *plaintiff, phase=phase), *reflects("defense", *defense, phase=phase)]
 
 

@@ -1,4 +1,4 @@
-"""Short answers: whoever was shown evidence may say that it does not tell, which is an abstention."""
+"""Abstentions in short answers: an agent that was shown evidence may answer that it does not settle the question."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def debate(name: str = "tool_mad", asked: Mapping[str, Any] = ASKED, **set
 
 
 @pytest.mark.parametrize("other", [UNTOLD, "The evidence does not tell.", "the texts don't say", "not known"])
-async def test_those_who_abstain_agree(start_stub: StartStub, other: str) -> None:
+async def test_agents_who_all_abstain_agree(start_stub: StartStub, other: str) -> None:
     stub = start_stub([says("rag", UNTOLD), says("search", other)])
     document = await debate()
     assert [vote["answer"] for vote in document["votes"]] == [UNTOLD, UNTOLD]
@@ -50,7 +50,7 @@ async def test_those_who_abstain_agree(start_stub: StartStub, other: str) -> Non
     assert UNTOLD in stub.prompts("rag")[0]
 
 
-async def test_an_abstention_is_no_answer_in_other_words(start_stub: StartStub) -> None:
+async def test_an_abstention_is_not_compared_with_answers_by_a_model(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", UNTOLD), says("search", "Ada"), says("judge", "Ada")])
     document = await debate()
     assert (document["answer"], document["stop_reason"]) == ("Ada", "max_rounds")
@@ -66,7 +66,7 @@ async def test_a_judge_may_abstain(start_stub: StartStub) -> None:
     assert (document["answer"], document["raw_verdict"], document["stop_reason"]) == (None, UNTOLD, "max_rounds")
 
 
-async def test_those_who_vote_may_abstain(start_stub: StartStub) -> None:
+async def test_voters_may_abstain(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": UNTOLD}}])
     document = await debate("multi_agent_voting", model="openai:stub")
     assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, UNTOLD, True)
@@ -92,7 +92,7 @@ async def test_a_summariser_may_abstain_only_if_a_debater_did(start_stub: StartS
     assert document["error"]["kind"] == "unparsed"
 
 
-async def test_debaters_without_a_pool_are_not_offered_it(start_stub: StartStub) -> None:
+async def test_debaters_without_a_pool_are_not_offered_to_abstain(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"answer": "Unknown"}}])
     without = {key: value for key, value in ASKED.items() if key != "given"}
     document = await debate("madke", without, model="openai:stub", sources=[])
@@ -100,7 +100,7 @@ async def test_debaters_without_a_pool_are_not_offered_it(start_stub: StartStub)
     assert document["error"]["kind"] == "unparsed"
 
 
-async def test_without_evidence_nobody_is_offered_it(start_stub: StartStub) -> None:
+async def test_without_evidence_no_agent_is_offered_to_abstain(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"answer": "I don't know"}}])
     without = {key: value for key, value in ASKED.items() if key != "given"}
     document = await debate("standard_prompting", without, model="openai:stub")
@@ -108,7 +108,7 @@ async def test_without_evidence_nobody_is_offered_it(start_stub: StartStub) -> N
     assert document["error"]["kind"] == "unparsed"
 
 
-async def test_a_label_in_these_words_is_a_label(start_stub: StartStub) -> None:
+async def test_a_label_worded_like_an_abstention_is_a_label(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": UNTOLD}}])
     asked = {"claim": "The mill is old.", "labels": ["true", UNTOLD]}
     document = await debate("standard_prompting", asked, model="openai:stub")

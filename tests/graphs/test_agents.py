@@ -1,4 +1,4 @@
-"""Debates of n agents in rounds, by hand-worked traces: who hears whom, of which round, and who wins."""
+"""Debates of n agents, with traces worked out by hand: who hears whom, in which round, and which answer wins."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ VOTES = {
     "-RSS": "SUPPORTS",
     "--N": ANSWERS["N"],
 }
-"""Who wins: a majority, else of those tied the answer of the earliest agent; what cannot be read is no vote."""
+"""The winner: the majority, or in a tie the answer of the earliest agent; unparsable replies are no votes."""
 
 
-async def test_voters_hear_nobody_and_a_tie_goes_to_the_earliest_of_the_tied(start_stub: StartStub) -> None:
+async def test_voters_hear_no_other_and_a_tie_goes_to_the_first_agent(start_stub: StartStub) -> None:
     cases = claims(VOTES)
     stub = start_stub([r for claim, given in cases.items() for r in script(given, claim=claim)])
     for claim, given in cases.items():
         document = await debate("multi_agent_voting", {"claim": claim}, agents=len(given))
-        again = given.count("-")  # a reply that cannot be read is asked for once more
+        again = given.count("-")  # an unparsable reply is requested once more
         assert outline(document) == ("done", VOTES[given], "single_pass", 1, len(given) + again, 2 if again else 1)
     assert all(marks(prompt) == "" and "answered last" not in prompt for prompt in stub.prompts())
 
@@ -46,7 +46,7 @@ async def test_voters_hear_nobody_and_a_tie_goes_to_the_earliest_of_the_tied(sta
 # --- society of minds -------------------------------------------------------------------------------------------------
 
 
-async def test_in_a_society_everybody_hears_the_last_answers_of_all(start_stub: StartStub) -> None:
+async def test_in_a_society_every_agent_hears_all_last_answers(start_stub: StartStub) -> None:
     stub = start_stub(script("SRN", "RNS", "NNS"))
     document = await debate("society_of_minds", max_rounds=3)
     assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 9, 3)
@@ -60,17 +60,18 @@ async def test_in_a_society_everybody_hears_the_last_answers_of_all(start_stub: 
 
 
 def _halves(prompt: str) -> tuple[str, str]:
-    """What stands under an agent's own last answer, and the marks of what stands under the others'."""
+    """The text below an agent's own last answer, and the marks of the texts below the others'."""
     others, _, own = prompt.partition("What you answered last:")
     return own, marks(others.partition("What the others answered last:")[2])
 
 
-async def test_a_society_votes_on_the_answers_of_the_last_round_alone(start_stub: StartStub) -> None:
+async def test_a_society_votes_on_the_answers_of_the_last_round_only(start_stub: StartStub) -> None:
     cases = claims(VOTES)
     start_stub([r for claim, last in cases.items() for r in script("S" * len(last), last, claim=claim)])
     for claim, last in cases.items():
         document = await debate("society_of_minds", {"claim": claim}, agents=len(last))
-        assert outline(document)[:4] == ("done", VOTES[last], "max_rounds", 2)  # agreement in round 1 ends nothing
+        # Agreement in round 1 does not end the debate.
+        assert outline(document)[:4] == ("done", VOTES[last], "max_rounds", 2)
         assert [vote["group"] is None for vote in document["votes"]] == [letter == "-" for letter in last]
 
 
@@ -82,10 +83,10 @@ async def test_a_society_of_one_corrects_itself(start_stub: StartStub) -> None:
     for prompt in prompts(stub, "agent-1")[1:]:
         assert prompt.count("(nobody else is heard)") == prompt.count("What you answered last:") == 1
     again = await debate("society_of_minds", **{k: document["settings"][k] for k in ("agents", "min_agents")})
-    assert len(again["settings"]["agents"]) == 1  # settings that were filled in are still valid
+    assert len(again["settings"]["agents"]) == 1  # settings with defaults filled in are still valid
 
 
-async def test_a_lone_agent_that_cannot_be_reached_leaves_nobody(start_stub: StartStub) -> None:
+async def test_if_the_only_agent_is_unreachable_the_debate_fails(start_stub: StartStub) -> None:
     start_stub(script("x"))
     document = await debate("society_of_minds", agents=1)
     assert (document["status"], document["error"]["kind"]) == ("failed", "too_few_agents")
@@ -94,10 +95,10 @@ async def test_a_lone_agent_that_cannot_be_reached_leaves_nobody(start_stub: Sta
 # --- neighbors --------------------------------------------------------------------------------------------------------
 
 RINGS = {2: ["12", "12"], 3: ["123", "123", "123"], 5: ["125", "123", "234", "345", "145"]}
-"""By the number of agents, whom each of them reads, itself among them."""
+"""For each number of agents: the agents that each of them reads, including itself."""
 
 
-async def test_neighbours_hear_the_two_next_to_them(start_stub: StartStub) -> None:
+async def test_neighbours_hear_the_agents_before_and_after_them(start_stub: StartStub) -> None:
     cases = claims(RINGS)
     stub = start_stub(
         [r for claim, n in cases.items() for r in script("SRNRS"[:n], "SRRSN"[:n], "RRSSR"[:n], claim=claim)]
@@ -110,7 +111,7 @@ async def test_neighbours_hear_the_two_next_to_them(start_stub: StartStub) -> No
             assert seen(stub, f"agent-{i}", claim=claim) == ["", *heard]
 
 
-async def test_a_ring_closes_when_an_agent_leaves(start_stub: StartStub) -> None:
+async def test_neighbours_of_an_agent_that_leaves_become_neighbours(start_stub: StartStub) -> None:
     stub = start_stub(script("SRNR", "SRxR", "SRRR"))
     document = await debate("neighbor_debate", agents=4, max_rounds=3)
     assert (document["answer"], warned(document)) == ("REFUTES", ["agent_left"])
@@ -123,7 +124,7 @@ async def test_a_ring_closes_when_an_agent_leaves(start_stub: StartStub) -> None
 
 
 def group_summaries(groups: list[str], rounds: int) -> list[dict[str, object]]:
-    """The summary of the first group in round 2 is the word ``g1r2.``; groups are known by their first agents."""
+    """The summary of the first group in round 2 is the word ``g1r2.``; a rule matches a group by its first agent."""
     return [
         rule("summariser", rf"a{members[0]}r{r}\.", fields={"summary": f"They say g{i}r{r}."})
         for i, members in enumerate(groups, 1)
@@ -132,7 +133,7 @@ def group_summaries(groups: list[str], rounds: int) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(("size", "groups"), [(2, ["12", "345"]), (3, ["123", "45"])])
-async def test_groups_hear_their_own_members_and_the_summaries_of_all(
+async def test_groups_hear_their_members_and_all_groups_summaries(
     start_stub: StartStub, size: int, groups: list[str]
 ) -> None:
     stub = start_stub([*script("SRNRS", "RRSSN", "NNSSS", "NNSSS"), *group_summaries(groups, 4)])
@@ -143,12 +144,13 @@ async def test_groups_hear_their_own_members_and_the_summaries_of_all(
             said = [" ".join(f"a{j}r{r}" for j in members) for r in (1, 2, 3)]
             assert seen(stub, f"agent-{i}") == ["", said[0], *(f"{said[r - 1]} g1r{r} g2r{r}" for r in (2, 3))]
     summed_up = [" ".join(f"a{j}r{r}" for j in members) for r in (2, 3) for members in groups]
-    assert sorted(seen(stub, "summariser", "`summary`")) == sorted(summed_up)  # none of first answers, and at the end
+    # First answers and the last round are not summarised.
+    assert sorted(seen(stub, "summariser", "`summary`")) == sorted(summed_up)
     turns = [(t["agent"], t["round"], t["summary"]) for t in document["turns"] if t["step"] == "summarise"]
     assert turns == [(f"group-{i}", r, f"They say g{i}r{r}.") for r in (2, 3) for i in (1, 2)]
 
 
-async def test_a_group_whose_summary_cannot_be_used_is_left_out(start_stub: StartStub) -> None:
+async def test_an_unusable_group_summary_is_left_out(start_stub: StartStub) -> None:
     silent = rule("summariser", r"a3r2\.", reply="No.")
     stub = start_stub([*script("SRNR", "SRNN", "SRNN"), silent, *group_summaries(["12"], 2)])
     document = await debate("group_debate", agents=4, max_rounds=3)
@@ -163,7 +165,7 @@ async def test_a_group_whose_summary_cannot_be_used_is_left_out(start_stub: Star
 # --- ChatEval ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_summary_of_the_last_round_joins_what_agents_hear(start_stub: StartStub) -> None:
+async def test_agents_hear_a_summary_of_the_last_round(start_stub: StartStub) -> None:
     summed = [rule("summariser", rf"a1r{r}\.", fields={"summary": f"So far s0r{r}."}) for r in (1, 2, 3)]
     stub = start_stub([*script("SRN", "RNS", "SSN"), *summed])
     document = await debate("chat_eval", max_rounds=3)
@@ -173,7 +175,7 @@ async def test_a_summary_of_the_last_round_joins_what_agents_hear(start_stub: St
     assert seen(stub, "summariser", "`summary`") == ["a1r1 a2r1 a3r1", "a1r2 a2r2 a3r2"]
 
 
-async def test_a_summary_that_cannot_be_used_leaves_the_answers(start_stub: StartStub) -> None:
+async def test_if_the_summary_is_unusable_agents_hear_the_answers(start_stub: StartStub) -> None:
     stub = start_stub([*script("SRN", "RRN"), rule("summariser", finish="content_filter")])
     document = await debate("chat_eval")
     assert outline(document) == ("done", "REFUTES", "max_rounds", 2, 3 + 2 + 3, 4)
@@ -196,7 +198,7 @@ async def test_one_round_is_a_vote(start_stub: StartStub) -> None:
 CITIES = {"claim": "Where is it?", "task": "short_answer"}
 
 
-async def test_other_words_for_one_answer_are_one_vote(start_stub: StartStub) -> None:
+async def test_answers_with_equal_meaning_are_one_vote(start_stub: StartStub) -> None:
     start_stub([
         rule("equivalence", "NYC.*New York City", fields={"same": True, "reason": "short for it"}),
         rule("equivalence", fields={"same": False, "reason": "another city"}),
@@ -206,14 +208,14 @@ async def test_other_words_for_one_answer_are_one_vote(start_stub: StartStub) ->
     assert outline(document)[:4] == ("done", "NYC", "max_rounds", 2)
     assert [vote["group"] for vote in document["votes"]] == [0, 1, 1]
     checked = [call for call in document["calls"] if call["role"] == "equivalence"]
-    assert len(checked) == 3  # the last round's alone: NYC with Boston, New York City with both
+    assert len(checked) == 3  # only the last round's: NYC with Boston, New York City with both
 
 
-async def test_checks_that_wait_for_one_another_are_deep(start_stub: StartStub) -> None:
+async def test_the_depth_counts_comparisons_that_wait_for_each_other(start_stub: StartStub) -> None:
     start_stub([
         rule("equivalence", fields={"same": False, "reason": "another city"}),
         *script(["Boston", "Rome", "Bonn", "Oslo"]),
     ])  # fmt: skip
     document = await debate("multi_agent_voting", CITIES, agents=4)
-    # Whom an answer is compared with depends on what came of the one before it: one check, then two, then three.
+    # Each comparison depends on the result of the one before: one check, then two, then three.
     assert outline(document) == ("done", "Boston", "single_pass", 1, 4 + 6, 1 + 3)

@@ -1,4 +1,4 @@
-"""The controls on the scripted endpoint: what they call, what they are shown, who wins, what they cost."""
+"""The controls on the scripted endpoint: their calls, their prompts, their verdicts, their costs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kinds(document: dict[str, Any]) -> list[str]:
 
 
 def tokens(document: dict[str, Any]) -> list[int]:
-    """What each call took."""
+    """The tokens of each call."""
     return [call["prompt_tokens"] + call["completion_tokens"] for call in document["calls"]]
 
 
@@ -57,7 +57,7 @@ def said(number: int, round: int) -> str:
 
 
 def talks(number: int, answer: str) -> list[Rule]:
-    """A debater's answers of three rounds, whose reasons say whose and of which round they are."""
+    """A debater's answers of three rounds; the reasons name the debater and the round."""
     rules = [says(answer, 1, rationale=said(number, round)) for round in (1, 2, 3)]
     return [rule | {"model": f"stub-debater-{number}$"} for rule in rules]
 
@@ -67,7 +67,7 @@ def heard(prompt: str) -> set[tuple[int, int]]:
 
 
 async def test_standard_mad_speaks_in_turn_for_three_rounds_and_is_judged_once(start_stub: StartStub) -> None:
-    # Both give the same answer from the first round on, which ends nothing.
+    # Both give the same answer from the first round on, and the debate continues.
     stub = start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), says("REFUTES") | {"model": "stub-judge"}])
     document = await run("standard_mad", models=MAD_MODELS)
     assert outcome(document) == ("done", "REFUTES", "max_rounds", 3)
@@ -85,7 +85,7 @@ async def test_standard_mad_speaks_in_turn_for_three_rounds_and_is_judged_once(s
     assert [len(piece["retrievals"]) for piece in document["evidence"]] == [1] * 5
 
 
-async def test_standard_mad_goes_on_without_a_debater_who_cannot_answer(start_stub: StartStub) -> None:
+async def test_standard_mad_continues_without_a_debater_who_cannot_answer(start_stub: StartStub) -> None:
     mute = {"model": "stub-debater-1", "reply": "Well."}
     stub = start_stub([mute, *talks(2, "SUPPORTS"), says("SUPPORTS") | {"model": "stub-judge"}])
     document = await run("standard_mad", models=MAD_MODELS)
@@ -109,7 +109,9 @@ SINGLE = ("standard_prompting", "chain_of_thought")
         ("chain_of_thought", ["rationale", "citations", "answer"]),
     ],
 )
-async def test_one_call_with_the_answer_where_it_belongs(start_stub: StartStub, graph: str, order: list[str]) -> None:
+async def test_one_call_with_the_answer_before_or_after_the_reasoning(
+    start_stub: StartStub, graph: str, order: list[str]
+) -> None:
     stub = start_stub([says("REFUTES")])
     document = await run(graph)
     assert outcome(document) == ("done", "REFUTES", "single_pass", 1)
@@ -121,7 +123,7 @@ async def test_one_call_with_the_answer_where_it_belongs(start_stub: StartStub, 
 
 
 @pytest.mark.parametrize("graph", [*SINGLE, "self_consistency"])
-async def test_demonstrations_stand_before_the_question(start_stub: StartStub, graph: str) -> None:
+async def test_demonstrations_precede_the_question(start_stub: StartStub, graph: str) -> None:
     stub = start_stub([{"match": "moons", "fields": {"answer": "2"}}, {"match": "lighter", "fields": {"answer": "A"}}])
     more = {"samples": 1} if graph == "self_consistency" else {}
     cases: list[tuple[dict[str, Any], str]] = [
@@ -145,7 +147,7 @@ async def test_demonstrations_stand_before_the_question(start_stub: StartStub, g
     ("given", "count"),
     [({"claim": "How many?", "task": "number"}, 3), ({"claim": CLAIM, "labels": ["true", "false"]}, 1)],
 )
-async def test_demonstrations_that_do_not_exist_are_said_before_any_call(
+async def test_missing_demonstrations_are_an_error_before_any_call(
     graph: str, given: dict[str, Any], count: int
 ) -> None:
     document = await run(graph, given, demonstrations=count, model="fake:1")
@@ -154,7 +156,7 @@ async def test_demonstrations_that_do_not_exist_are_said_before_any_call(
     assert "demonstrations" in document["error"]["detail"]
 
 
-async def test_a_reply_that_is_no_answer_is_none(start_stub: StartStub) -> None:
+async def test_an_unusable_reply_gives_no_answer(start_stub: StartStub) -> None:
     rules: dict[str, Rule] = {
         "unparsed": {"reply": "It depends."},
         "unknown": {"fields": {"answer": "PERHAPS"}},
@@ -168,7 +170,7 @@ async def test_a_reply_that_is_no_answer_is_none(start_stub: StartStub) -> None:
         assert outcome(document)[:3] == ("failed", None, None)
         wrong = "unparsed" if kind == "unknown" else kind
         assert [t["outcome"] for t in document["turns"]] == [wrong]
-        assert [c["outcome"] for c in document["calls"]] == [wrong] * 2  # asked again once
+        assert [c["outcome"] for c in document["calls"]] == [wrong] * 2  # the second request
         assert document["error"]["detail"]
 
 
@@ -181,7 +183,7 @@ async def test_a_dead_endpoint_gives_no_answer(start_stub: StartStub) -> None:
 
 
 @pytest.mark.parametrize("graph", SINGLE)
-async def test_whoever_was_shown_nothing_can_cite_nothing(start_stub: StartStub, graph: str) -> None:
+async def test_without_evidence_there_are_no_citations(start_stub: StartStub, graph: str) -> None:
     start_stub([says("SUPPORTS", citations=[{"evidence_id": "ev-0000000000", "quote": "as everybody knows"}])])
     document = await run(graph)
     assert outcome(document) == ("done", "SUPPORTS", "single_pass", 1)
@@ -221,7 +223,7 @@ async def test_a_tie_goes_to_the_answer_that_came_first(start_stub: StartStub) -
     assert document["answer"] == next(answer for answer in given if answer != "NOT ENOUGH INFO")
 
 
-async def test_samples_that_cannot_be_read_do_not_vote(start_stub: StartStub) -> None:
+async def test_unparsable_samples_do_not_vote(start_stub: StartStub) -> None:
     again = {"match": "could not be used", "reply": "As I said."}
     start_stub([again, {"reply": "It depends.", "times": 2}, says("SUPPORTS", 1), says("REFUTES", 2)])
     document = await run("self_consistency")
@@ -235,20 +237,20 @@ async def test_samples_that_cannot_be_read_do_not_vote(start_stub: StartStub) ->
     assert sampled(document) == [None] * 3
 
 
-async def test_a_budget_buys_as_many_samples_as_it_can_pay_for(start_stub: StartStub) -> None:
+async def test_a_budget_sets_the_number_of_samples(start_stub: StartStub) -> None:
     stub = start_stub([says("SUPPORTS", rationale="It is so.")], latency_ms=50)
     [each] = tokens(await run("self_consistency", samples=1))
     for budget in (2_000, 5_000, 20_000):
         document = await run("self_consistency", budget=budget)
         assert outcome(document) == ("done", "SUPPORTS", "budget_exhausted", 1)
         spent = tokens(document)
-        assert sum(spent) <= budget < sum(spent) + 3 * each + 512  # one more may have cost so much
+        assert sum(spent) <= budget < sum(spent) + 3 * each + 512  # one more sample could have exceeded it
         assert len(spent) == len(sampled(document)) == len(document["votes"])
         assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": sum(spent)}}
     assert max(call["in_flight"] for call in stub.calls()) > 5
 
 
-async def test_a_budget_of_less_than_a_sample_is_refused_before_the_first(start_stub: StartStub) -> None:
+async def test_a_budget_below_one_sample_is_refused_before_the_first_call(start_stub: StartStub) -> None:
     stub = start_stub([says("SUPPORTS")])
     document = await run("self_consistency", budget=500)
     assert (document["status"], document["error"]["kind"], document["calls"]) == ("failed", "invalid_setting", [])
@@ -256,16 +258,16 @@ async def test_a_budget_of_less_than_a_sample_is_refused_before_the_first(start_
     assert stub.requests() == []
 
 
-async def test_a_budget_holds_for_what_is_asked_again(start_stub: StartStub) -> None:
+async def test_a_budget_includes_repeated_requests(start_stub: StartStub) -> None:
     start_stub([{"reply": "It depends. " * 20}])
     for budget in (1_600, 5_000):
         document = await run("self_consistency", budget=budget)
-        assert outcome(document)[:3] == ("failed", None, None)  # nobody answered
+        assert outcome(document)[:3] == ("failed", None, None)  # no sample gave an answer
         assert sum(tokens(document)) <= budget
 
 
 @pytest.mark.parametrize("budget", [5_000, None])
-async def test_tokens_that_nobody_counts_cannot_be_budgeted(start_stub: StartStub, budget: int | None) -> None:
+async def test_a_budget_needs_an_endpoint_that_counts_tokens(start_stub: StartStub, budget: int | None) -> None:
     text = json.dumps({"rationale": "So.", "citations": [], "answer": "SUPPORTS"})
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": "stub", "choices": [choice]}
@@ -298,7 +300,7 @@ async def test_rag_reads_every_source_once_and_answers_once(start_stub: StartStu
     assert answer["evidence_ids"] == [piece["id"] for piece in document["evidence"]]
 
 
-async def test_rag_quotes_what_it_was_shown(start_stub: StartStub) -> None:
+async def test_rag_quotes_the_passages_it_was_shown(start_stub: StartStub) -> None:
     start_stub([says("SUPPORTS")])
     [piece] = (await run("rag", k=1))["evidence"]
     quote = " ".join(piece["text"].split()[:6])
@@ -308,7 +310,7 @@ async def test_rag_quotes_what_it_was_shown(start_stub: StartStub) -> None:
     assert kinds(document) == ["single_origin"]
 
 
-async def test_rag_goes_on_where_a_fallback_stands_in(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rag_continues_on_a_fallback_source(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
     start_stub([says("SUPPORTS")])
     document = await run("rag", sources=["wikipedia"], fallback=[ENCYCLOPAEDIA], attempts=1)
@@ -319,7 +321,7 @@ async def test_rag_goes_on_where_a_fallback_stands_in(start_stub: StartStub, mon
 
 
 @pytest.mark.parametrize("graph", ["rag", "standard_mad"])
-async def test_without_its_one_search_there_is_no_verdict(
+async def test_if_the_only_search_fails_there_is_no_verdict(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, graph: str
 ) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
@@ -330,7 +332,7 @@ async def test_without_its_one_search_there_is_no_verdict(
 
 
 @pytest.mark.parametrize("graph", READERS)
-async def test_where_nothing_is_found_the_question_is_still_answered(start_stub: StartStub, graph: str) -> None:
+async def test_if_no_evidence_is_found_the_question_is_still_answered(start_stub: StartStub, graph: str) -> None:
     stub = start_stub([says("NOT ENOUGH INFO", agree=True)])
     document = await run(graph, {"claim": "Zwxq vrklth qqpf."})
     assert (document["status"], document["answer"], document["evidence"]) == ("done", "NOT ENOUGH INFO", [])
@@ -368,7 +370,7 @@ async def test_every_task(start_stub: StartStub, graph: str) -> None:
             assert all("C - tin" in prompt for prompt in prompts if "your `answer`" in prompt)
 
 
-async def test_samples_in_other_words_are_compared_by_a_model(start_stub: StartStub) -> None:
+async def test_samples_with_different_wording_are_compared_by_a_model(start_stub: StartStub) -> None:
     elsewhere = {"model": "stub-equivalence", "match": "Lisbon", "fields": {"same": False, "reason": "elsewhere"}}
     same = {"model": "stub-equivalence", "fields": {"same": True, "reason": "its name"}}
     start_stub([elsewhere, same, says("NYC", 1), says("New York City", 1), says("Lisbon", 1)])
@@ -396,7 +398,7 @@ async def test_samples_in_other_words_are_compared_by_a_model(start_stub: StartS
         ("rag", {"sources": ("chroma", "web")}),
     ],
 )
-def test_the_sources_constants_are_the_defaults(graph: str, expected: dict[str, Any]) -> None:
+def test_the_constants_of_the_papers_are_the_defaults(graph: str, expected: dict[str, Any]) -> None:
     settings = load_graph(graph).settings()
     assert {name: getattr(settings, name) for name in expected} == expected
     if graph in ("madke", "standard_mad"):
@@ -413,7 +415,7 @@ def test_the_sources_constants_are_the_defaults(graph: str, expected: dict[str, 
         ("chain_of_thought", {"model": "openai:stub"}, 0.0),
     ],
 )
-async def test_the_temperature_that_a_model_is_given(
+async def test_the_temperature_of_each_model(
     monkeypatch: pytest.MonkeyPatch, graph: str, choice: Any, temperature: float
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

@@ -1,4 +1,4 @@
-"""Records of public benchmarks through the graph, each with its task, where the samples are at hand."""
+"""Records of public benchmarks run through the graph, each with its task, if the samples are present."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines(name: str) -> list[dict[str, Any]]:
 
 
 def records(name: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """A benchmark's records as inputs of a debate, each with its gold answer; gold evidence is never shown."""
+    """A benchmark's records as inputs of a debate, each with its gold answer. Gold evidence is never shown."""
     if name == "pubmedqa":
         for record in json.loads((VISIBLE / "pubmedqa.json").read_text()).values():
             yield {"claim": record["QUESTION"], "task": name}, record["final_decision"]
@@ -47,7 +47,7 @@ BENCHMARKS = ["fever", "averitec", "pubmedqa", "medqa", "gsm8k", "nq_open"]
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_every_gold_answer_is_read_as_itself(name: str) -> None:
+def test_every_gold_answer_parses_as_itself(name: str) -> None:
     given = list(records(name))
     assert len(given) >= 100
     for record, gold in given:

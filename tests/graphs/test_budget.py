@@ -1,4 +1,4 @@
-"""Budgets of every system that goes on in rounds: where they end it, what it comes to, and what they refuse."""
+"""Budgets of every system that runs in rounds: when they stop it, its verdict, and which budgets are refused."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ GRAPHS: dict[str, dict[str, Any]] = {
     "group_debate": {},
     "neighbor_debate": {},
 }
-"""Systems in rounds, as they are set here; the trial and the agent with tools have tests of their own."""
+"""The systems that run in rounds, and their settings here; PROClaim and ReAct have their own tests."""
 ONE_CALL = ("standard_prompting", "chain_of_thought", "rag", "multi_agent_voting")
 FIRST = "agent-1|rag|debater-1|affirmative"
 DECIDES = ("judge", "summarise", "faithfulness", "answer_relevance")
-"""Nodes that call models once the rounds are over, where the first round is the last one."""
+"""Nodes that call models after the last round, if the first round is the last one."""
 AT_ODDS = [
     answers(f"({FIRST})", "S", confidence=0.5),
     answers(".*", "R", confidence=0.5),
@@ -50,19 +50,19 @@ AGREED = [
     {"fields": {"citations": [], "agree": True, "preferred": "SUPPORTS"}},
 ]
 NOT_ASKED = {"source_summariser", "equivalence", "pool"}
-"""Roles that only some sources and tasks want."""
+"""Roles that only some sources and tasks need."""
 IDLE = {"tool_mad_consistency": {*NOT_ASKED, "scorer"}, "cortex_debate": {*NOT_ASKED, "similarity"}}
 NEVER = 10_000_000
 CHEAP: Price = {"input": 1.0, "output": 4.0}
 
 
 def in_rounds(document: Mapping[str, Any]) -> int:
-    """Tokens of a debate of one round, without those of whoever decided it."""
+    """The tokens of a debate of one round, without those of its decision."""
     return tokens_of([call for call in document["calls"] if call["node"] not in DECIDES])
 
 
 def told(document: Mapping[str, Any]) -> Counter[tuple[Any, ...]]:
-    """Who was asked in which round at what cost."""
+    """The role, round and cost of each call."""
     return Counter((c["node"], c["role"], c["round"], c["prompt_tokens"]) for c in document["calls"])
 
 
@@ -70,7 +70,7 @@ def told(document: Mapping[str, Any]) -> Counter[tuple[Any, ...]]:
 
 
 def write_prices(folder: Path, monkeypatch: pytest.MonkeyPatch, models: set[str]) -> None:
-    """A file of prices for these models, which the environment names."""
+    """Write a file of prices for these models, and set the environment variable that names it."""
     own = folder / "prices.jsonl"
     own.write_text("\n".join(json.dumps({"model": model, **CHEAP}) for model in sorted(models)))
     monkeypatch.setenv("MOOT_PRICES", str(own))
@@ -97,14 +97,14 @@ async def test_a_model_without_a_price_is_refused_before_any_call(
     assert stub.requests() == []
 
 
-async def test_who_makes_keywords_for_the_pool_has_a_price(start_stub: StartStub) -> None:
+async def test_the_model_for_the_pools_keywords_needs_a_price(start_stub: StartStub) -> None:
     stub = start_stub(AT_ODDS)
     document = await debate("madke", sources=["openalex"], fallback=[], max_cost=1)
     assert "openai:stub-pool" in document["error"]["detail"]
     assert stub.requests() == []
 
 
-async def test_a_broken_file_of_prices_is_said_before_any_call(
+async def test_an_invalid_price_file_is_an_error_before_any_call(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stub = start_stub(AT_ODDS)
@@ -115,30 +115,30 @@ async def test_a_broken_file_of_prices_is_said_before_any_call(
     assert "prices.jsonl, line 1: input" in document["error"]["detail"]
 
 
-# --- what nobody counts -----------------------------------------------------------------------------------------------
+# --- endpoints that count no tokens -----------------------------------------------------------------------------------
 
 
 def without_usage(start_stub: StartStub) -> StubEndpoint:
-    """An endpoint that answers, and does not say how many tokens that took."""
+    """An endpoint whose answers have no token counts."""
     choice = {"index": 0, "message": {"role": "assistant", "content": '{"answer": "S"}'}, "finish_reason": "stop"}
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": "stub", "choices": [choice]}
     return start_stub([{"raw": json.dumps(body)}])
 
 
 @pytest.mark.parametrize("name", [*GRAPHS, "proclaim", "react"])
-async def test_tokens_that_nobody_counts_end_the_debate(start_stub: StartStub, name: str) -> None:
+async def test_a_reply_without_token_counts_ends_the_debate(start_stub: StartStub, name: str) -> None:
     stub = without_usage(start_stub)
     document = await debate(name, **GRAPHS.get(name, {}), budget=50_000)
     assert (document["status"], document["answer"]) == ("failed", None)
     assert document["error"]["kind"] == "invalid_setting"
     assert "how many tokens" in document["error"]["detail"]
     nodes = {call["node"] for call in document["calls"]}
-    assert nodes <= {document["calls"][0]["node"], "stance_queries"}  # those that ran at the same time
+    assert nodes <= {document["calls"][0]["node"], "stance_queries"}  # those in flight at the same time
     assert len(stub.requests()) == len(document["calls"])
 
 
 @pytest.mark.parametrize("value", [{"budget": 0}, {"max_cost": 0}, {"max_cost": float("nan")}, {"max_cost": 1e9}])
-def test_no_budget_of_nothing(value: dict[str, float]) -> None:
+def test_a_budget_of_zero_is_refused(value: dict[str, float]) -> None:
     with pytest.raises(UserError, match=next(iter(value))):
         checked_settings(SocietySettings, value)
 

@@ -1,4 +1,4 @@
-"""Hard ceilings of all systems: nothing is spent beyond them, and what is cut short ends in a labelled verdict."""
+"""Hard ceilings of all systems: no debate spends more, and a debate that is cut short ends in a labelled verdict."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.conftest import StubEndpoint
 
 @pytest.fixture(params=[4, 2.5], ids=["4 bytes", "2.5 bytes"])
 def stub(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpoint]:
-    """An endpoint whose tokens have more bytes than moot takes them to have, or fewer."""
+    """An endpoint whose tokens have more bytes than moot estimates, or fewer."""
     with scripted(tmp_path / "stub", request.param) as running:
         monkeypatch.setenv("OPENAI_BASE_URL", running.url)
         yield running
@@ -71,11 +71,11 @@ async def test_eight_debaters_and_200_given_texts(stub: StubEndpoint, name: str)
     if more := many(name):
         document = await spend(name, [], **more, budget=20_000)
         assert (document["status"], document["error"]) == ("done", None)
-        assert 3_000 < spent(document) <= 1.05 * 20_000  # eight single answers take so little
+        assert 3_000 < spent(document) <= 1.05 * 20_000  # eight single answers need only this
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_what_cannot_pay_the_least_decision_is_refused_before_the_first_call(
+async def test_a_ceiling_below_the_cost_of_a_decision_is_refused_before_the_first_call(
     plain: StubEndpoint, name: str
 ) -> None:
     document = await spend(name, [], budget=600)
@@ -95,13 +95,13 @@ async def test_a_trial_ends_with_a_verdict(stub: StubEndpoint) -> None:
     assert "judge" not in warning["detail"]
 
 
-async def test_the_first_of_those_who_decide_takes_no_more_than_there_is(stub: StubEndpoint) -> None:
+async def test_many_readers_together_stay_within_a_ceiling(stub: StubEndpoint) -> None:
     document = await spend("isolate", GIVEN, max_origins=50, budget=20_000)
     assert (document["status"], document["error"]) == ("done", None)
     assert 10_000 < spent(document) <= 21_000
 
 
-async def test_calls_that_are_sent_once_for_several_are_counted(
+async def test_calls_shared_by_several_are_counted(
     plain: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
@@ -137,10 +137,11 @@ async def test_a_sample_that_was_not_asked_has_no_vote(plain: StubEndpoint) -> N
     assert [vote["group"] is None for vote in document["votes"]] == [False] * 3 + [True] * 2
     assert len(document["calls"]) == 3
     rounds = await spend("society_of_minds", [], max_calls=5)
-    assert all(vote["group"] is not None for vote in rounds["votes"])  # who was not asked again stands by an answer
+    # An agent that was not asked again keeps its answer.
+    assert all(vote["group"] is not None for vote in rounds["votes"])
 
 
-async def test_a_cost_is_a_ceiling_too(stub: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cost_ceiling_holds(stub: StubEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 4}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
     for name in ("tool_mad", "society_of_minds", "self_consistency"):
@@ -150,7 +151,7 @@ async def test_a_cost_is_a_ceiling_too(stub: StubEndpoint, tmp_path: Path, monke
         assert 0.003 < cost["spent"] <= 1.05 * cost["ceiling"] == 1.05 * 0.012
 
 
-async def test_time_is_a_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_time_ceiling_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.conftest import running_stub
 
     with running_stub(tmp_path / "slow", latency_ms=300) as slow:
@@ -162,7 +163,7 @@ async def test_time_is_a_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("name", "said"), [("proclaim", "not_weighed"), ("tool_mad", "score_missing")])
-async def test_encoders_are_not_waited_for_beyond_the_time(
+async def test_the_time_ceiling_ends_the_wait_for_encoders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
 ) -> None:
     from tests.conftest import running_stub
@@ -178,7 +179,7 @@ async def test_encoders_are_not_waited_for_beyond_the_time(
     assert "text encoder took longer than `max_seconds`" in warned[said]
 
 
-async def test_a_search_is_not_waited_for_beyond_the_time(plain: StubEndpoint) -> None:
+async def test_the_time_ceiling_ends_the_wait_for_a_search(plain: StubEndpoint) -> None:
     silent = "langchain:tests.faults.sources:silent"
     readers = [{"name": "reader", "retriever": silent}, {"name": "other", "retriever": "bm25:demo-news"}]
     document = await spend("tool_mad", [], debaters=readers, max_seconds=6, timeout=300)
@@ -190,7 +191,9 @@ async def test_a_search_is_not_waited_for_beyond_the_time(plain: StubEndpoint) -
     assert (needed["status"], needed["error"]["kind"]) == ("failed", "budget_exhausted")
 
 
-async def test_loading_models_is_not_the_debates_time(plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_loading_models_does_not_count_as_time_of_the_debate(
+    plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def load(needs: Any, task: Any, run: Any) -> None:
         run.ceilings._started -= 1000
 
@@ -200,23 +203,23 @@ async def test_loading_models_is_not_the_debates_time(plain: StubEndpoint, monke
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 500
 
 
-async def test_a_panel_that_nobody_was_asked_for_names_the_ceiling(plain: StubEndpoint) -> None:
+async def test_a_panel_that_was_not_called_names_the_ceiling(plain: StubEndpoint) -> None:
     document = await spend("proclaim", [], max_seconds=1e-6)
     assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
     assert "A ceiling was reached" in document["error"]["detail"]
 
 
-async def test_a_vote_that_nobody_was_asked_for_names_the_ceiling(plain: StubEndpoint) -> None:
+async def test_a_vote_that_was_not_called_names_the_ceiling(plain: StubEndpoint) -> None:
     document = await spend("standard_prompting", [], max_seconds=1e-6)
     assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
     assert "A ceiling was reached" in document["error"]["detail"]
 
 
-async def test_many_debates_share_a_ceiling(stub: StubEndpoint) -> None:
+async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
     with shared_ceilings(budget=60_000) as ceilings:
         documents = await asyncio.gather(*(spend("society_of_minds", [], max_rounds=5) for _ in range(20)))
     assert sum(map(spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
-    assert {document["status"] for document in documents} == {"done"}  # a decision was kept back for each
+    assert {document["status"] for document in documents} == {"done"}  # the cost of a decision is reserved for each
     assert ceilings.held == ceilings.kept() == Spend()
     with shared_ceilings(budget=6_000):
         documents = await asyncio.gather(*(spend("society_of_minds", []) for _ in range(20)))
@@ -252,7 +255,7 @@ async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
     assert (len(held[1]["calls"]) < len(held[0]["calls"])) == (outer == 3_000)
 
 
-async def test_a_resumed_debate_has_what_was_paid_before(plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_resumed_debate_counts_earlier_spending(plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     forget_contexts()
 
     class Later(datetime):
@@ -287,10 +290,10 @@ async def test_the_requests_are_bounded_in_length(plain: StubEndpoint) -> None:
     assert plain.requests()[-1].get("max_tokens") is None
 
 
-# --- by itself --------------------------------------------------------------------------------------------------------
+# --- `Ceilings` without a debate --------------------------------------------------------------------------------------
 
 
-async def test_calls_that_the_ledger_has_leave_as_much_as_calls_that_are_made() -> None:
+async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
     call: Any = {"role": "a", "model": "openai:m", "prompt_tokens": 600, "completion_tokens": 100, "outcome": "ok"}
     asked = Asked("a", "", "openai:m", 2400, 500)
     made, had = Ceilings(), Ceilings()
@@ -301,14 +304,14 @@ async def test_calls_that_the_ledger_has_leave_as_much_as_calls_that_are_made() 
     assert (made.affords(), made.is_spent()) == (had.affords(), had.is_spent()) == (1, False)
 
 
-def test_what_is_reserved_for_a_call() -> None:
+def test_the_reservation_for_a_call() -> None:
     assert reservation(3000, 512) == Spend(1512, 0, 1)
     assert reservation(3001, 512) == Spend(1513, 0, 1)
     assert reservation(4000, 100, 4.0) == Spend(1100, 0, 1)
     assert reservation(3000, 500, 3.0, {"input": 1.0, "output": 4.0}) == Spend(1500, 0.001 + 0.002, 1)
 
 
-async def test_a_call_waits_for_those_in_flight() -> None:
+async def test_a_call_waits_for_calls_in_flight() -> None:
     forget_contexts()
     ceilings = Ceilings()
     await ceilings.begin({"tokens": 2000})
@@ -323,7 +326,7 @@ async def test_a_call_waits_for_those_in_flight() -> None:
     assert (ceilings.spent, ceilings.held, dict(ceilings.left_out)) == (Spend(700, 0, 2), Spend(), {"b": 1})
 
 
-async def test_what_is_kept_back_is_for_those_who_decide_alone() -> None:
+async def test_the_reserve_is_only_for_deciding_calls() -> None:
     forget_contexts()
     ceilings = Ceilings()
     kept = {"role": "judge", "prompt": "p", "model": "openai:m", "bytes": 1500, "reply": 500}
@@ -332,10 +335,10 @@ async def test_what_is_kept_back_is_for_those_who_decide_alone() -> None:
         await ceilings.reserve(Asked("a", "", "openai:m", 3000, 500))
     assert ceilings.is_spent()
     held = await ceilings.reserve(Asked("judge", "p", "openai:m", 3900, 500))
-    assert held.spend == Spend(2000, 0, 1)  # 2.4 bytes a token of what is beyond what was kept
+    assert held.spend == Spend(2000, 0, 1)  # beyond the reserve, 2.4 bytes a token
 
 
-async def test_calls_that_nobody_has_counted_yet_are_reserved_with_care() -> None:
+async def test_until_tokens_are_counted_reservations_are_larger() -> None:
     forget_contexts()
     ceilings = Ceilings()
     await ceilings.begin({"tokens": 3_300})
@@ -345,19 +348,19 @@ async def test_calls_that_nobody_has_counted_yet_are_reserved_with_care() -> Non
     second = asyncio.create_task(ceilings.reserve(asked))
     await asyncio.sleep(0)
     assert not second.done()
-    count_prompt("openai:m", 3_000, 1_000)  # the first one's reply tells
+    count_prompt("openai:m", 3_000, 1_000)  # the first reply corrects the estimate
     count_prompt("openai:m", 3_000, 900)
     ceilings.release_reservation(first, Spend(1_000, 0, 1), 0.1)
     assert (await second).spend.tokens < 1_500
 
 
-async def test_those_who_decide_are_asked_as_far_as_lost_calls_leave_room() -> None:
+async def test_lost_calls_reduce_the_calls_left_for_deciding() -> None:
     judges = [Asked(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
     ceilings = Ceilings()
     await ceilings.begin({"calls": 5, "kept": [recorded(judge) for judge in judges]})
     ceilings.lose(Spend(calls=3))
     for judge in judges[:2]:
-        await ceilings.reserve(replace(judge, bytes=9000))  # nothing bounds its prompt
+        await ceilings.reserve(replace(judge, bytes=9000))  # the size of its prompt is unlimited
     with pytest.raises(BudgetExhausted):
         await ceilings.reserve(judges[2])
     with pytest.raises(BudgetExhausted, match="leaves 1 calls"):

@@ -1,4 +1,4 @@
-"""Prompts that do not fit: much given text and ten rounds on a model of 8,000 tokens end in verdicts."""
+"""Prompts that do not fit: much given text and ten rounds on a model with 8,000 tokens of context end in verdicts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ QUOTE = [{"evidence_id": "letter-1", "quote": "Letter 1 says in line 2 that the 
 
 
 def answers(model: str, answer: str) -> dict[str, Any]:
-    """A rule: what a debater always answers, so that nobody agrees before the last round."""
+    """A rule: a debater's fixed answer, so that there is no agreement before the last round."""
     return {"model": model, "fields": {"answer": answer, "rationale": LONG, "citations": QUOTE, "confidence": 0.8}}
 
 
@@ -103,9 +103,9 @@ async def test_much_text_and_ten_rounds_on_a_small_model(start_stub: StartStub, 
     stub = start_stub(RULES, context=CONTEXT)
     document = await debate(name, context_tokens=CONTEXT)
     assert document["error"] is None, document["error"]
-    assert document["answer"] is not None or name == "cortex_debate"  # a tie has no answer there
+    assert document["answer"] is not None or name == "cortex_debate"  # a tie gives CortexDebate no answer
     assert name == "react" or document["rounds"] == 10, document["stop_reason"]
-    assert set(statuses(stub)) == {200}  # what does not fit is never sent
+    assert set(statuses(stub)) == {200}  # a prompt that does not fit is never sent
     shortened = [call["left_out"] for call in document["calls"] if "left_out" in call]
     assert shortened
     assert all(left["context"] == CONTEXT for left in shortened)
@@ -118,25 +118,25 @@ async def test_much_text_and_ten_rounds_on_a_small_model(start_stub: StartStub, 
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_a_model_whose_context_nobody_knows(start_stub: StartStub, name: str) -> None:
+async def test_a_model_of_unknown_context_length(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES, context=CONTEXT, refuses_as="vllm" if name in ("madke", "react") else "openai")
     document = await debate(name, **({} if name == "react" else {"max_rounds": 4}))
     assert document["error"] is None, document["error"]
     refused = statuses(stub).count(400)
-    assert 1 <= refused <= 2 * len({call["model"] for call in document["calls"]}) + 8  # those in flight at first
+    assert 1 <= refused <= 2 * len({call["model"] for call in document["calls"]}) + 8  # the calls in flight at first
     assert [call["outcome"] for call in document["calls"]].count("failed") == refused
     assert any(call.get("left_out", {}).get("context") == CONTEXT for call in document["calls"])
 
 
 @pytest.mark.parametrize("words", ["openai", "vllm", "llama.cpp", "ollama"])
-async def test_a_refusal_in_whatever_words_teaches_what_fits(start_stub: StartStub, words: str) -> None:
+async def test_the_context_length_is_read_from_each_kind_of_refusal(start_stub: StartStub, words: str) -> None:
     stub = start_stub(RULES, context=CONTEXT, refuses_as=words)
     document = await debate("society_of_minds", max_rounds=1, agents=1, min_agents=1, max_tokens=600)
     assert document["error"] is None
     assert statuses(stub) == [400, 200]
 
 
-async def test_what_is_unknown_or_large_changes_nothing(start_stub: StartStub) -> None:
+async def test_an_unknown_or_large_context_changes_no_prompt(start_stub: StartStub) -> None:
     first = start_stub(RULES)
     await debate("tool_mad")
     second = start_stub(RULES)
@@ -147,7 +147,7 @@ async def test_what_is_unknown_or_large_changes_nothing(start_stub: StartStub) -
     assert not any("(Left out here" in prompt for prompt in second.prompts())
 
 
-async def test_what_was_left_out_cannot_be_cited(start_stub: StartStub) -> None:
+async def test_evidence_that_was_left_out_cannot_be_cited(start_stub: StartStub) -> None:
     cites = [{"evidence_id": LATEST, "quote": "Letter 9 says in line 2 that the bells rang at noon."}]
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "So it is.", "citations": [*cites, *QUOTE]}}])
     document = await debate("society_of_minds", max_rounds=1, agents=1, min_agents=1, context_tokens=CONTEXT)
@@ -169,7 +169,7 @@ async def test_the_least_prompt_does_not_fit(start_stub: StartStub) -> None:
     assert statuses(stub) == []
 
 
-async def test_what_was_left_out_is_not_offered_to_be_cited(start_stub: StartStub, monkeypatch: Any) -> None:
+async def test_evidence_that_was_left_out_is_not_in_the_schema(start_stub: StartStub, monkeypatch: Any) -> None:
     stub = start_stub(RULES)
     speaker = Speaker("agent", ChatModel("openai:stub", FakeChatModel(), Endpoint(stub.url, ""), tight=True))
     speaker.context_tokens = CONTEXT

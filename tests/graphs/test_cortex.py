@@ -1,4 +1,4 @@
-"""CortexDebate, by hand-worked traces: the worked example as a debate, what stops it, and what prompts show."""
+"""CortexDebate, with traces worked out by hand: the worked example as a debate, its stops, its prompts."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.scripted_agents import ANSWERS, claims, debate, outline, prompts, rule, script, seen, voted, warned
 
 H = [(0.9, 0.7, 0.2), (0.5, 0.9, 0.7), (0.5, 0.5, 0.5)]
-"""How sure the three agents of the worked example are, by rounds from 0."""
+"""The confidences of the worked example's three agents, by round from 0."""
 COSINES = [(0.9, 0.5, 0.1), (0.7, 0.3, 0.3)]
-"""Of agents 1 and 2, 1 and 3, 2 and 3, by the same rounds."""
+"""Similarities of agents 1 and 2, 1 and 3, 2 and 3, in the same rounds."""
 PAIRS = ("agent-1|agent-2", "agent-1|agent-3", "agent-2|agent-3")
 
 
 def short(by_agent: dict[str, Any]) -> dict[str, Any]:
-    """Agents by their numbers alone, and numbers near enough."""
+    """Agents by their numbers only, and approximate numbers."""
     value = {k.removeprefix("agent-"): v for k, v in by_agent.items()}
     return {k: short(v) if isinstance(v, dict) else v for k, v in value.items()}
 
 
 def near(expected: dict[str, Any]) -> Any:
-    """The same numbers to five places."""
+    """The same numbers, to five places."""
     return {k: near(v) if isinstance(v, dict) else pytest.approx(v, abs=5e-6) for k, v in expected.items()}
 
 
@@ -39,7 +39,7 @@ def heard(document: dict[str, Any], d: int) -> dict[str, str]:
 
 
 def check_prompts(stub: StubEndpoint, document: dict[str, Any]) -> None:
-    """Each agent was shown the last answers of those whose edges were kept, and nothing else."""
+    """Check that each agent was shown the last answers of the agents whose edges were kept, and no others."""
     for d, _ in enumerate(document["graphs"], 1):
         for j, sources in heard(document, d).items():
             expected = " ".join(sorted(f"a{i}r{d - 1}" for i in sources))
@@ -48,7 +48,7 @@ def check_prompts(stub: StubEndpoint, document: dict[str, Any]) -> None:
 
 @pytest.fixture
 def given_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worked example's similarities in place of the encoder's."""
+    """Replace the encoder's similarities by those of the worked example."""
 
     async def similarities(answers: Sequence[Turn], encoder: Any) -> dict[str, float]:
         return dict(zip(PAIRS, COSINES[answers[0]["round"]], strict=True))
@@ -112,7 +112,7 @@ async def test_similarity_is_that_of_answers_and_reasons(start_stub: StartStub) 
 # --- when it stops, and who wins --------------------------------------------------------------------------------------
 
 
-async def test_agreement_of_the_first_answers_is_not_looked_at(start_stub: StartStub) -> None:
+async def test_agreement_of_the_first_answers_does_not_end_the_debate(start_stub: StartStub) -> None:
     stub = start_stub(script("SSS", "SSS", first=0))
     document = await debate("cortex_debate", agents=3)
     assert outline(document) == ("done", "SUPPORTS", "consensus", 1, 6, 2)
@@ -127,7 +127,7 @@ async def test_the_rounds_of_debate_do_not_count_the_first_answers(start_stub: S
 
 
 LAST = {"SRN": None, "SSRR": None, "SSRRN": None, "SRRSR": "R", "SRR": "R", "SR-": None, "S--": "S", "R-R": "R"}
-"""Answers of the last round and who wins: of a tie nobody does."""
+"""Answers of the last round, and the winner; a tie has none."""
 
 
 async def test_a_tie_is_an_abstention(start_stub: StartStub) -> None:
@@ -149,12 +149,12 @@ async def test_two_agents_always_hear_each_other(start_stub: StartStub) -> None:
     check_prompts(stub, document)
 
 
-async def test_who_cannot_be_read_keeps_its_last_confidence(start_stub: StartStub) -> None:
+async def test_an_unparsable_agent_keeps_its_last_confidence(start_stub: StartStub) -> None:
     stub = start_stub(script("SR-", "-RS", "SRS", sure=[(0.9, 0.7, 0), (0, 0.5, 0.95), H[2]], first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=2)
     first, second = document["graphs"]
     assert short(first["confidence"]) == {"1": 0.9, "2": 0.7, "3": None}
-    assert short(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}  # 0.3 where there was none before
+    assert short(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}  # 0.3 if it had none before
     assert short(second["confidence"]) == {"1": None, "2": 0.5, "3": 0.95}
     assert short(second["recalibrated"]) == {"1": 0.8, "2": 0.5, "3": 0.8}
     assert outline(document)[:4] == ("done", "SUPPORTS", "max_rounds", 2)
@@ -170,7 +170,7 @@ async def test_who_cannot_be_read_keeps_its_last_confidence(start_stub: StartStu
 
 
 @pytest.mark.usefixtures("given_cosines")
-async def test_each_evaluation_shows_other_answers(start_stub: StartStub) -> None:
+async def test_the_evaluation_setting_decides_which_answers_are_shown(start_stub: StartStub) -> None:
     # Recalibrated 0.8, 0.6, 0.3; the mean of all is 0.567. Without I and S: into 1 the mean is 0.45, into 2 0.55,
     # into 3 0.7. Full graphs show all, with MDM the heaviest first.
     cases: dict[tuple[str, str], dict[str, str]] = {
@@ -204,16 +204,17 @@ async def test_peers_score_each_others_answers(start_stub: StartStub) -> None:
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 1, 12, 3)
     assert heard(document, 1) == {"1": "3", "2": "3", "3": ""}
     check_prompts(stub, document)
-    assert sorted(seen(stub, "agent-1", "the `score`")) == ["a2r0", "a3r0"]  # one answer a call, never its own
+    # Each call shows one answer, never the agent's own.
+    assert sorted(seen(stub, "agent-1", "the `score`")) == ["a2r0", "a3r0"]
     assert "What the others answered last" not in prompts(stub, "agent-3")[1]
 
 
-async def test_what_peers_scored_a_round_before_does_not_count(start_stub: StartStub) -> None:
+async def test_peer_scores_of_an_earlier_round_do_not_count(start_stub: StartStub) -> None:
     best, other = rule(r"agent-\d", r"a2r0\..*the `score`", fields={"score": 0.9}), rule(r"agent-\d", "the `score`")
     start_stub([*script("SRN", "S-N", "SRN", first=0), best, other | {"fields": {"score": 0.2}}])
     document = await debate("cortex_debate", agents=3, max_rounds=2, evaluation="peer")
     assert heard(document, 1) == {"1": "2", "2": "", "3": "2"}
-    assert heard(document, 2) == {"1": "", "2": "", "3": ""}  # agent 2 gave no answer in round 1, so nobody scored it
+    assert heard(document, 2) == {"1": "", "2": "", "3": ""}  # agent 2 gave no answer in round 1, so it was not scored
     assert short(document["graphs"][1]["weights"]) == {"1": {"3": 0.2}, "2": {"1": 0.2, "3": 0.2}, "3": {"1": 0.2}}
 
 
@@ -230,7 +231,7 @@ async def test_a_sparse_graph_without_evaluation_is_drawn_by_its_seed(start_stub
         assert [p for n, p in enumerate(seen(stub, f"agent-{i}")) if n % 2] == [
             " ".join(sorted(f"a{j}r0" for j in graph[str(i)])) for graph in drawn
         ]
-    assert {call["kind"] for call in stub.calls()} == {"chat"}  # no encoder is asked
+    assert {call["kind"] for call in stub.calls()} == {"chat"}  # the encoder is not used
 
 
 PRUNED = {
@@ -239,10 +240,11 @@ PRUNED = {
     "top-3": ["234", "134", "124", "123", "123"],
     "bottom-3-removed": ["2", "1", "1", "1", "1"],
 }
-"""Whom each of five agents hears by credibility x reliability; by hand from 0.9, 0.5, 0.4, 0.3, 0.1."""
+"""The agents heard by each of five agents, by credibility x reliability; computed by hand from 0.9, 0.5, 0.4, 0.3, 0.1.
+"""
 
 
-async def test_each_pruning_shows_other_answers(start_stub: StartStub) -> None:
+async def test_the_pruning_setting_decides_which_answers_are_shown(start_stub: StartStub) -> None:
     sure = [(0.9, 0.5, 0.4, 0.3, 0.1)] * 2
     stub = start_stub(script("SRNSR", "SRNSR", sure=sure, first=0) * len(PRUNED))
     settings: dict[str, Any] = {
@@ -261,7 +263,7 @@ async def test_each_pruning_shows_other_answers(start_stub: StartStub) -> None:
         assert shown == [" ".join(sorted(f"a{j}r0" for j in k[i - 1])) for k in PRUNED.values()]
 
 
-async def test_other_thresholds_recalibrate_otherwise(start_stub: StartStub) -> None:
+async def test_thresholds_of_recalibration_are_settings(start_stub: StartStub) -> None:
     start_stub(script("SRN", "SRN", sure=H, first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=1, recalibration=[0.1, 0.5, 0.9])
     assert short(document["graphs"][0]["recalibrated"]) == {"1": 0.9, "2": 0.5, "3": 0.2}
@@ -271,7 +273,7 @@ async def test_other_thresholds_recalibrate_otherwise(start_stub: StartStub) -> 
 
 
 @pytest.mark.usefixtures("given_cosines")
-async def test_known_sizes_weigh_and_one_unknown_makes_all_equal(start_stub: StartStub) -> None:
+async def test_known_sizes_set_weights_and_one_unknown_size_makes_all_equal(start_stub: StartStub) -> None:
     known = {"parameters": 70e9, "tokens": 1.4e12}  # C = 0.51636
     small = {"parameters": 1e9, "tokens": 1e11}  # L = 406.4 / 10^3.06 + 410.7 / 10^3.08 + 1.69 = 2.38556; C = 0.41919
     cases: list[tuple[list[dict[str, Any]], tuple[float, float, float]]] = [
@@ -288,7 +290,7 @@ async def test_known_sizes_weigh_and_one_unknown_makes_all_equal(start_stub: Sta
         assert warned(document, but=()) == (["unknown_model_size"] if c1 == 1 else [])
 
 
-async def test_two_wordings_of_one_answer_do_not_collide(start_stub: StartStub) -> None:
+async def test_two_wordings_of_an_answer_are_no_viewpoint_collision(start_stub: StartStub) -> None:
     same = rule("equivalence", fields={"same": True, "reason": "short for it"})
     start_stub([same, *script(["NYC", "New York City"], ["NYC", "New York City"], first=0)])
     document = await debate("cortex_debate", {"claim": "Where is it?", "task": "short_answer"}, agents=2)

@@ -34,7 +34,7 @@ class Lengths:
 
 async def test_both_orders_count() -> None:
     found = await rated_similarities(TURNS, Lengths(0.1))  # type: ignore[arg-type]
-    assert found == {"agent-1|agent-3": pytest.approx(0.1 * (5 + 7) / 2)}  # who gave no answer is in no pair
+    assert found == {"agent-1|agent-3": pytest.approx(0.1 * (5 + 7) / 2)}  # an agent without an answer is in no pair
     assert await rated_similarities(TURNS[:2], Lengths(0.1)) == {}  # type: ignore[arg-type]
     with pytest.raises(UserError, match="lengths rates two texts 50"):
         await rated_similarities(TURNS, Lengths(10))  # type: ignore[arg-type]
@@ -59,13 +59,13 @@ async def test_a_cross_encoder_compares_outputs(start_stub: StartStub, monkeypat
     assert all(call["kind"] == "chat" for call in stub.calls())  # no text is embedded
 
 
-async def test_one_that_cannot_be_loaded_ends_the_debate(start_stub: StartStub) -> None:
+async def test_a_cross_encoder_that_cannot_be_loaded_ends_the_debate(start_stub: StartStub) -> None:
     start_stub(script("SRN", "SSS", first=0))
     document = await debate("cortex_debate", agents=3, similarity="cross_encoder", cross_encoder="no-such/encoder")
     assert (document["status"], document["error"]["kind"]) == ("failed", "unknown_encoder")
 
 
-async def test_a_model_says_how_alike_outputs_are(start_stub: StartStub) -> None:
+async def test_a_model_scores_the_similarity_of_outputs(start_stub: StartStub) -> None:
     said = [rule("similarity", r"a1r0\..*a2r0\.", fields={"score": 0.9})]
     said += [rule("similarity", r"a1r0\..*a3r0\.", fields={"score": 0.1})]
     said += [rule("similarity", r"a2r0\..*a3r0\.", reply="I would rather not say.")]
@@ -74,11 +74,11 @@ async def test_a_model_says_how_alike_outputs_are(start_stub: StartStub) -> None
     known = document["graphs"][0]["similarity"]
     assert [known[key] for key in ("agent-1|agent-2", "agent-1|agent-3")] == [0.9, 0.1]
     assert "similarity_missing" in {warned["kind"] for warned in document["warnings"]}
-    assert document["usage"]["by_role"]["similarity"]["calls"] == 4  # one was asked for again
+    assert document["usage"]["by_role"]["similarity"]["calls"] == 4  # one was requested again
     assert all(call["kind"] == "chat" for call in stub.calls())
 
 
-async def test_nothing_is_compared_if_no_weight_depends_on_it(start_stub: StartStub) -> None:
+async def test_outputs_are_not_compared_if_no_weight_depends_on_it(start_stub: StartStub) -> None:
     stub = start_stub(script("SRN", "SSS", first=0))
     await debate("cortex_debate", agents=3, max_rounds=1, similarity="prompt", evaluation="self")
     assert not stub.prompts("similarity")

@@ -1,4 +1,4 @@
-"""What debaters with evidence of their own are told: their last answer, why there is another round, what to rest on."""
+"""Prompts of debaters with evidence: their last answer, the reason for another round, the basis of an answer."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ async def debate(asked: dict[str, Any] | None = None, **settings: Any) -> dict[s
 
 
 def seeks(role: str, query: str, times: int | None = None) -> dict[str, Any]:
-    """A rule: what a debater searches for."""
+    """A rule: a debater's query."""
     rule = {"model": f"stub-{role}$", "match": "the `query`", "fields": {"query": query}}
     return rule | ({"times": times} if times else {})
 
 
-async def test_a_query_is_told_which_scores_are_low(start_stub: StartStub) -> None:
+async def test_the_query_prompt_names_low_scores(start_stub: StartStub) -> None:
     agreed = [says("rag", "SUPPORTS"), says("search", "SUPPORTS")]
     stub = start_stub([*agreed, *supports([True, False], CLAIM), says("judge", "SUPPORTS")])
     await debate(debaters=VANILLA)
@@ -48,7 +48,7 @@ async def test_a_query_is_told_which_scores_are_low(start_stub: StartStub) -> No
     ]
 
 
-async def test_scores_that_decide_nothing_are_no_reason_for_a_round(start_stub: StartStub) -> None:
+async def test_scores_without_a_gate_are_not_given_as_reason_for_a_round(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), says("judge", "SUPPORTS")])
     await debate(scoring="all_rounds")
     second = stub.prompts("stub-rag")[2]
@@ -58,7 +58,7 @@ async def test_scores_that_decide_nothing_are_no_reason_for_a_round(start_stub: 
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-async def test_a_debater_may_keep_what_it_cited(start_stub: StartStub, keeps: bool) -> None:
+async def test_a_debater_may_keep_its_cited_evidence(start_stub: StartStub, keeps: bool) -> None:
     query, other = "kilogram Planck constant", "platypus eggs"
     probe = start_stub([seeks("rag", query), says("rag", "SUPPORTS"), says("search", "REFUTES")])
     mine = (await debate(max_rounds=1, k=1, scoring="all_rounds"))["turns"][0]["evidence_ids"]
@@ -82,7 +82,9 @@ async def test_a_debater_may_keep_what_it_cited(start_stub: StartStub, keeps: bo
 
 
 @pytest.mark.parametrize("asked", [{}, {"given": [LETTER]}])
-async def test_who_has_no_evidence_answers_from_what_it_knows(start_stub: StartStub, asked: dict[str, Any]) -> None:
+async def test_a_debater_without_sources_answers_from_its_own_knowledge(
+    start_stub: StartStub, asked: dict[str, Any]
+) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
     await debate(asked, debaters=VANILLA, max_rounds=1, scoring="all_rounds")
     [vanilla], reader = stub.prompts("stub-search"), stub.prompts("stub-rag")[1]
@@ -97,7 +99,7 @@ async def test_who_has_no_evidence_answers_from_what_it_knows(start_stub: StartS
     assert ("(none, as none was looked for)" in vanilla) == known
 
 
-async def test_who_found_nothing_does_not_answer_from_what_it_knows(start_stub: StartStub) -> None:
+async def test_a_debater_whose_search_was_empty_does_not_answer_from_its_own_knowledge(start_stub: StartStub) -> None:
     stub = start_stub(
         [seeks("rag", "xyzzy"), says("rag", "REFUTES"), says("search", "REFUTES"), says("judge", "REFUTES")]
     )
@@ -156,7 +158,7 @@ async def test_low_relevance_alone_keeps_a_debate_of_reasoning_open(start_stub: 
     assert sum("not stable (rag's answer relevance, search's answer relevance below" in text for text in said) == 2
 
 
-async def test_prompts_of_debaters_begin_alike_and_end_with_who_speaks(start_stub: StartStub) -> None:
+async def test_debaters_prompts_share_their_start_and_end_with_the_speaker(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
     await debate(scoring="all_rounds")
     rag, search = stub.prompts("stub-rag"), stub.prompts("stub-search")

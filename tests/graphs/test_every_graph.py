@@ -34,15 +34,15 @@ RULES = [
 
 
 TRIED = {"fever", "averitec", "pubmedqa"}
-"""Tasks that a trial can decide: a claim holds or does not, an answer is yes or no."""
+"""Tasks that a trial can decide: claims that hold or do not, and yes/no questions."""
 ALONE = {"standard_prompting", "chain_of_thought", "rag", "react"}
-"""Systems with one answer, which nothing can be held against."""
+"""Systems with a single answer, so that agreement is undefined."""
 SCHEMA = jsonschema.Draft202012Validator(result_schema())
 ABOUT_ANSWERS = ("Give `statements`", "Give `questions`", "Give `verdicts`")
-"""Prompts that ask about the words of an answer."""
+"""Prompts about the words of an answer."""
 
 
-def test_langgraph_json_lists_what_is_described() -> None:
+def test_langgraph_json_lists_the_described_graphs() -> None:
     for name in DESCRIPTIONS:
         module = import_module(f"moot.graphs.{name}")
         assert load_graph(name).graph is module.graph
@@ -79,7 +79,7 @@ async def test_every_graph_takes_every_task(start_stub: StartStub, name: str) ->
             assert (sure is None) == (name in ALONE), (sure, document["confidence_from"])
         assert 1 <= document["depth"] <= document["usage"]["calls"] == len(document["calls"])
         unusable = {call["role"] for call in document["calls"] if call["outcome"] != "ok"}
-        assert unusable <= {"scorer"}  # its verdicts are numbered at random here
+        assert unusable <= {"scorer"}  # the scripted scorer numbers its verdicts at random
     for prompt in stub.prompts():
         if "Which one?" in prompt and "do the two answers mean the `same`" not in prompt:
             assert "option 9" in prompt or any(part in prompt for part in ABOUT_ANSWERS), prompt

@@ -1,4 +1,4 @@
-"""A debate behind a gate on the scripted endpoint: when it is held, what it starts from, and what both parts took."""
+"""A debate behind a gate, on the scripted endpoint: when it is held, its evidence, and the cost of both parts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def told(document: dict[str, Any]) -> str:
 # --- the gate ---------------------------------------------------------------------------------------------------------
 
 
-async def test_one_answer_with_a_verified_quote_ends_it_before_any_debate(start_stub: StartStub) -> None:
+async def test_agreement_with_a_verified_quote_ends_before_any_debate(start_stub: StartStub) -> None:
     start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS")])
     document = await debate()
     assert (document["answer"], document["stop_reason"], document["rounds"]) == ("SUPPORTS", "consensus", 0)
@@ -73,7 +73,7 @@ async def test_one_answer_with_a_verified_quote_ends_it_before_any_debate(start_
     assert "The gate ends it" in told(document)
 
 
-async def test_readers_who_can_hardly_differ_are_named(start_stub: StartStub) -> None:
+async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStub) -> None:
     start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS")])
     same = [{"name": name, **NEWS} for name in ("one", "two")]
     models = dict.fromkeys(("one", "two"), "openai:stub-one")
@@ -85,8 +85,8 @@ async def test_readers_who_can_hardly_differ_are_named(start_stub: StartStub) ->
 
     assert await named(0, agents=same) == ["one, two"]
     assert await named(0.7, agents=same) == []
-    assert await named(None, agents=same) == []  # the endpoint decides
-    assert await named(0) == []  # each has a source of its own
+    assert await named(None, agents=same) == []  # the endpoint's default decides
+    assert await named(0) == []  # each reader has its own source
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ async def test_readers_who_can_hardly_differ_are_named(start_stub: StartStub) ->
         ([says("one", "SUPPORTS", **CITES), {"model": "stub-two$", "reply": "It depends."}], 1, "disputed"),
     ],
 )
-async def test_otherwise_the_debate_is_held_on_all_evidence_and_its_verdict_stands(
+async def test_if_the_gate_stays_closed_the_debate_decides_on_all_evidence(
     start_stub: StartStub, rules: list[dict[str, Any]], least: int, reason: str
 ) -> None:
     stub = start_stub([*rules, says("rag", "REFUTES", **CITES_NOTE), says("search", "REFUTES")])
@@ -110,7 +110,7 @@ async def test_otherwise_the_debate_is_held_on_all_evidence_and_its_verdict_stan
     ]
     found = {piece["id"] for piece in document["evidence"]}
     assert len(found) > 2
-    for role in ("rag", "search"):  # which look for nothing in their first round
+    for role in ("rag", "search"):  # debaters do not search in the first round
         (prompt,) = stub.prompts(f"stub-{role}")
         assert all(id in prompt for id in found)
     assert {r["agent"] for piece in document["evidence"] for r in piece["retrievals"]} == {"given", "one", "two"}
@@ -124,7 +124,7 @@ async def test_otherwise_the_debate_is_held_on_all_evidence_and_its_verdict_stan
     )
 
 
-async def test_from_the_second_round_on_debaters_look_for_evidence(start_stub: StartStub) -> None:
+async def test_debaters_search_from_the_second_round_on(start_stub: StartStub) -> None:
     two = [says("rag", "SUPPORTS"), says("search", "REFUTES")]
     start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), *two, says("judge", "NOT ENOUGH INFO")])
     document = await debate()
@@ -134,7 +134,7 @@ async def test_from_the_second_round_on_debaters_look_for_evidence(start_stub: S
     assert document["confidence_from"] == "0 of 6 answers in 3 rounds"
 
 
-async def test_never_and_always_are_its_ablations(start_stub: StartStub) -> None:
+async def test_the_gate_settings_never_and_always(start_stub: StartStub) -> None:
     rules = [says("one", "SUPPORTS", **CITES), says("rag", "REFUTES"), says("search", "REFUTES")]
     start_stub([*rules, says("two", "SUPPORTS")])
     always = await debate(when="always")
@@ -161,10 +161,10 @@ async def test_other_debates_are_held_too(start_stub: StartStub, name: str) -> N
     assert any("letter-1" in prompt and "evidence" in prompt for prompt in asked[2:])
 
 
-# --- what surrounds it ------------------------------------------------------------------------------------------------
+# --- faults, ceilings, settings ---------------------------------------------------------------------------------------
 
 
-async def test_a_debate_that_fails_fails_the_whole_with_all_that_was_said(start_stub: StartStub) -> None:
+async def test_if_the_debate_fails_the_whole_fails_and_all_turns_are_kept(start_stub: StartStub) -> None:
     start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"status": 401}])
     document = await debate()
     assert (document["status"], document["answer"]) == ("failed", None)
@@ -172,7 +172,7 @@ async def test_a_debate_that_fails_fails_the_whole_with_all_that_was_said(start_
     assert [turn["agent"] for turn in document["turns"] if turn["phase"] == "gate"] == ["one", "two"]
 
 
-async def test_a_debate_that_ends_before_the_gate_is_told(start_stub: StartStub) -> None:
+async def test_a_debate_that_ends_before_the_gate_shows_no_verdict(start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     document = await debate()
     assert (document["status"], document["metrics"].get("gate")) == ("failed", None)
@@ -181,7 +181,7 @@ async def test_a_debate_that_ends_before_the_gate_is_told(start_stub: StartStub)
         assert "no verdict" in "\n".join(line.text for line in Live(chosen()).end(ended)).lower()
 
 
-async def test_ceilings_hold_for_both_and_the_debate_s_judge_is_kept_for(start_stub: StartStub) -> None:
+async def test_ceilings_hold_for_both_parts_and_reserve_the_debates_judge(start_stub: StartStub) -> None:
     rules = [says("one", "SUPPORTS"), says("two", "REFUTES"), says("rag", "SUPPORTS"), says("search", "REFUTES")]
     start_stub([*rules, says("judge", "REFUTES")])
     for most in (1, 3, 5):
@@ -191,7 +191,7 @@ async def test_ceilings_hold_for_both_and_the_debate_s_judge_is_kept_for(start_s
         assert document["calls"][-1]["role"] == "judge"
 
 
-def test_settings_that_both_have_hold_in_the_debate_unless_it_has_its_own() -> None:
+def test_shared_settings_apply_to_the_debate_unless_it_sets_its_own() -> None:
     kind = load_graph("tool_mad").settings
     inner = chosen(temperature=0.3, budget=50_000, debate_settings={"k": 7}).of_debate(kind)
     assert (inner.temperature, inner.k, inner.budget, inner.retrieval) == (0.3, 7, None, "later")
@@ -229,13 +229,13 @@ def test_quotes_count_by_their_origin() -> None:
     "asked",
     [{"task": "fever"}, {"task": "mmlu", "options": ["x", "y"]}, {"labels": {"true": "it is so", "open": ""}}],
 )
-def test_the_debate_is_asked_the_same(asked: dict[str, Any]) -> None:
+def test_the_debate_gets_the_same_input(asked: dict[str, Any]) -> None:
     task = make_task(asked.get("task"), asked.get("labels"), asked.get("options"), "It is.")
     again = asked_again({"claim": "It is.", "task": task})  # type: ignore[typeddict-item]
     assert make_task(again["task"], again.get("labels"), again.get("options"), "It is.") == task
 
 
-def test_a_run_is_another_one_if_the_debate_behind_the_gate_is() -> None:
+def test_another_debate_behind_the_gate_gives_another_ledger_key() -> None:
     first, other = (parts_of("gated", {"debate": name}) for name in ("tool_mad", "madke"))
     assert {"tool_mad/judge", "rag/answer"} <= set(first["prompts"])
     assert "madke/summary" in other["prompts"]

@@ -1,4 +1,4 @@
-"""Texts that are given with a claim: every system shows them, cites them, and forgets them when the debate is over."""
+"""Texts given with a claim: every system shows them, may cite them, and forgets them after the debate."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ LETTER = {
 }
 CITES = {"citations": [{"evidence_id": "letter-1", "quote": QUOTE}]}
 ADMITS = {"relevance": 1, "credibility": 1}
-"""What an arbiter finds, so that a trial's counsel read everything."""
+"""An arbiter's reply that admits a piece, so that counsel of a trial read all pieces."""
 ANSWERING = ("your `answer`", "When you stop", "your `argument`", "your `verdict`", "`preferred`, if any", "to review:")
-"""What tells the prompts of those who answer, argue, decide or judge an answer."""
+"""Texts that identify the prompts of roles that answer, argue, decide or judge an answer."""
 READING = ("your `answer`", "When you stop", "your `argument`")
 
 
 def evidence_of(document: dict[str, Any]) -> list[str]:
-    """Ids of what was given."""
+    """The ids of the given texts."""
     return [p["id"] for p in document["evidence"] if any(r["retriever"] == "given" for r in p["retrievals"])]
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_everybody_who_answers_reads_what_is_given(start_stub: StartStub, name: str) -> None:
+async def test_every_speaker_who_answers_is_shown_the_given_texts(start_stub: StartStub, name: str) -> None:
     stub = start_stub([{"fields": {**CITES, **ADMITS}}])
     system = load_graph(name)
     chosen = system.settings.model_validate(
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
     )
-    if name == "isolate":  # whose agent reads what is given by itself, and what is found by itself
+    if name == "isolate":  # it reads each origin in a separate call, so found evidence is left out
         chosen = chosen.model_copy(update={"retrieval": "none"})
     document = await system.graph.ainvoke({"claim": CLAIM, "given": [LETTER]}, context=chosen)
     assert (document["status"], document["error"]) == ("done", None)
@@ -62,7 +62,7 @@ async def test_everybody_who_answers_reads_what_is_given(start_stub: StartStub, 
     assert (letter["id"], letter["text"], letter["published"]) == ("letter-1", LETTER["text"], "1871-05-03")
     given = {"query": "", "score": None, "retriever": "given", "round": 0, "agent": "given"}
     assert letter["retrievals"][0] == given
-    if name == "proclaim":  # where it has to be admitted first
+    if name == "proclaim":  # there a text has to be admitted first
         assert (letter["pool"], letter["status"], letter["weight"]) == ("given", "admitted", 1)
     said = [turn for turn in document["turns"] if turn.get("citations")]
     assert said
@@ -72,7 +72,7 @@ async def test_everybody_who_answers_reads_what_is_given(start_stub: StartStub, 
 
 
 HELD = "a1B2c3D4" * 4
-"""A key of the environment."""
+"""A key in an environment variable."""
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "proclaim"])
@@ -97,7 +97,7 @@ async def test_a_key_in_evidence_and_replies_is_hidden_in_both(
     assert all(c["verified"] for c in cited)
 
 
-async def test_the_next_debate_on_a_thread_does_not_inherit_it(start_stub: StartStub) -> None:
+async def test_the_next_debate_on_a_thread_has_no_given_texts(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"citations": []}}])
     kept, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
 
@@ -138,17 +138,17 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_cannot_be_used_is_refused(wrong: str) -> None:
+def test_invalid_given_texts_are_refused(wrong: str) -> None:
     given, problem = WRONG[wrong]
     with pytest.raises(UserError, match=rf"`given` cannot be used: .*{problem}.*at most 200 objects") as refused:
         check_given(given)
     assert refused.value.kind == "invalid_given"
 
 
-def test_what_is_given_has_the_id_that_found_evidence_would_have() -> None:
+def test_given_and_found_evidence_have_the_same_ids() -> None:
     assert check_given(None) == check_given([]) == []
     document = {"id": "ev-1", "title": "", "text": "One.", "source": "shelf", "retrievals": [{}], "truncated": True}
-    (piece,) = check_given([document, document])  # evidence of a result document can be given as it is
+    (piece,) = check_given([document, document])  # evidence of a result document is a valid input
     assert (piece["id"], piece["title"], piece["source"], "truncated" in piece) == (
         "ev-1",
         "(no title)",

@@ -1,4 +1,4 @@
-"""Nodes that would do nothing in a debate are not entered, and those after them run as often as they would."""
+"""Idle nodes (without work in this debate) are skipped; the nodes after them run as often as without the skip."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ JOINS = {
 JOINS["proclaim"] |= {"gather_queries", "gather_challenges", "gather_testimony", "compile_record"}
 JOINS["peer_review"] |= {"hand_back"}
 JOINS["group_debate"] |= {"share"}
-"""Nodes that wait for several others, or look and find nothing to warn of."""
+"""Nodes that wait for several others, or that check for a warning and find none."""
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_every_node_that_is_entered_does_something(start_stub: StartStub, name: str) -> None:
+async def test_idle_nodes_are_not_entered(start_stub: StartStub, name: str) -> None:
     start_stub([{"fields": {"citations": []}}])
     system = load_graph(name)
     settings = system.settings.model_validate(
@@ -52,8 +52,8 @@ def review(state: Any, settings: Any) -> bool:
 
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("plain", [False, True])
-async def test_after_several_speakers_what_follows_an_idle_node_runs_once(asked: bool, plain: bool) -> None:
-    """With a router after it, which each of them would ask, the node is entered all the same."""
+async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(asked: bool, plain: bool) -> None:
+    """If a router follows, each speaker would call it, so the idle node is entered."""
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     for name, node in {"speak": Node(writes), "review": Node(writes, idle=review), "count": Node(counts)}.items():
         graph.add_node(name, node)
@@ -66,7 +66,7 @@ async def test_after_several_speakers_what_follows_an_idle_node_runs_once(asked:
     else:
         graph.add_conditional_edges("review", lambda state: [Send("count", state)], ["count"])
     graph.add_edge("count", END)
-    for _ in range(2):  # whoever adds a checkpointer compiles it again
+    for _ in range(2):  # a user who adds a checkpointer compiles the graph again
         entered: list[str] = []
         given = {"turns": [], "phase": "primary"}
         context = Settings(verified_quotes=asked)
@@ -76,7 +76,7 @@ async def test_after_several_speakers_what_follows_an_idle_node_runs_once(asked:
 
 
 def two_before(graph: DebateGraph) -> None:
-    """Two nodes at the same time before one that would do nothing, with a router after it."""
+    """Two parallel nodes before an idle node, with a router after it."""
     for name in ("one", "other"):
         graph.add_node(name, Node(writes))
         graph.add_edge(START, name)
@@ -85,7 +85,7 @@ def two_before(graph: DebateGraph) -> None:
     graph.add_edge("count", END)
 
 
-async def test_after_two_nodes_at_once_the_router_of_an_idle_node_is_asked_once() -> None:
+async def test_after_two_parallel_nodes_the_router_of_an_idle_node_is_called_once() -> None:
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     graph.add_node("review", Node(writes, idle=review))
     graph.add_node("count", Node(counts))
@@ -96,7 +96,7 @@ async def test_after_two_nodes_at_once_the_router_of_an_idle_node_is_asked_once(
     assert sorted(entered) == ["count", "one", "other", "review"]
 
 
-async def test_idle_nodes_in_a_circle_end_as_langgraph_ends_them() -> None:
+async def test_a_cycle_of_idle_nodes_ends_at_the_recursion_limit() -> None:
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     graph.add_node("begin", Node(counts))
     for name, after in (("review", "again"), ("again", "review")):

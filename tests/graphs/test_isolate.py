@@ -1,4 +1,4 @@
-"""Isolated reading on the scripted endpoint: who reads what, which origins hang together, when there is no verdict."""
+"""Isolated reading, scripted: who reads which origin, how origins are grouped, and when there is no verdict."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS = (
 
 
 def page(host: str, word: str, path: str = "") -> dict[str, str]:
-    """A text of a website whose words are its own, and hold one that rules tell it by."""
+    """A text of a website with unique words, one of which the rules match."""
     own = " ".join(f"{word}{i} {one}" for i, one in enumerate(WORDS.split() * 2))
     return {"text": f"{word}: {own}.", "title": f"{word} {path}", "url": f"https://{host}/{path}"}
 
@@ -63,16 +63,16 @@ def votes(*answers: str | None) -> list[Vote]:
     ("answers", "ranks", "won"),
     [
         (("S", "R", "S"), (1, 1, 2), "S"),  # 1 + 1/2 against 1
-        (("R", "S", "S"), (1, 2, 3), None),  # 1 against 1/2 + 1/3: the heaviest is a single origin that is contradicted
+        (("R", "S", "S"), (1, 2, 3), None),  # 1 against 1/2 + 1/3: the heaviest is a single, contradicted origin
         (("R", "S", "S", "S"), (1, 1, 2, 3), "S"),  # 1 against 1 + 1/2 + 1/3
         (("R", "S", "R", "S"), (1, 1, 2, 2), None),  # 3/2 against 3/2
-        (("S",), (4,), "S"),  # nobody contradicts it
-        (("S", NEI, None), (2, 1, 1), "S"),  # neither does what does not tell
+        (("S",), (4,), "S"),  # no origin contradicts it
+        (("S", NEI, None), (2, 1, 1), "S"),  # an abstention does not contradict it either
         ((NEI, NEI), (1, 2), NEI),
         ((UNTOLD, UNTOLD, None), (1, 2, 3), UNTOLD),
     ],
 )
-def test_the_heaviest_consistent_set_wins_unless_it_is_one_origin_that_is_contradicted(
+def test_the_heaviest_consistent_set_wins_unless_it_is_a_single_contradicted_origin(
     answers: tuple[str | None, ...], ranks: tuple[int, ...], won: str | None
 ) -> None:
     task = make_task("labels", ["S", "R", NEI])
@@ -99,20 +99,20 @@ def test_evidence_is_grouped_by_origin_in_the_order_of_its_best_rank() -> None:
     ("task", "label"),
     [("fever", NEI), ("averitec", "Not Enough Evidence"), ("pubmedqa", "maybe"), ("hover", None), ("gsm8k", None)],
 )
-def test_the_label_that_settles_nothing(task: str, label: str | None) -> None:
+def test_the_undecided_label(task: str, label: str | None) -> None:
     assert unsettled_label(make_task(task)) == label
 
 
 # --- the graph --------------------------------------------------------------------------------------------------------
 
 
-async def test_each_origin_is_read_by_itself_and_a_flood_from_one_host_is_one_vote(start_stub: StartStub) -> None:
+async def test_each_origin_is_read_alone_and_many_pages_of_one_host_are_one_vote(start_stub: StartStub) -> None:
     flood = [page("evil.com", "poison", str(i)) | {"text": page("evil.com", "poison")["text"] + f" {i}"} for i in "abc"]
     mirrored = page("mirror.net", "poison") | {"text": flood[0]["text"] + " Reprinted."}
     given = [*flood, mirrored, page("a.org", "alpha"), page("b.org", "beta"), page("c.org", "gamma")]
     stub = start_stub([says("poison", "REFUTES"), says("gamma", NEI), says("", "SUPPORTS")])
     document = await read(given)
-    # 1 for the flood's best rank against 1/5 + 1/6: the heaviest is one origin, which is contradicted
+    # 1 for the best rank of that host, against 1/5 + 1/6: the heaviest is a single, contradicted origin
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", None, "single_pass")
     assert document["metrics"]["abstained"] is True
     assert [len(of["evidence_ids"]) for of in document["metrics"]["origins"]] == [4, 1, 1, 1]
@@ -136,10 +136,10 @@ async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) 
     assert document["confidence"] == pytest.approx((1 + 1 / 3) / (1 + 1 / 2 + 1 / 3), abs=1e-6)
     assert document["confidence_from"] == "1.33 of 1.83 in weight, 2 of 3 votes"
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # but one origin is quoted
+    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # but only one origin is quoted
 
 
-async def test_what_nobody_tells_is_no_verdict_in_a_task_without_a_label_for_it(start_stub: StartStub) -> None:
+async def test_if_all_readers_abstain_a_task_without_an_undecided_label_has_no_verdict(start_stub: StartStub) -> None:
     given = [page("a.org", "alpha"), page("b.org", "beta")]
     stub = start_stub([says("", UNTOLD)])
     document = await read(given, {"options": ["one", "two"]})
@@ -152,7 +152,7 @@ async def test_what_nobody_tells_is_no_verdict_in_a_task_without_a_label_for_it(
     assert (document["answer"], document["metrics"]["abstained"]) == (NEI, False)
 
 
-async def test_a_reader_without_a_usable_answer_does_not_vote_and_none_at_all_is_no_verdict(
+async def test_unusable_readers_do_not_vote_and_without_votes_there_is_no_verdict(
     start_stub: StartStub,
 ) -> None:
     given = [page("a.org", "alpha"), page("b.org", "beta")]
@@ -165,7 +165,7 @@ async def test_a_reader_without_a_usable_answer_does_not_vote_and_none_at_all_is
     assert (document["status"], document["error"]["kind"]) == ("failed", "unparsed")
 
 
-async def test_origins_beyond_the_most_are_named_and_not_read(start_stub: StartStub) -> None:
+async def test_origins_beyond_the_maximum_are_named_and_not_read(start_stub: StartStub) -> None:
     given = [page(f"{word}.org", word) for word in ("alpha", "beta", "gamma")]
     start_stub([says("", "SUPPORTS")])
     document = await read(given, max_origins=2)

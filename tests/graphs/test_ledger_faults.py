@@ -1,4 +1,4 @@
-"""A ledger that cannot be used: said before the first call, and later it costs no debate what it has paid for."""
+"""A ledger that cannot be written: an error before the first call; later, the debate finishes without it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.graphs.test_ledger_replay import debate, ledger
 __all__ = ["ledger"]
 
 
-async def test_a_home_that_cannot_be_written_is_said_before_the_first_call(
+async def test_an_unwritable_home_is_an_error_before_the_first_call(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     stub = start_stub()
@@ -57,7 +57,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("harm", [removed, without_its_row, full])
-async def test_a_debate_outlives_its_ledger(
+async def test_a_debate_finishes_if_its_ledger_fails(
     harm: Callable[[pytest.MonkeyPatch], None],
     start_stub: StartStub,
     ledger: CallLedger,

@@ -1,4 +1,4 @@
-"""Debates that the ledger has kept: replayed, taken up, and shared."""
+"""Debates in the ledger: replayed, resumed, and shared."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROMPTS = {"write": "Write.\n---\nThe data."}
 
 @pytest.fixture
 async def ledger(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CallLedger]:
-    """A ledger of its own beside the corpora that all tests share."""
+    """A new ledger beside the corpora that all tests share."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     (home / "corpora").mkdir(exist_ok=True)
@@ -45,7 +45,7 @@ async def ledger(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def stub(start_stub: StartStub) -> StubEndpoint:
-    """An endpoint whose replies take from nothing to 20 ms."""
+    """An endpoint that replies after 0 to 20 ms."""
     return start_stub(latency_ms=10, jitter=1)
 
 
@@ -59,7 +59,7 @@ async def debate(name: str, seed: int, use: LedgerUse, **more: Any) -> dict[str,
 
 
 def alike(document: dict[str, Any]) -> dict[str, Any]:
-    """A document without ids, times and what says that it comes from the ledger."""
+    """A document without ids, times, and the marks of calls from the ledger."""
 
     def without(value: Any) -> Any:
         if isinstance(value, dict):
@@ -91,7 +91,7 @@ async def test_debates_replay_without_a_miss(stub: StubEndpoint, ledger: CallLed
     assert len(stub.calls()) == paid
 
 
-async def test_a_replay_of_something_else_says_what_differs(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_a_replay_with_another_input_names_the_difference(stub: StubEndpoint, ledger: CallLedger) -> None:
     first = await debate("society_of_minds", 0, LedgerUse("record"))
     paid = len(stub.calls())
     other = await debate("society_of_minds", 5, LedgerUse("replay", id=first["id"]))
@@ -100,7 +100,7 @@ async def test_a_replay_of_something_else_says_what_differs(stub: StubEndpoint, 
     assert len(stub.calls()) == paid
 
 
-async def test_a_debate_that_failed_is_taken_up_where_it_failed(start_stub: StartStub, ledger: CallLedger) -> None:
+async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub, ledger: CallLedger) -> None:
     models: dict[str, Any] = {"models": MODELS, "attempts": 1, "max_rounds": 2}
     said = [says("rag", "SUPPORTS"), says("search", "REFUTES")]
     failing = {"model": "stub-judge", "status": 500, "times": 1}
@@ -124,12 +124,12 @@ async def test_a_debate_that_failed_is_taken_up_where_it_failed(start_stub: Star
     some = f"{judge['prompt_tokens']:,} + {judge['completion_tokens']:,} tokens in {usage['calls']} calls"
     kept = f"({usage['calls'] - 1} of {usage['calls']} calls came from the ledger and cost nothing)"
     assert costs(second).startswith(f"{some} {kept}")
-    third = await debate("tool_mad", 0, LedgerUse("record"), **models)  # it is done, so all is asked again
+    third = await debate("tool_mad", 0, LedgerUse("record"), **models)  # it is done, so all calls are made again
     assert third["id"] != first["id"]
     assert not any(call.get("from_ledger") for call in third["calls"])
 
 
-async def test_reuse_takes_what_any_debate_has_kept(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_reuse_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallLedger) -> None:
     first = await debate("society_of_minds", 0, LedgerUse("record"))
     paid = len(stub.calls())
     second = await debate("society_of_minds", 0, LedgerUse("reuse"))
@@ -138,7 +138,7 @@ async def test_reuse_takes_what_any_debate_has_kept(stub: StubEndpoint, ledger: 
     assert len(stub.calls()) == paid
 
 
-async def test_without_a_mode_nothing_is_kept(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_without_a_mode_nothing_is_stored(stub: StubEndpoint, ledger: CallLedger) -> None:
     system = load_graph("standard_prompting")
     settings = system.settings.model_validate({"model": "openai:stub"})
     document = await system.graph.ainvoke(CLAIM, context=settings)
@@ -150,7 +150,7 @@ SOURCES = {"react": {"sources": ["bm25"]}}
 
 
 class Ends(AsyncCallbackHandler):
-    """The chat runs that ended: name, tags, metadata, text, tokens."""
+    """A callback handler that records each chat run that ends: name, tags, metadata, text, tokens."""
 
     def __init__(self) -> None:
         self.begun: dict[Any, Any] = {}
@@ -166,7 +166,9 @@ class Ends(AsyncCallbackHandler):
 
 
 @pytest.mark.parametrize("name", ["society_of_minds", "react"])
-async def test_a_hit_is_a_run_for_callbacks_and_streams(name: str, stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_a_call_from_the_ledger_is_a_run_for_callbacks_and_streams(
+    name: str, stub: StubEndpoint, ledger: CallLedger
+) -> None:
     system = load_graph(name)
     settings = system.settings.model_validate({"model": "openai:stub", "corpus": "demo-news"} | SOURCES.get(name, {}))
     seen = []
@@ -211,10 +213,10 @@ async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: C
             assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]
         else:
             await asyncio.gather(ask("a"), ask("b"))
-        assert len(stub.calls()) == before + 2  # together: one of who gave up, and one of both others
+        assert len(stub.calls()) == before + 2  # together: one request of the cancelled call, one of the other two
 
 
-async def test_a_budget_counts_what_the_ledger_gives(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_a_budget_counts_calls_from_the_ledger(stub: StubEndpoint, ledger: CallLedger) -> None:
     spending: dict[str, Any] = {"max_rounds": 4, "budget": 3000}
     first = await debate("tool_mad", 3, LedgerUse("record"), **spending)
     again = await debate("tool_mad", 3, LedgerUse("replay", id=first["id"]), **spending)
@@ -229,7 +231,7 @@ async def test_shortened_prompts_replay(start_stub: StartStub, ledger: CallLedge
     with ledger_use(LedgerUse("record")):
         first = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
     paid = len(stub.calls())
-    forget_contexts()  # as in another process
+    forget_contexts()  # as another process would
     with ledger_use(LedgerUse("replay", id=first["id"])):
         again = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
     assert any(call.get("left_out") for call in first["calls"])
@@ -238,7 +240,9 @@ async def test_shortened_prompts_replay(start_stub: StartStub, ledger: CallLedge
     assert len(stub.calls()) == paid
 
 
-async def test_who_is_asked_again_after_a_reply_answers_anew(start_stub: StartStub, ledger: CallLedger) -> None:
+async def test_calls_after_a_persons_reply_are_not_taken_from_the_ledger(
+    start_stub: StartStub, ledger: CallLedger
+) -> None:
     stub = start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "The same in each round."}}])
     system = load_graph("tool_mad")
     given = {"model": "openai:stub", "embedder": "openai:stub-embedding"} | reading_demo(system.settings)

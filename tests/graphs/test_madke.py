@@ -41,7 +41,7 @@ Rule = dict[str, Any]
 
 
 def talks(number: int, *answers: str) -> list[Rule]:
-    """A debater's answers, one a round; each one's reasons say whose and of which round they are."""
+    """A debater's answers, one a round; the reasons name the debater and the round."""
     given = enumerate(answers, 1)
     return [on_answer(number, fields={"answer": a, "rationale": said(number, r), "citations": []}) for r, a in given]
 
@@ -60,7 +60,7 @@ def selects(number: int, selected: Any, times: int | None = None) -> Rule:
 
 
 def judged(*agree: bool) -> list[Rule]:
-    """What the judge finds after each round."""
+    """The judge's finding after each round."""
     return [{"model": "stub-judge", "fields": {"agree": a, "reason": "as I read them"}, "times": 1} for a in agree]
 
 
@@ -68,7 +68,7 @@ def sums_up(answer: str) -> Rule:
     return {"model": "stub-summariser", "fields": {"answer": answer, "rationale": "They said so."}}
 
 
-# --- what came of it --------------------------------------------------------------------------------------------------
+# --- the results ------------------------------------------------------------------------------------------------------
 
 
 def turns(document: dict[str, Any], step: str = "respond") -> dict[tuple[str, int], dict[str, Any]]:
@@ -88,19 +88,19 @@ def called(document: dict[str, Any]) -> Counter[str]:
 
 
 def rounds_of(stub: StubEndpoint, number: int) -> list[tuple[str, str]]:
-    """What a debater was sent in each round: to select, and to answer."""
+    """The prompts of a debater in each round: one to select, one to answer."""
     sent = stub.prompts(f"stub-debater-{number}")
     assert ["that are `selected`" in prompt for prompt in sent] == [True, False] * (len(sent) // 2)
     return list(zip(sent[::2], sent[1::2], strict=True))
 
 
 def heard(prompt: str) -> set[tuple[int, int]]:
-    """Whose answers of which rounds a prompt holds."""
+    """The answers that a prompt contains, by debater and round."""
     return {(n, r) for n in (1, 2, 3) for r in (1, 2, 3) if said(n, r) in prompt}
 
 
 def shown(prompt: str, document: dict[str, Any]) -> list[int]:
-    """The numbers of the pool's items whose texts a prompt holds."""
+    """The numbers of the pool's items whose texts a prompt contains."""
     return [number for number, piece in enumerate(document["evidence"], 1) if piece["text"] in prompt]
 
 
@@ -191,7 +191,7 @@ async def test_the_judge_is_asked_about_answers_in_other_words_in_the_last_round
         (QUESTION, CYLINDER, "A metal cylinder.", "agreed"),
     ],
 )
-async def test_what_the_votes_say_no_judge_is_asked(
+async def test_the_judge_is_not_asked_what_the_votes_settle(
     start_stub: StartStub, question: dict[str, str], first: str, second: str, reason: str
 ) -> None:
     stub = start_stub([*talks(1, first), *talks(2, second), sums_up(first)])
@@ -211,7 +211,7 @@ async def test_a_debate_whose_votes_agree_after_the_judge_found_no_agreement_is_
     assert consistent(document)
 
 
-async def test_the_summariser_has_the_last_word(start_stub: StartStub) -> None:
+async def test_the_summarisers_answer_is_the_verdict(start_stub: StartStub) -> None:
     start_stub([*talks(1, "SUPPORTS"), *talks(2, "REFUTES"), sums_up("REFUTES")])
     document = await debate(max_rounds=1)
     assert outcome(document) == ("done", "REFUTES", "max_rounds", 1)
@@ -226,7 +226,7 @@ async def test_the_summariser_has_the_last_word(start_stub: StartStub) -> None:
         (QUESTION, CYLINDER, CONSTANT, "the speed of light"),
     ],
 )
-async def test_the_summariser_adds_no_answer_of_its_own(
+async def test_the_summarisers_new_answer_is_not_used(
     start_stub: StartStub, question: dict[str, str], first: str, second: str, new: str
 ) -> None:
     both = [*talks(1, first), *talks(2, second), *judged(False)]
@@ -284,10 +284,10 @@ async def test_no_item_helps_is_a_valid_choice(start_stub: StartStub) -> None:
         assert (turn["selected"], turn["dropped"], turn["evidence_ids"]) == ([], [], [])
     assert [shown(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], []]
     assert [w["kind"] for w in document["warnings"]] == ["no_evidence"]
-    assert called(document)["debater-2"] == 2  # nobody was asked again
+    assert called(document)["debater-2"] == 2  # neither debater was asked again
 
 
-async def test_models_that_are_asked_in_words_select_in_words(start_stub: StartStub) -> None:
+async def test_without_structured_output_models_select_in_free_text(start_stub: StartStub) -> None:
     final = '{"answer": "SUPPORTS", "rationale": "So.", "citations": [], "agree": true, "reason": ""}'
     stub = start_stub(
         [
@@ -311,7 +311,7 @@ async def test_without_a_usable_selection_a_debater_answers_without_evidence(sta
     turn = turns(document)["debater-1", 1]
     assert (turn["selected"], turn["evidence_ids"], turn["answer"]) == (None, [], "SUPPORTS")
     assert shown(stub.prompts("stub-debater-1")[-1], document) == []
-    assert called(document)["debater-1"] == 3  # asked again once
+    assert called(document)["debater-1"] == 3  # the second request
     assert kinds(document).count("nothing_selected") == 1
     assert document["depth"] == 4
 
@@ -324,7 +324,8 @@ async def test_selections_differ_from_round_to_round(start_stub: StartStub) -> N
     assert [t["selected"] for t in turns(document).values()] == [[1], [2], [4], []]
     assert [shown(answer, document) for _, answer in rounds_of(stub, 1)] == [[1], [4]]
     assert [shown(answer, document) for _, answer in rounds_of(stub, 2)] == [[2], []]
-    assert [len(e["retrievals"]) for e in document["evidence"]] == [1] * 5  # to be selected is not to be found again
+    # Selecting an item is not another retrieval of it.
+    assert [len(e["retrievals"]) for e in document["evidence"]] == [1] * 5
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -336,7 +337,7 @@ async def test_orderly_talk_one_after_the_other(start_stub: StartStub) -> None:
     document = await debate(QUESTION, sequential_talk=True, debaters=3)
     assert outcome(document) == ("done", PLANCK, "consensus", 2)
     (_, first), (_, second), (_, third) = (rounds_of(stub, n)[0] for n in (1, 2, 3))
-    assert heard(first) == heard(second) == heard(third) == set()  # the first round is simultaneous
+    assert heard(first) == heard(second) == heard(third) == set()  # the first round is parallel
     (_, first), (_, second), (_, third) = (rounds_of(stub, n)[1] for n in (1, 2, 3))
     assert heard(first) == {(1, 1), (2, 1), (3, 1)}
     assert heard(second) >= {(1, 2), (2, 1), (3, 1)}
@@ -360,7 +361,7 @@ async def test_three_debaters_at_the_same_time(start_stub: StartStub) -> None:
     assert called(document) == {"debater-1": 4, "debater-2": 4, "debater-3": 4, "summariser": 1}
 
 
-async def test_without_selection_everybody_is_given_the_whole_pool(start_stub: StartStub) -> None:
+async def test_without_selection_every_debater_is_shown_the_whole_pool(start_stub: StartStub) -> None:
     stub = start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), sums_up("SUPPORTS")])
     document = await debate(selection=False, sources=[NEWS, ENCYCLOPAEDIA])
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
@@ -384,10 +385,10 @@ async def test_a_debate_without_sources_has_no_pool_and_no_selection(start_stub:
 
 
 @pytest.mark.parametrize("titles", [{"web_titles": False}, {}])
-async def test_of_a_web_search_the_snippet_may_be_shown_alone(start_stub: StartStub, titles: dict[str, Any]) -> None:
+async def test_web_results_may_be_shown_as_snippets_only(start_stub: StartStub, titles: dict[str, Any]) -> None:
     both = [rule for n in (1, 2) for rule in (*talks(n, "SUPPORTS"), selects(n, [1, 2]))]
     stub = start_stub([*both, sums_up("SUPPORTS")])
-    # without a key web is bm25 over the corpus
+    # without a key, `web` falls back to bm25 over the corpus
     document = await debate(sources=["web", ENCYCLOPAEDIA], corpus="demo-news", **titles)
     web, other = document["evidence"][:2]
     assert [p["retrievals"][0]["retriever"] for p in (web, other)] == [NEWS, ENCYCLOPAEDIA]
@@ -395,10 +396,10 @@ async def test_of_a_web_search_the_snippet_may_be_shown_alone(start_stub: StartS
         assert f"{other['title']} ({other['source']}" in prompt
         assert (f"{web['title']} ({web['source']}" in prompt) == (not titles)
         assert web["text"] in prompt
-    assert all(piece["title"] for piece in document["evidence"])  # on record in any case
+    assert all(piece["title"] for piece in document["evidence"])  # recorded in both cases
 
 
-async def test_what_stands_in_for_a_source_that_fails(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_fallback_of_a_failed_source(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
     start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), sums_up("SUPPORTS")])
     document = await debate(
@@ -422,8 +423,8 @@ async def test_what_stands_in_for_a_source_that_fails(start_stub: StartStub, mon
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 
-async def test_who_gave_no_answer_agrees_with_nobody(start_stub: StartStub) -> None:
-    mute = on_answer(2, times=2, reply="I would rather not say.")  # in the first round, asked twice
+async def test_a_debater_without_an_answer_agrees_with_no_other(start_stub: StartStub) -> None:
+    mute = on_answer(2, times=2, reply="I would rather not say.")  # in the first round, after two requests
     stub = start_stub([mute, *talks(1, "SUPPORTS", "SUPPORTS"), *talks(2, "SUPPORTS")])
     document = await debate()
     assert (document["stop_reason"], document["rounds"]) == ("consensus", 2)
@@ -437,7 +438,7 @@ async def test_who_gave_no_answer_agrees_with_nobody(start_stub: StartStub) -> N
     assert "(gave no valid answer)" in rounds_of(stub, 1)[1][1]
 
 
-async def test_a_debate_may_end_on_the_answer_of_those_who_gave_one(start_stub: StartStub) -> None:
+async def test_a_debate_may_end_on_the_answer_of_one_debater(start_stub: StartStub) -> None:
     mute = on_answer(2, times=9, reply='{"answer": "SUPPORTS')
     stub = start_stub([mute, *talks(1, "SUPPORTS"), sums_up("SUPPORTS")])
     document = await debate(max_rounds=1)
@@ -475,10 +476,10 @@ async def test_no_verdict_is_made_up(start_stub: StartStub, role: str, rule: Rul
     document = await debate(QUESTION, max_rounds=1, attempts=2)
     assert outcome(document) == ("failed", None, None, 1)
     assert document["error"]["kind"] == kind
-    assert [t["answer"] for t in turns(document).values()] == [CONSTANT, PLANCK]  # nothing is lost
+    assert [t["answer"] for t in turns(document).values()] == [CONSTANT, PLANCK]  # every turn is kept
 
 
-async def test_where_nobody_answers_there_is_nothing_to_sum_up(start_stub: StartStub) -> None:
+async def test_if_no_debater_answers_there_is_no_summary(start_stub: StartStub) -> None:
     stub = start_stub([on_answer(n, times=9, finish="content_filter") for n in (1, 2)])
     document = await debate(max_rounds=1)
     assert outcome(document) == ("failed", None, None, 1)

@@ -1,4 +1,4 @@
-"""MADKE: who debates, and with which settings of their own."""
+"""MADKE's debaters: how they are declared, and their own settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_debaters_by_number_and_without_names(given: Any, names: list[str]) -> N
         ([{"retriever": "bm25"}, {}], "not permitted"),
     ],
 )
-def test_debaters_that_cannot_be_are_refused(given: Any, complaint: str) -> None:
+def test_invalid_debaters_are_refused(given: Any, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint) as refused:
         MadkeSettings.model_validate({"debaters": given})
     assert "debaters" in str(refused.value)
@@ -67,7 +67,7 @@ def test_only_roles_of_the_debate_have_models() -> None:
         ({"model": "openai:own", "temperature": 0.9}, {"debater-1": "openai:role"}, 0.5, "role"),
     ],
 )
-async def test_what_a_debaters_model_leaves_open_is_the_debates(
+async def test_a_debaters_model_inherits_unset_options_from_the_debate(
     monkeypatch: pytest.MonkeyPatch, own: Any, models: dict[str, Any], temperature: float | None, model: str
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

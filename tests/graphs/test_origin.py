@@ -1,4 +1,4 @@
-"""Who said a claim and when: every system shows it to all, says it again in the document, and forgets it afterwards."""
+"""A claim's speaker and date: every system shows them in its prompts and its document, and forgets them afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def asked(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_whoever_reads_the_claim_reads_who_said_it_and_when(start_stub: StartStub, name: str) -> None:
+async def test_every_prompt_with_the_claim_shows_its_speaker_and_date(start_stub: StartStub, name: str) -> None:
     stub = start_stub([{"fields": {"relevance": 1, "credibility": 1}}])
     system = load_graph(name)
     chosen: dict[str, Any] = {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1}
@@ -39,7 +39,7 @@ async def test_whoever_reads_the_claim_reads_who_said_it_and_when(start_stub: St
     assert document["task"]["claim_date"] == "2020-10"
 
 
-async def test_the_next_debate_on_a_thread_does_not_inherit_it(start_stub: StartStub) -> None:
+async def test_the_next_debate_on_a_thread_has_no_speaker_and_date(start_stub: StartStub) -> None:
     stub = start_stub()
     kept, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
 
@@ -69,13 +69,13 @@ async def test_the_next_debate_on_a_thread_does_not_inherit_it(start_stub: Start
         ({"speaker": ["Ada"]}, "speaker"),
     ],
 )
-async def test_what_cannot_be_used_is_refused(wrong: dict[str, Any], field: str) -> None:
+async def test_an_invalid_speaker_or_date_is_refused(wrong: dict[str, Any], field: str) -> None:
     document = await load_graph("standard_prompting").graph.ainvoke(asked(**wrong), context={"model": "openai:stub"})
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_claim")
     assert document["error"]["detail"].startswith(f"`{field}` must be a ")
 
 
-async def test_what_is_not_known_is_not_shown(start_stub: StartStub) -> None:
+async def test_an_unknown_speaker_or_date_is_not_shown(start_stub: StartStub) -> None:
     stub = start_stub()
     known = asked(claim_date="", speaker=" \u200b ")
     document = await load_graph("standard_prompting").graph.ainvoke(known, context={"model": "openai:stub"})

@@ -1,4 +1,4 @@
-"""One website cannot fill what a debate reads, however often it is found, by whom, and in which round."""
+"""One website cannot fill the evidence of a debate, in any round and with any number of searches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def held(name: str, source: str, given: list[dict[str, str]] | None = None
 
 
 def share(document: dict[str, Any]) -> tuple[int, int]:
-    """Of what was shown to anybody: the pieces of the origin with most of them, and all."""
+    """The pieces shown from the most frequent origin, and all pieces shown."""
     shown = active_evidence(document["evidence"])
     return max(Counter(origins(shown).values()).values()), len(shown)
 
@@ -59,7 +59,7 @@ async def test_five_copies_of_one_website_are_one_piece(start_stub: StartStub, n
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "madke", "rag", "proclaim"])
-async def test_others_take_their_place(start_stub: StartStub, name: str) -> None:
+async def test_pieces_of_other_origins_take_their_place(start_stub: StartStub, name: str) -> None:
     start_stub([SAYS])
     more: dict[str, Any] = (
         {"max_rounds": 1, "switched_rounds": 1, "min_request_similarity": 0} if name == "proclaim" else {}
@@ -70,7 +70,7 @@ async def test_others_take_their_place(start_stub: StartStub, name: str) -> None
     assert most <= size / 2
 
 
-async def test_the_judge_is_shown_a_share_of_what_two_found_at_the_same_time(start_stub: StartStub) -> None:
+async def test_the_limit_holds_for_the_judge_if_two_debaters_search_in_parallel(start_stub: StartStub) -> None:
     start_stub([SAYS])
     debaters = [{"name": "one", "retriever": f"{HERE}:copies"}, {"name": "two", "retriever": f"{HERE}:late_copy"}]
     document = await held("tool_mad", "", debaters=debaters, max_rounds=1, k=1)
@@ -79,7 +79,7 @@ async def test_the_judge_is_shown_a_share_of_what_two_found_at_the_same_time(sta
     assert len(judged["evidence_ids"]) == 1
 
 
-async def test_what_is_given_is_never_left_out(start_stub: StartStub) -> None:
+async def test_given_texts_are_never_left_out(start_stub: StartStub) -> None:
     stub = start_stub([SAYS])
     given = [{"text": f"Page {n} says so.", "url": f"https://planted.com/g{n}"} for n in range(3)]
     document = await held("tool_mad", f"{HERE}:mixed", given, k=3, max_rounds=1)

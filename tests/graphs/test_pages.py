@@ -1,4 +1,4 @@
-"""A graph's file holds its paper only: the plumbing that all systems share is the builder's."""
+"""A graph's file contains only the steps of its paper; code that all systems share is in the builder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = {
     "group_debate": 55,
     "tool_mad_consistency": 50,
 }
-"""Lines of code that a file may have; those of all other systems 46."""
+"""The maximum of lines of code in a file; 46 for all other systems."""
 PLUMBING = re.compile(r"""\[['"]error|get\(['"]error|\b(settings_of|runtime|open_node|close_node|question_or)\b""")
 
 
@@ -33,7 +33,7 @@ def docstring_lines(tree: ast.AST) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(GRAPHS)))
-def test_a_page_holds_its_paper(page: Path) -> None:
+def test_a_graphs_file_is_short_and_contains_its_paper_only(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     said = set(docstring_lines(ast.parse(text)))
     code = [line for n, line in enumerate(text.splitlines(), 1) if n not in said and line.split("#")[0].strip()]

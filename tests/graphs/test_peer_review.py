@@ -1,4 +1,4 @@
-"""Peer review, by hand-worked traces: who reviews what, and what reaches those who revise."""
+"""Peer review, with traces worked out by hand: who reviews which answer, and the prompts of the revising agents."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.graphs.scripted_agents import Rule, claims, debate, outline, prompts,
 
 
 def reviews(n: int, rounds: int = 1) -> list[Rule]:
-    """What agents say of each other's answers: the second of the first's in round 3 is the word ``c21r3.``.
+    """The agents' reviews: agent 2's review of agent 1's answer in round 3 is the word ``c21r3.``.
 
-    How sure they are is 1 for the first agent's answer, 2 for the second's ...
+    The reviewers' confidence is 1 for the first agent's answer, 2 for the second's ...
     """
     return [review(i, j, r) for r in range(1, rounds + 1) for i in range(1, n + 1) for j in range(1, n + 1) if i != j]
 
 
 def review(i: int, j: int, r: int = 1, claim: str = "", **what: Any) -> Rule:
-    """What one agent says of another's answer, by default a comment."""
+    """One agent's review of another's answer, by default a comment."""
     said = what or {"fields": {"comment": f"I say c{i}{j}r{r}.", "confidence": j}}
     return rule(f"agent-{i}", rf"{claim}.*a{j}r{r}\..*your `comment`", **said)
 
@@ -68,7 +68,7 @@ async def test_a_review_that_cannot_be_used_is_left_out(start_stub: StartStub) -
         assert set(warned(document)) == {"call_failed" if outcome == "failed" else outcome}
 
 
-async def test_nobody_reviews_what_is_no_answer(start_stub: StartStub) -> None:
+async def test_a_missing_answer_is_not_reviewed(start_stub: StartStub) -> None:
     stub = start_stub([*script("-RN", "SSN"), *reviews(3)])
     document = await debate("peer_review")
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 2, 4 + 4 + 3, 4)

@@ -1,4 +1,4 @@
-"""A person in the loop: every moment at which a debate waits, what may be replied, and what becomes of it."""
+"""A person in the loop: the moments at which a debate waits, the valid replies, and their effects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RULES: list[dict[str, Any]] = [
     {"match": "your `answer`", "fields": {"answer": "REFUTES", "citations": []}},
     {"fields": {"citations": [], "agree": False, "close": False, "preferred": None, "debate_resolved": False}},
 ]
-"""Debaters who never agree, and whoever decides is moved by a question."""
+"""Debaters who never agree, and a deciding role that changes its mind after a question."""
 QUIET = {
     "max_rounds": 2,
     "rounds": 1,
@@ -44,13 +44,13 @@ ASKED = {
     if (field := load_graph(name).settings.model_fields.get("ask_person"))
 }
 MOMENTS = {name: get_args(kinds[0]) for name, kinds in ASKED.items()}
-"""By graph, when it may be asked to wait."""
+"""For each graph: the moments at which it can be asked to wait."""
 
 Reply = Callable[[Mapping[str, Any]], Any]
 
 
 def chosen(name: str, **settings: Any) -> Any:
-    """A graph's settings, with a model of its own for every role."""
+    """A graph's settings; every role has its own model."""
     kind = load_graph(name).settings
     quiet = {key: value for key, value in QUIET.items() if key in kind.model_fields}
     models = {
@@ -68,7 +68,7 @@ def chosen(name: str, **settings: Any) -> Any:
 
 
 async def debate(name: str, reply: Reply = lambda value: True, **settings: Any) -> tuple[dict[str, Any], list[Any]]:
-    """The document of a debate that a person is asked about, and what it asked."""
+    """Run a debate that asks a person; return its document and its questions."""
     asked: list[Any] = []
     context = chosen(name, **settings)
     graph = load_graph(name).graph.builder.compile(checkpointer=InMemorySaver())
@@ -85,24 +85,24 @@ async def debate(name: str, reply: Reply = lambda value: True, **settings: Any) 
 
 
 def said(document: Mapping[str, Any], step: str) -> list[Any]:
-    """What the person said at a moment."""
+    """The person's turn at a moment."""
     turns = [t for t in document["turns"] if t["agent"] == "person"]
     return [turn for turn in turns if turn["step"] == f"review_{step}"]
 
 
 def once(kind: str, reply: Any) -> Reply:
-    """A reply to the first question of a kind; everything else is accepted."""
+    """A reply to the first question of a kind; all other questions are accepted."""
     left = [reply]
     return lambda value: left.pop() if value["kind"] == kind and left else True
 
 
 def with_prompt(stub: StubEndpoint, words: str) -> list[str]:
-    """The models that were sent these words."""
+    """The models whose prompts contained these words."""
     return [r["model"] for r in stub.requests() if words in "\n".join(m["content"] or "" for m in r["messages"])]
 
 
 @pytest.mark.parametrize("name", MOMENTS)
-async def test_who_accepts_everything_changes_nothing(start_stub: StartStub, name: str) -> None:
+async def test_accepting_everything_changes_nothing(start_stub: StartStub, name: str) -> None:
     start_stub(RULES)
     plain = await load_graph(name).graph.ainvoke({"claim": CLAIM}, context=chosen(name))
     document, asked = await debate(name, ask_person=MOMENTS[name])
@@ -118,7 +118,7 @@ async def test_who_accepts_everything_changes_nothing(start_stub: StartStub, nam
 
 
 @pytest.mark.parametrize("name", [name for name, kinds in MOMENTS.items() if "remark" in kinds])
-async def test_a_remark_reaches_all_who_debate(start_stub: StartStub, name: str) -> None:
+async def test_a_remark_reaches_all_debaters(start_stub: StartStub, name: str) -> None:
     stub = start_stub(RULES)
     document, asked = await debate(name, lambda value: {"remark": "Mind the <echidna>."}, ask_person=["remark"])
     assert document["status"] == "done"
@@ -143,7 +143,7 @@ async def test_a_remark_reaches_all_who_debate(start_stub: StartStub, name: str)
         ("tit_for_tat", "REFUTES"),
     ],
 )
-async def test_a_question_has_the_verdict_decided_anew(start_stub: StartStub, name: str, answer: str) -> None:
+async def test_a_question_has_the_verdict_decided_again(start_stub: StartStub, name: str, answer: str) -> None:
     stub = start_stub(RULES)
     document, asked = await debate(name, once("verdict", {"question": "Is it hearsay?"}), ask_person=["verdict"])
     assert [value["proposed"]["answer"] for value in asked] == ["SUPPORTS", answer]
@@ -164,7 +164,7 @@ async def test_shared_evidence_is_struck_and_added(start_stub: StartStub, name: 
 
 
 def change_evidence(value: Mapping[str, Any]) -> Any:
-    """Strikes the first piece and adds a text, where evidence is reviewed for the first time."""
+    """Strike the first piece and add a text, at the first review of evidence."""
     if value["kind"] != "evidence" or any(p["text"] == ADDED["text"] for p in value["proposed"]["evidence"]):
         return True
     return {"strike": [value["proposed"]["evidence"][0]["id"]], "add": [ADDED]}
@@ -174,7 +174,7 @@ ADDED = {"text": "Monotremes lay leathery eggs.", "title": "Eggs", "url": "https
 
 
 def check_struck(document: Mapping[str, Any], asked: list[Any], stub: StubEndpoint) -> None:
-    """What was struck is on record and was shown to nobody; what was added is evidence like any other."""
+    """Check that the struck piece is on record and in no prompt, and that the added text is ordinary evidence."""
     struck = asked[0]["proposed"]["evidence"][0]
     (turn,) = [t for t in said(document, "evidence") if struck["id"] in t["struck"]]
     known = {piece["id"]: piece for piece in document["evidence"]}
@@ -187,7 +187,7 @@ def check_struck(document: Mapping[str, Any], asked: list[Any], stub: StubEndpoi
     assert any(ADDED["text"] in prompt for prompt in stub.prompts())
 
 
-async def test_evidence_stays_struck_and_what_is_added_is_cited(start_stub: StartStub) -> None:
+async def test_struck_evidence_stays_struck_and_added_evidence_is_cited(start_stub: StartStub) -> None:
     cites = {"evidence_id": evidence_id("given", ADDED["text"]), "quote": "lay leathery eggs"}
     stub = start_stub(
         [
@@ -210,7 +210,7 @@ async def test_evidence_stays_struck_and_what_is_added_is_cited(start_stub: Star
     assert all(c["verified"] and not c["fabricated"] for c in citations)
 
 
-async def test_queries_of_a_round_are_reviewed_at_once(start_stub: StartStub) -> None:
+async def test_all_queries_of_a_round_are_reviewed_together(start_stub: StartStub) -> None:
     start_stub(RULES)
     seen: list[Any] = []
 
@@ -296,7 +296,7 @@ def test_replies_that_are_refused(moment: Any, reply: Any, problem: str) -> None
     assert check_person_reply(moment, None, PROPOSED).accept
 
 
-async def test_without_a_checkpointer_nobody_can_be_asked(start_stub: StartStub) -> None:
+async def test_asking_a_person_needs_a_checkpointer(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
     document = await load_graph("rag").graph.ainvoke({"claim": CLAIM}, context=chosen("rag", ask_person=["evidence"]))
     assert (document["status"], document["error"]["kind"]) == ("failed", "no_checkpointer")

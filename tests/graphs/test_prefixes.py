@@ -1,4 +1,4 @@
-"""Prompts of a step begin alike for all who take it, so that a provider's cache of prefixes serves them."""
+"""Prompts of one step have a common start, so that a provider's prefix cache serves them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PERSONAS = [{"persona": "a metrologist"}, {"persona": "a jeweller"}, {}]
 
 
 def begins(texts: list[str]) -> str:
-    """What all texts begin with."""
+    """The common start of all texts."""
     return "".join(characters[0] for characters in takewhile(lambda c: len(set(c)) == 1, zip(*texts, strict=False)))
 
 
@@ -47,7 +47,7 @@ async def test_agents(
     assert not any(text in begun for text in ("agent-1", "metrologist")) or name == "reconcile"
     ends = one[one.index('You are "agent-1".') :], other[other.index('You are "agent-2".') :]
     assert ["metrologist" in ends[0], "jeweller" in ends[1]] == [True, True]
-    assert all(asked in end and "<" not in end for end in ends)  # nothing but who speaks and what to reply
+    assert all(asked in end and "<" not in end for end in ends)  # the rest is only the speaker and the reply format
 
 
 async def test_debaters_over_a_pool(start_stub: StartStub) -> None:

@@ -1,4 +1,4 @@
-"""Presets: the domain settings of the papers, run on local stand-ins of their sources."""
+"""Presets: the settings of the papers for a domain, run on local replacements of their sources."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_pubmedqa_reads_summaries_of_abstracts(
     assert document["depth"] == (4 if summaries == "model" else 3)
 
 
-async def test_an_abstract_that_is_not_summarised_is_shown_itself(
+async def test_an_abstract_without_a_summary_is_shown_in_full(
     start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alex = await serve(lambda n, body: web.json_response({"results": [WORK]}))
@@ -93,7 +93,7 @@ async def test_medqa_reads_the_users_pubmed_corpus(
     await index_passages(
         "pubmed", [Passage(id="1", title="Loop", text="Furosemide acts on the loop.", source="PubMed")]
     )
-    document = await debate("medqa", given, corpus="demo-news")  # which is read in place of the web
+    document = await debate("medqa", given, corpus="demo-news")  # it is read in place of the web
     assert (document["answer"], document["stop_reason"]) == ("B", "consensus")
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:pubmed", "bm25:demo-news"}
 

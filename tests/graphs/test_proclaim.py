@@ -1,4 +1,4 @@
-"""PROClaim by hand-worked traces on the scripted endpoint: the record of a trial, its models and its vectors."""
+"""PROClaim on the scripted endpoint, with traces worked out by hand: a trial's record, its models and its vectors."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def test_a_full_trials_negotiation(full: dict[str, Any]) -> None:
     assert pools["retrieval", "retrieve_premise", 2]["evidence_ids"] == ids("H")
     assert pools["plaintiff", "retrieve", None]["query"] == "for #I #A9"
     assert pools["defense", "retrieve", None]["evidence_ids"] == ids("J B6")
-    assert pools["plaintiff", "challenge", None]["evidence_ids"] == ids("J B6")  # each side sees the other's
+    # Each side's prompt shows the other's query.
+    assert pools["plaintiff", "challenge", None]["evidence_ids"] == ids("J B6")
     assert pools["defense", "challenge", None]["evidence_ids"] == ids("I A9")
     assert pools["plaintiff", "challenge", None]["challenges"] == [{"evidence_id": id_of("J"), "reason": "J is idle."}]
 
@@ -140,12 +141,13 @@ def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
     assert [(r["agent"], r.get("phase"), r["round"], r["query"], r["novelty"]) for r in k["retrievals"]] == [
         ("plaintiff", None, 1, "first #K #A8 #B exactly", 1),
         ("plaintiff", None, 2, "second #M #N #K exactly", 0),
-        ("defense", "switched", 1, "switched #K #P exactly", 1),  # the pool began anew; the defense's counsel searched
+        # The pool of this debate starts empty; the defense's counsel searched.
+        ("defense", "switched", 1, "switched #K #P exactly", 1),
     ]
 
 
 def test_a_full_trials_citations(full: dict[str, Any]) -> None:
-    # What was cited: a quote that stands there, one that does not, and a disputed piece that counsel never saw.
+    # Three citations: a quote that is in its text, one that is not, and one of a disputed piece that counsel never saw.
     opening = turns(full, "argue")["plaintiff", 1]
     assert [(c["verified"], c["fabricated"]) for c in opening["citations"]] == [
         (True, False),
@@ -180,7 +182,7 @@ def test_the_course_of_a_full_trials_debates(full: dict[str, Any]) -> None:
     }
     assert [entry["phase"] for entry in full["debates"]] == ["primary", "switched"]
     [critique] = find_turns(full, step="critique", phase="primary", round=1)
-    assert critique["recommendations"]["queries"] == ["suggested #Z"]  # recorded, and never run
+    assert critique["recommendations"]["queries"] == ["suggested #Z"]  # recorded, but no longer searched
     assert not any("#Z" in (turn["query"] or "") for turn in full["turns"])
 
 
@@ -285,7 +287,7 @@ TEMPERATURES = {
         ),
     ],
 )
-async def test_every_role_has_a_model_and_a_temperature_of_its_own(
+async def test_every_role_has_its_own_model_and_temperature(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     settings: dict[str, Any],
@@ -301,7 +303,7 @@ async def test_every_role_has_a_model_and_a_temperature_of_its_own(
 
 
 def scripted_server(**fields: Any) -> Any:
-    """The scripted endpoint's replies without its process, as it does not tell how it was asked."""
+    """The scripted endpoint's replies without its process, which does not record the requested temperatures."""
     module = importlib.import_module("tests.stub_llm")
     stub = module.Stub(module.parse(["--labels", "A", "--reply-chars", "40", "--no-trace"]))
 
@@ -325,7 +327,7 @@ async def test_judges_and_critics_who_are_not_independent_are_named(start_stub: 
 # --- at the same time -------------------------------------------------------------------------------------------------
 
 
-async def test_what_does_not_wait_for_each_other_is_asked_at_the_same_time(start_stub: StartStub) -> None:
+async def test_independent_calls_run_in_parallel(start_stub: StartStub) -> None:
     stub = start_stub([*closes(True), *closes(True, phase="switched"), *otherwise()], latency_ms=250)
     document = await trial(min_rounds=1)
     assert stopped(document) == stopped(document, "switched") == ("judicial_signal", 1)
@@ -353,13 +355,13 @@ async def test_novelty_is_measured_in_the_corpus_own_vectors(start_stub: StartSt
     news = [*searches("plaintiff", "kilogram Planck constant"), *searches("defense", "lake Baikal depth")]
     stub = start_stub([*news, *otherwise()])
     await open_retriever("chroma", encoder="openai:stub-embedding")  # builds the corpus
-    await close_clients()  # and what was encoded for it is forgotten
+    await close_clients()  # and its cached vectors are dropped
     before = encoded(stub)
     document = await trial(sources=["chroma"], max_rounds=1)
     assert document["status"] == "done"
     searches_made = [turn for turn in document["turns"] if "retrieval" in turn]
     requests = [turn for turn in searches_made if turn["step"] == "discover"]
-    assert encoded(stub) - before <= len(searches_made) + len(requests)  # queries and requests, and no passage
+    assert encoded(stub) - before <= len(searches_made) + len(requests)  # queries and requests, but no passage
     assert {c["retriever"] for c in document["corpora"]} == {"chroma:demo-encyclopaedia"}
     embed = importlib.import_module("tests.stub_llm").embed
     vectors = {e["id"]: embed(f"{e['title']}. {e['text']}") for e in document["evidence"]}
@@ -376,10 +378,10 @@ async def test_novelty_is_measured_in_the_corpus_own_vectors(start_stub: StartSt
 
 
 def encoded(stub: StubEndpoint) -> int:
-    """How many texts were encoded so far."""
+    """The number of texts encoded so far."""
     return sum(call["inputs"] for call in stub.calls() if call["kind"] == "embedding")
 
 
-def test_one_temperature_that_is_set_is_that_of_all_roles() -> None:
+def test_a_temperature_that_is_set_applies_to_all_roles() -> None:
     settings = ProclaimSettings.model_validate({"temperature": 0})
     assert {settings.temperature_of(role) for role in settings.roles()} == {0}

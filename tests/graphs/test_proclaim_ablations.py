@@ -78,12 +78,12 @@ async def test_without_progressive_retrieval_both_debates_have_three_rounds(star
     assert not {"retrieval", "court"} & roles(document)
     assert not [p for side in SIDES for p in prompts(stub, side, "gap")]
     assert not {turn["step"] for turn in document["turns"]} & {"discover", "close"}
-    assert document["confidence_parts"]["reflection"] == 0  # 0.5, as they still reflect
+    assert document["confidence_parts"]["reflection"] == 0  # 0.5, because they still reflect
     assert document["confidence_parts"]["winning_reflection"] == 0.5
 
 
 @pytest.mark.parametrize("given", [[], [{"title": "A page", "text": "It grows in the east."}]])
-async def test_without_sources_nothing_is_looked_for_and_what_is_given_is_weighed(
+async def test_without_sources_no_search_runs_and_given_texts_are_weighed(
     start_stub: StartStub, given: list[dict[str, str]]
 ) -> None:
     stub = start_stub(otherwise())
@@ -97,7 +97,7 @@ async def test_without_sources_nothing_is_looked_for_and_what_is_given_is_weighe
     assert all("It holds. #F" in prompt for prompt in prompts(stub, "plaintiff", "argue"))
 
 
-async def test_texts_that_are_given_are_challenged_by_both_sides_and_ruled_on(start_stub: StartStub) -> None:
+async def test_given_texts_are_challenged_by_both_sides_and_ruled_on(start_stub: StartStub) -> None:
     texts = {"good": "It grows in the east.", "open": "It may grow.", "bad": "Nothing grows."}
     given = [{"id": name, "text": text} for name, text in texts.items()]
     found = {"good": (0.9, 0.8), "open": (0.6, 0.5), "bad": (0.2, 0.5)}
@@ -139,7 +139,7 @@ WITHOUT_REFLECTION: dict[str, tuple[list[Rule], str, int]] = {
 }
 
 
-async def test_without_reflection_the_other_reasons_stay(start_stub: StartStub) -> None:
+async def test_without_reflection_the_other_stop_reasons_stay(start_stub: StartStub) -> None:
     start_stub(side_by_side([*rules, *otherwise()] for rules, _, _ in WITHOUT_REFLECTION.values()))
     for number, (_, reason, rounds) in enumerate(WITHOUT_REFLECTION.values()):
         document = await trial_of(number, self_reflection=False, max_rounds=4)
@@ -155,7 +155,9 @@ async def test_without_reflection_the_other_reasons_stay(start_stub: StartStub) 
 
 
 @pytest.mark.parametrize("reflecting", [True, False])
-async def test_what_reflection_misses_is_requested_in_the_next_round(start_stub: StartStub, reflecting: bool) -> None:
+async def test_gaps_named_in_a_reflection_are_requested_in_the_next_round(
+    start_stub: StartStub, reflecting: bool
+) -> None:
     wants = [r for side in SIDES for r in reflects(side, 0.2, 0.8, discovery_need=f"Need of the {side}.")]
     lacks = [*searches("plaintiff", "#I", "#J"), *searches("defense", "#K", "#L")]
     stub = start_stub([*wants, *lacks, *otherwise()])
@@ -208,7 +210,7 @@ async def test_a_record_that_is_too_long_loses_its_lightest_exhibits(start_stub:
     assert "exhibits_left_out" not in kinds(document)
     full = shown(prompts(stub, "judge-1")[0])
     assert full[:5] == ["C", *"FGH", "A"]  # by weight: 0.9, three of 0.72, 0.6
-    assert sorted(full[5:8]) == ["I", "J", "K"]  # what was discovered has no weight
+    assert sorted(full[5:8]) == ["I", "J", "K"]  # evidence found in court has no weight
     assert full[8:] == ["D", "E"]  # disputed, 0.25 and 0.16; B was discarded
     budgets: dict[int, int] = {}
     for tokens in range(500, 6000, 10):
@@ -226,4 +228,4 @@ async def test_a_record_that_is_too_long_loses_its_lightest_exhibits(start_stub:
         [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
         assert re.findall("ev-[0-9a-f]+", warning["detail"]) == [id_of(name) for name in gone]
         assert str(budgets[missing]) in warning["detail"]
-        assert {p["id"] for p in document["evidence"]} >= {id_of(name) for name in gone}  # the result has them
+        assert {p["id"] for p in document["evidence"]} >= {id_of(name) for name in gone}  # but the result contains them

@@ -1,4 +1,4 @@
-"""PROClaim on the scripted endpoint: what may fail, and what does not end a trial."""
+"""PROClaim on the scripted endpoint: which failures end a trial, and which do not."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from tests.graphs.scripted_trial import (
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 FAULTS: dict[str, dict[str, Any]] = {"failed": {"status": 500}, "unparsed": {"reply": "I would rather not say."}}
-"""By the outcome that they come to: the model is down, or it never says anything that can be used."""
+"""Faults by their outcome: the model is down, or all its replies are unusable."""
 fault = pytest.mark.parametrize("fault", FAULTS)
 
 
@@ -102,7 +102,7 @@ async def test_a_counsel_whose_model_is_down_from_the_start_is_named(start_stub:
 
 @pytest.mark.parametrize("phase", ["primary", "switched"])
 async def test_a_round_without_a_usable_argument_is_on_record(start_stub: StartStub, phase: str) -> None:
-    mute = counsel("plaintiff", "argue", phase, 2, reply="I would rather not say.")  # it is asked again once
+    mute = counsel("plaintiff", "argue", phase, 2, reply="I would rather not say.")  # after one further request
     stub = start_stub([mute, *argues("plaintiff", said("plaintiff", 2, phase), phase=phase), *otherwise()])
     document = await trial()
     assert document["status"] == "done"
@@ -121,7 +121,7 @@ async def test_a_round_without_a_usable_argument_is_on_record(start_stub: StartS
     assert set(kinds(document)) == {"unparsed"}
 
 
-async def test_a_side_that_is_never_heard_ends_the_trial(start_stub: StartStub) -> None:
+async def test_a_side_without_any_argument_ends_the_trial(start_stub: StartStub) -> None:
     stub = start_stub([counsel("defense", "argue", reply="I would rather not say."), *otherwise()])
     document = await trial()
     assert outcome(document)[:4] == ("failed", None, None, None)
@@ -131,11 +131,11 @@ async def test_a_side_that_is_never_heard_ends_the_trial(start_stub: StartStub) 
         said("plaintiff", 1),
         said("plaintiff", 2),
     ]
-    assert len(turns(document, "argue", "switched")) == 4  # what the other debate came to is not lost
+    assert len(turns(document, "argue", "switched")) == 4  # the turns of the other debate are kept
     assert not prompts(stub, "judge-1")
 
 
-async def test_a_side_that_is_never_heard_after_the_switch_leaves_no_consistency(start_stub: StartStub) -> None:
+async def test_a_side_without_an_argument_after_the_switch_leaves_consistency_unknown(start_stub: StartStub) -> None:
     mute = counsel("defense", "argue", "switched", reply="I would rather not say.")
     stub = start_stub([mute, *otherwise()])
     document = await trial()
@@ -149,7 +149,7 @@ async def test_a_side_that_is_never_heard_after_the_switch_leaves_no_consistency
 
 @pytest.fixture(scope="module", params=FAULTS)
 def unassisted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Held]]:
-    """A trial in which all who only assist fail, and how they do."""
+    """A trial in which every assisting role fails, and how each fails."""
     fault: str = request.param
     gone = [rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")]
     gone += [rule("judge-2", **FAULTS[fault]), rule("arbiter", f"\n{TEXTS['A']}\n", **FAULTS[fault])]
@@ -165,7 +165,7 @@ def unassisted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         yield fault, trial_held
 
 
-def test_the_trial_goes_on_without_those_who_only_assist(unassisted: tuple[str, Held]) -> None:
+def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, Held]) -> None:
     fault, (document, _) = unassisted
     assert outcome(document) == ("done", "SUPPORTS", "SUPPORTED", "max_rounds", 3)
 
@@ -189,11 +189,11 @@ def test_the_trial_goes_on_without_those_who_only_assist(unassisted: tuple[str, 
 
 def test_without_assistance_the_claim_is_searched_for(unassisted: tuple[str, Held]) -> None:
     fault, (document, stub) = unassisted
-    # The claim stands in for a query; nothing that the court could not refine is lost. What it finds is known, A too.
+    # The claim replaces a query; a query that the court could not refine is kept. All results are known, A too.
     searched = find_turns(document, step="discover")
     assert [(t["gap"], t["formulated"], t["query"]) for t in searched] == [(None, None, CLAIM)] * 4
     assert {(t["scores"]["novelty"], t["ended"]) for t in searched} == {(0, "redundancy")}
-    # A has no weight, and no counsel sees it, nor when it is found again.
+    # A has no weight, so no counsel sees it, even when it is found again.
     weights = {NAMES[e["text"]]: (e.get("weight"), e["status"]) for e in document["evidence"]}
     assert weights == {"A": (None, "seed"), **dict.fromkeys("BCDE", (0.72, "admitted"))}
     [weighed] = [t for t in find_turns(document, step="weigh") if t["evidence_ids"] == ids("A")]
@@ -202,9 +202,9 @@ def test_without_assistance_the_claim_is_searched_for(unassisted: tuple[str, Hel
     assert exhibits(prompts(stub, "judge-1")[0]) == "B C D E A"
 
 
-def test_without_assistance_two_judges_decide_and_all_is_warned_of(unassisted: tuple[str, Held]) -> None:
+def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(unassisted: tuple[str, Held]) -> None:
     fault, (document, _) = unassisted
-    # Two of two judges: 0.8 + 0.3 x 0.6; nothing is known of consistency and reflection.
+    # Two of two judges: 0.8 + 0.3 x 0.6; consistency and reflection are unknown.
     assert document["confidence"] == near(0.98)
     assert [document["confidence_parts"][key] for key in ("consistency", "role_switch", "winning_reflection")] == [
         None,
@@ -217,7 +217,7 @@ def test_without_assistance_two_judges_decide_and_all_is_warned_of(unassisted: t
     assert course(document)["reflection"] == {side: [None] * 3 for side in SIDES}
     assert course(document)["reflection_total"] == [None] * 3
 
-    # All of it is warned of, each by its place.
+    # Each failure has a warning that names its place.
     warned = {(w["kind"], w["where"]) for w in document["warnings"]}
     places = {
         *(
@@ -243,7 +243,7 @@ def test_without_assistance_two_judges_decide_and_all_is_warned_of(unassisted: t
 
 
 @fault
-async def test_one_voice_less_in_court(start_stub: StartStub, fault: str) -> None:
+async def test_a_failed_role_in_court_is_left_out(start_stub: StartStub, fault: str) -> None:
     gone = [
         counsel("plaintiff", "challenge", **FAULTS[fault]),
         counsel("defense", "gap", times=None, **FAULTS[fault]),
@@ -276,10 +276,10 @@ async def test_without_a_judge_there_is_no_verdict(start_stub: StartStub, fault:
     assert (document["confidence"], document["confidence_parts"]) == (None, None)
     assert "judge" in document["error"]["detail"]
     assert [(t["verdict"], t["outcome"]) for t in find_turns(document, step="judge")] == [(None, fault)] * 3
-    assert [entry["stop_reason"] for entry in document["debates"]] == ["max_rounds"] * 2  # nothing is lost
+    assert [entry["stop_reason"] for entry in document["debates"]] == ["max_rounds"] * 2  # every turn is kept
 
 
-async def test_an_expert_who_is_not_granted_is_not_heard(start_stub: StartStub) -> None:
+async def test_an_expert_is_not_called_unless_the_court_grants_it(start_stub: StartStub) -> None:
     asked = [r for r in experts(("primary", 1)) if "`granted`" not in r["match"]]
     rulings = [
         rule("court", f"{field} primary 1.*`granted`", fields={"granted": granted, "reason": f"On {field}."})
@@ -294,7 +294,7 @@ async def test_an_expert_who_is_not_granted_is_not_heard(start_stub: StartStub) 
     assert {at: (t["testimony"], t["expertise"]) for at, t in turns(document, "testify").items()} == {
         ("defense", 1): (witnessed("defense", 1), "field defense primary 1")
     }
-    for side in SIDES:  # the court and the expert are told on what, and why
+    for side in SIDES:  # the court and the expert are told the subject, and the reason
         requests = holding(stub, f"To clear up field {side} primary 1.")
         assert [role for role, _ in requests] == ["court"] + ["expert"] * (side == "defense")
     assert not turns(document, "testify", "switched")
@@ -336,7 +336,7 @@ async def test_other_searches_may_fail(start_stub: StartStub) -> None:
     assert kinds(document) == ["retrieval_failed"] * 3
 
 
-async def test_a_prompt_that_one_role_cannot_take_costs_that_role_alone(start_stub: StartStub) -> None:
+async def test_a_prompt_too_long_for_one_role_fails_only_that_role(start_stub: StartStub) -> None:
     gone = ("judge-2", "analyser", "critic", "retrieval", "court")
     start_stub([*(rule(role, status=400) for role in gone), *otherwise()])
     document = await trial()
@@ -354,7 +354,7 @@ async def test_a_prompt_that_one_role_cannot_take_costs_that_role_alone(start_st
 
 
 @fault
-async def test_where_no_evidence_could_be_weighed_there_is_no_trial(start_stub: StartStub, fault: str) -> None:
+async def test_if_no_evidence_could_be_weighed_there_is_no_trial(start_stub: StartStub, fault: str) -> None:
     stub = start_stub([rule("arbiter", **FAULTS[fault]), *otherwise()])
     document = await trial()
     assert (document["status"], document["answer"], document["debates"]) == ("failed", None, [])

@@ -1,4 +1,4 @@
-"""PROClaim: panels of any size, settings, and what a verdict comes to."""
+"""PROClaim's panel: its size, its settings, and the answer that follows from its verdict."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
     ([N, S, I, N, S, I, N], N, 3, 7),
     ([I, I, I, I, I, I, I], I, 7, 7),
 ]
-"""Verdicts in the judges' order, the panel's, the votes for it, and all votes."""
+"""The judges' verdicts in order, the panel's verdict, the votes for it, and all votes."""
 
 
 def panel(verdicts: Sequence[str | None]) -> list[Rule]:
-    """What judges find; one without a verdict says something else, also when it is asked again."""
+    """Rules for the judges; a judge without a verdict gives an unusable reply, also to the second request."""
     silent = [
         rule(f"judge-{n}", reply="I would rather not say.") for n, verdict in enumerate(verdicts, 1) if verdict is None
     ]
@@ -78,7 +78,7 @@ async def test_panels_of_any_odd_number(start_stub: StartStub) -> None:
         assert voted(document) == {f"judge-{n}": v and label[v] for n, v in enumerate(verdicts, 1)}
         parts = document["confidence_parts"]
         assert parts["consensus_strength"] == pytest.approx(winning / votes, abs=1e-6)
-        scored = [n for n, v in enumerate(verdicts, 1) if v]  # whose three scores add up to 3 n + 3
+        scored = [n for n, v in enumerate(verdicts, 1) if v]  # its three scores add up to 3 n + 3
         assert parts["quality"] == pytest.approx(sum(3 * n + 3 for n in scored) / len(scored) / 30, abs=1e-6)
         assert parts["base"] == pytest.approx(0.8 * parts["consensus_strength"] + 0.3 * parts["quality"], abs=1e-5)
         report = document["metrics"]["panel"]
@@ -110,7 +110,7 @@ async def test_without_any_verdict_there_is_no_answer(start_stub: StartStub) -> 
     assert {entry["phase"] for entry in document["debates"]} == {"primary"}
 
 
-async def test_judges_with_models_and_names_of_their_own(start_stub: StartStub) -> None:
+async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
     stub = start_stub([rule("daniel", fields={"verdict": I}), *otherwise()])
     daniel = {"name": "daniel", "model": "openai:stub-daniel", "persona": "A retired metrologist."}
     bench: list[Any] = ["openai:stub-judge-2", daniel, {}]
@@ -123,7 +123,7 @@ async def test_judges_with_models_and_names_of_their_own(start_stub: StartStub) 
     assert asked == {
         "judge-1": "openai:stub-judge-2",
         "daniel": "openai:stub-daniel",
-        "judge-3": "openai:stub-judge-3",  # `models` names it
+        "judge-3": "openai:stub-judge-3",  # a name in `models`
     }
     assert voted(document) == {"judge-1": "REFUTES", "daniel": "NOT ENOUGH INFO", "judge-3": "SUPPORTS"}
     assert outcome(document)[:3] == ("done", "REFUTES", N)
@@ -165,7 +165,7 @@ async def test_judges_with_models_and_names_of_their_own(start_stub: StartStub) 
         ({"role_swich": False}, "role_swich"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(given: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=f"(?s){said}"):
         ProclaimSettings.model_validate(given)
 
@@ -193,7 +193,7 @@ def test_temperatures_are_set_by_role() -> None:
     assert found == {"court": 0, "judge-5": 0.9, "expert": None, "critic": 0.3, "plaintiff": 0.5}
 
 
-async def test_judges_and_a_critic_with_anothers_model_are_warned_of(start_stub: StartStub) -> None:
+async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub: StartStub) -> None:
     start_stub(otherwise())
     base = {role: f"openai:stub-{role}" for role in ("plaintiff", "defense", "critic", "court", "expert", "miner")}
     panel = [f"openai:stub-judge-{number}" for number in (1, 2, 3)]
@@ -204,7 +204,7 @@ async def test_judges_and_a_critic_with_anothers_model_are_warned_of(start_stub:
         ({"judge-2": plaintiff}, panel, {"judge-2"}),
         ({"judge-2": "openai:stub-else"}, [panel[0], plaintiff, panel[2]], set()),
         ({"critic": defense}, [*panel[:2], {"name": "daniel", "model": plaintiff}], {"critic", "daniel"}),
-        ({"critic": {"model": defense, "temperature": 1.0}}, panel, {"critic"}),  # no other model for that
+        ({"critic": {"model": defense, "temperature": 1.0}}, panel, {"critic"}),  # it has no other model
         ({"court": plaintiff, "expert": defense, "critic": panel[0]}, panel[:1] * 3, {"judge-1", "judge-2", "judge-3"}),
         ({"plaintiff": defense}, panel, set()),
         ({}, [defense], {"judge-1"}),
@@ -218,12 +218,12 @@ async def test_judges_and_a_critic_with_anothers_model_are_warned_of(start_stub:
         assert sharing(document) == expected, models
 
 
-# --- what a verdict comes to ------------------------------------------------------------------------------------------
+# --- from the verdict to the answer -----------------------------------------------------------------------------------
 
 NEI = "NOT ENOUGH INFO"
 OWN = {"task": "labels", "labels": ["Fine", "Wrong", "Hm"]}
 ANSWERS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, str | None], bool]] = [
-    # what is asked, settings, the answers for the three verdicts, and whether the last one rests on the burden
+    # The task, settings, the answers for the three verdicts, and whether the last one follows from the burden of proof.
     ({}, {}, ("SUPPORTS", "REFUTES", NEI), False),
     ({"task": "fever"}, {"inconclusive": "abstain"}, ("SUPPORTS", "REFUTES", NEI), False),
     ({"task": "fever"}, {"inconclusive": "burden_of_refutation"}, ("SUPPORTS", "REFUTES", "SUPPORTS"), True),
@@ -235,7 +235,7 @@ ANSWERS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, str | None],
     ({"task": "check_covid_binary"}, {}, ("SUPPORT", "REFUTE", "SUPPORT"), True),
     ({"task": "check_covid"}, {}, ("SUPPORT", "REFUTE", "NOTENOUGHINFO"), False),
     ({"task": "healthver"}, {}, ("Supports", "Refutes", "Neutral"), False),
-    # HoVer's second label also means that nothing is settled.
+    # HoVer's second label also covers undecided claims.
     ({"task": "hover"}, {}, ("SUPPORTED", "NOT_SUPPORTED", "NOT_SUPPORTED"), False),
     ({"task": "hover"}, {"inconclusive": "burden_of_refutation"}, ("SUPPORTED", "NOT_SUPPORTED", "SUPPORTED"), True),
     ({"task": "pubmedqa", "claim": "Does it hold?"}, {}, ("yes", "no", "maybe"), False),
@@ -263,7 +263,7 @@ async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> Non
         assert document["confidence_parts"]["winning_reflection"] is None
 
 
-async def test_the_burden_of_refutation_is_not_warned_of_where_it_decides_nothing(start_stub: StartStub) -> None:
+async def test_there_is_no_warning_if_the_burden_of_proof_does_not_decide(start_stub: StartStub) -> None:
     start_stub([*judges(I, S, S), *otherwise()])
     document = await trial("It holds.", {"task": "faviq"}, **LEAST)
     assert outcome(document)[:3] == ("done", "SUPPORTS", S)
@@ -277,7 +277,7 @@ UNFIT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"options": ["one", "two", "three"]}, {}),
     ({"labels": ["red", "green"]}, {}),
     ({"labels": ["Supported", "green"]}, {}),
-    ({"labels": ["Supported", "True", "False"]}, {}),  # two for one verdict
+    ({"labels": ["Supported", "True", "False"]}, {}),  # one label stands for two verdicts
     (OWN, {"verdict_labels": {S: "Fine"}}),
     (OWN, {"verdict_labels": {S: "Fine", N: "Untrue"}}),
     (OWN, {"verdict_labels": {S: "Fine", N: "Fine"}}),
@@ -286,7 +286,7 @@ UNFIT: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-async def test_a_task_that_no_trial_decides_is_refused_before_any_call(start_stub: StartStub) -> None:
+async def test_a_task_without_labels_for_verdicts_is_refused_before_any_call(start_stub: StartStub) -> None:
     stub = start_stub(otherwise())
     for given, settings in UNFIT:
         document = await trial("It holds.", given, **settings)

@@ -1,4 +1,4 @@
-"""PROClaim: what ends a debate and a side's search, and how new evidence is measured."""
+"""PROClaim: the stop reasons of a debate and of a side's search, and the novelty of new evidence."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ STOPS: dict[str, tuple[list[Rule], str, int]] = {
         4,
     ),
 }
-"""What is scripted, why the debate of five rounds stops for it, and when."""
+"""The script, the stop reason of a debate of at most five rounds, and its last round."""
 
 
 async def test_every_reason_stops_the_debate_when_it_holds(start_stub: StartStub) -> None:
@@ -83,7 +83,7 @@ async def test_every_reason_stops_the_debate_when_it_holds(start_stub: StartStub
         before = was_asked(stub)
         document = await trial_of(number, max_rounds=5, role_switch=False)
         assert outcome(document)[3:] == stopped(document) == (reason, rounds), name
-        assert calls_by_round(document) == [SEARCHING] * rounds, name  # no further round was begun
+        assert calls_by_round(document) == [SEARCHING] * rounds, name  # no further round started
         assert was_asked(stub) - before == len(document["calls"])
         entry = course(document)
         assert {len(entry[key]) for key in ("reflection_total", "novelty")} == {rounds}
@@ -101,7 +101,7 @@ async def test_every_reason_stops_the_debate_when_it_holds(start_stub: StartStub
         ({"min_rounds": 3, "max_rounds": 2}, "max_rounds", 2),
     ],
 )
-async def test_no_reason_counts_before_the_least_round(
+async def test_no_stop_reason_counts_before_min_rounds(
     start_stub: StartStub, given: dict[str, Any], reason: str, rounds: int
 ) -> None:
     rules = [*both([0.5] * 5, [0.5] * 5), *criticises(*YES), *closes(*YES), *searches("plaintiff", *LOW), *otherwise()]
@@ -147,18 +147,18 @@ PRIMARY_AND_SWITCHED: dict[str, tuple[list[Rule], tuple[str, int], tuple[str, in
 }
 
 
-async def test_the_two_debates_stop_each_by_itself(start_stub: StartStub) -> None:
+async def test_the_two_debates_stop_independently(start_stub: StartStub) -> None:
     start_stub(side_by_side([*rules, *otherwise()] for rules, _, _ in PRIMARY_AND_SWITCHED.values()))
     for number, (name, (_, primary, switched)) in enumerate(PRIMARY_AND_SWITCHED.items()):
         document = await trial_of(number, max_rounds=4, switched_rounds=4)
         assert [entry["phase"] for entry in document["debates"]] == ["primary", "switched"]
         assert (stopped(document), stopped(document, "switched")) == (primary, switched), name
-        assert outcome(document)[3:] == primary  # the trial's own is the primary debate's
+        assert outcome(document)[3:] == primary  # the trial's own stop reason is the primary debate's
         assert calls_by_round(document) == [SEARCHING] * primary[1]
         assert calls_by_round(document, "switched") == [SEARCHING] * switched[1]
 
 
-async def test_a_trial_in_which_nothing_holds_has_ten_rounds_and_two(start_stub: StartStub) -> None:
+async def test_without_a_stop_reason_the_debates_have_ten_rounds_and_two(start_stub: StartStub) -> None:
     start_stub(otherwise())
     document = await trial(max_rounds=ProclaimSettings().max_rounds)
     assert outcome(document) == ("done", "SUPPORTS", S, "max_rounds", 10)
@@ -193,7 +193,7 @@ async def test_redundancy_ends_a_sides_search(start_stub: StartStub) -> None:
     assert entry["novelty"] == [pytest.approx(1.1 / 6), 1, pytest.approx(0.1 / 3), None]
     assert calls_by_round(document) == [SEARCHING, ONE_SEARCHES, ONE_SEARCHES, ARGUING]
     assert stopped(document) == ("max_rounds", 4)
-    # Nothing of it holds in the other debate.
+    # The search state of one debate does not carry over to the other.
     assert searched(document, "switched") == {"plaintiff": [1, 2], "defense": [1, 2]}
     assert calls_by_round(document, "switched") == [SEARCHING, SEARCHING]
     assert len(prompts(stub, "plaintiff", "gap", "plaintiff")) == 1
@@ -202,17 +202,17 @@ async def test_redundancy_ends_a_sides_search(start_stub: StartStub) -> None:
 
 
 REDUNDANCY: list[tuple[str, dict[str, Any], str | None]] = [
-    ("#A9 #B9 #C9", {}, "redundancy"),  # a likeness of 0.9
+    ("#A9 #B9 #C9", {}, "redundancy"),  # a cosine of 0.9
     ("#A9 #B9 #C8", {}, None),  # two of three are no more than 0.70
     ("#A8 #B8 #C8", {}, None),
     ("#A8 #B8 #C8", {"redundant_similarity": 0.75}, "redundancy"),
-    ("#A9 #B9 #C9", {"redundant_similarity": 0.9}, None),  # exactly as like
-    ("#A #I", {"redundant_share": 0.5}, None),  # exactly so many
+    ("#A9 #B9 #C9", {"redundant_similarity": 0.9}, None),  # exactly the threshold
+    ("#A #I", {"redundant_share": 0.5}, None),  # exactly the threshold
     ("#A #B #I", {"redundant_share": 0.5}, "redundancy"),
     ("#0", {}, None),
     ("#down", {}, None),
 ]
-"""What the plaintiff searches for first, settings, and whether its search ends by that."""
+"""The plaintiff's first query, settings, and whether they end its search."""
 
 
 async def test_how_much_redundancy_ends_a_search(start_stub: StartStub) -> None:
@@ -223,7 +223,7 @@ async def test_how_much_redundancy_ends_a_search(start_stub: StartStub) -> None:
         assert searched(document) == {"plaintiff": [1] if ended else [1, 2], "defense": [1, 2]}
 
 
-async def test_so_many_retrievals_end_a_sides_search(start_stub: StartStub) -> None:
+async def test_a_maximum_of_retrievals_ends_a_sides_search(start_stub: StartStub) -> None:
     mine = searches("plaintiff", "#I", "#0", "#J")
     start_stub([*mine, *searches("defense", "#K #A #B", "#L", "#M"), *otherwise()])
     document = await trial(max_rounds=4, switched_rounds=3, max_retrievals=2)
@@ -236,11 +236,11 @@ async def test_so_many_retrievals_end_a_sides_search(start_stub: StartStub) -> N
 
 
 def asked_in_words(name: str, shared: int) -> str:
-    """A query for an exhibit that holds so many of its words."""
+    """A query for an exhibit that contains this many of its words."""
     return " ".join([f"#{name}", *TEXTS[name].split()[:shared]])
 
 
-async def test_too_little_gain_in_relevance_ends_a_sides_search_where_it_counts(start_stub: StartStub) -> None:
+async def test_too_little_gain_in_relevance_ends_a_sides_search_if_it_is_set(start_stub: StartStub) -> None:
     queries = {
         "plaintiff": [asked_in_words("I", 0), asked_in_words("J", 6), asked_in_words("K", 2)],
         "defense": [asked_in_words("L", 6), asked_in_words("M", 2), asked_in_words("N", 2)],
@@ -266,7 +266,7 @@ async def test_too_little_gain_in_relevance_ends_a_sides_search_where_it_counts(
             assert turn["scores"]["relevance"] == pytest.approx(cosine, abs=1e-5)
 
 
-async def test_without_searches_rounds_go_on_and_have_no_novelty(start_stub: StartStub) -> None:
+async def test_without_searches_rounds_continue_without_novelty(start_stub: StartStub) -> None:
     nothing_new = [r for side in SIDES for r in searches(side, "#A #B #C")]
     cases: tuple[list[Rule], ...] = ([], criticises(*NO[:3], True))
     start_stub(side_by_side([*nothing_new, *more, *otherwise()] for more in cases))
@@ -292,7 +292,7 @@ async def test_one_side_may_exhaust_novelty_when_the_other_has_ended(start_stub:
 
 
 def novelty(document: Mapping[str, Any], side: str, round: int) -> dict[str, Any]:
-    """How new each exhibit was when a side found it."""
+    """The novelty of each exhibit when a side found it."""
     found = turns(document, "discover")[side, round]["evidence_ids"]
     by_name = {NAMES[p["text"]]: p["retrievals"] for p in document["evidence"] if p["id"] in found}
     return {
@@ -301,7 +301,7 @@ def novelty(document: Mapping[str, Any], side: str, round: int) -> dict[str, Any
     }
 
 
-async def test_novelty_is_the_distance_to_what_is_on_record_then(start_stub: StartStub) -> None:
+async def test_novelty_is_the_distance_to_the_record_at_that_time(start_stub: StartStub) -> None:
     ruled = [*weighs(0.5, 0.5, "D"), *weighs(0.1, 0.1, "E")]
     mine = searches("plaintiff", "#I #A9 #I8", "#D #E #D9")
     theirs = searches("defense", "#I #J #I8", "#A9 #K #K9")
@@ -311,7 +311,7 @@ async def test_novelty_is_the_distance_to_what_is_on_record_then(start_stub: Sta
     # The plaintiff's join first: I is new to it, and not to the defense; I8 meets I.
     assert novelty(document, "plaintiff", 1) == {"I": 1, "A9": near(0.1), "I8": near(0.2)}
     assert novelty(document, "defense", 1) == {"I": 0, "J": 1, "I8": 0}
-    # What was disputed or discarded is known itself; it is not on record, so that D9 is new beside it.
+    # Disputed and discarded exhibits are known but not on record, so D9 is new beside D.
     assert novelty(document, "plaintiff", 2) == {"D": 0, "E": 0, "D9": 1}
     assert novelty(document, "defense", 2) == {"A9": near(0.1), "K": 1, "K9": near(0.1)}
     discovered = turns(document, "discover")
@@ -345,7 +345,7 @@ async def test_novelty_is_the_distance_to_what_is_on_record_then(start_stub: Sta
     assert set(shown(prompts(stub, "judge-1")[0])) == second | {"D"}
 
 
-async def test_the_least_novelty_is_a_setting(start_stub: StartStub) -> None:
+async def test_the_minimum_novelty_is_a_setting(start_stub: StartStub) -> None:
     start_stub([*searches("plaintiff", "#A9 #B8 #C7") * 4, *otherwise()])
     joined = {}
     for least in (0.1, 0.2, 0.3, 0.31):
@@ -354,7 +354,7 @@ async def test_the_least_novelty_is_a_setting(start_stub: StartStub) -> None:
     assert joined == {0.1: "A9 B8 C7", 0.2: "B8 C7", 0.3: "C7", 0.31: ""}
 
 
-async def test_what_has_nothing_to_do_with_the_request_does_not_join(start_stub: StartStub) -> None:
+async def test_exhibits_irrelevant_to_the_request_do_not_join_the_record(start_stub: StartStub) -> None:
     """The plaintiff's gap has six of the words of I, and none of J's."""
     start_stub([*searches("plaintiff", f"#J {asked_in_words('I', 6)}") * 2, *otherwise()])
     for least, joined in ((0.2, "I"), (-1, "J I")):

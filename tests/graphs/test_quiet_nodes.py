@@ -1,4 +1,4 @@
-"""Nodes whose runs nobody follows run without LangGraph's work for those who would, and otherwise as LangGraph's."""
+"""Nodes skip LangGraph's tracing work if no callback follows the run, and otherwise behave as LangGraph's nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Heard(AsyncCallbackHandler):
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of runs that were begun, whether somebody follows them or not."""
+    """The names of runs that started, with or without callbacks."""
     names: list[str] = []
     start = AsyncCallbackManager.on_chain_start
 
@@ -54,7 +54,7 @@ async def deepens(state: Any, run: Any) -> dict[str, Any]:
     return {"depth": 1}
 
 
-async def test_only_those_who_follow_runs_have_nodes_begin_runs(started: list[str]) -> None:
+async def test_nodes_start_runs_only_if_callbacks_are_given(started: list[str]) -> None:
     graph = two_steps(deepens, deepens)
     await graph.ainvoke(GIVEN, context=Settings())
     assert started == ["two steps"]
@@ -65,7 +65,7 @@ async def test_only_those_who_follow_runs_have_nodes_begin_runs(started: list[st
     assert [name for name in heard.names if name != "<lambda>"] == ["two steps", "first", "second"]
 
 
-async def test_what_a_node_sets_is_its_own_and_its_config_is_there() -> None:
+async def test_a_nodes_context_variables_stay_inside_and_its_config_is_available() -> None:
     nodes: list[Any] = []
 
     async def sets(state: Any, run: Any) -> dict[str, Any]:
@@ -79,7 +79,7 @@ async def test_what_a_node_sets_is_its_own_and_its_config_is_there() -> None:
     assert SEEN.get() == ""
 
 
-async def test_a_callback_within_a_node_is_heard() -> None:
+async def test_a_callback_inside_a_node_receives_its_calls() -> None:
     heard = Heard()
 
     async def calls(state: Any, run: Any) -> dict[str, Any]:
@@ -90,7 +90,7 @@ async def test_a_callback_within_a_node_is_heard() -> None:
     assert heard.names == ["within"]
 
 
-async def test_an_error_leaves_a_quiet_node_as_it_is() -> None:
+async def test_an_error_leaves_a_quiet_node_unchanged() -> None:
     async def fails(state: Any, run: Any) -> dict[str, Any]:
         raise LookupError("nothing there")
 
@@ -99,7 +99,7 @@ async def test_an_error_leaves_a_quiet_node_as_it_is() -> None:
     assert any("'second'" in note for note in raised.value.__notes__)
 
 
-async def test_an_edge_reads_the_state_with_what_its_node_wrote_whether_runs_are_followed_or_not() -> None:
+async def test_an_edge_reads_the_state_with_its_nodes_writes_with_and_without_callbacks() -> None:
     told = {"kind": "stand_in", "detail": "wikipedia stood in"}
     read: list[dict[str, Any]] = []
 

@@ -1,4 +1,4 @@
-"""Citations in debates on the scripted endpoint: checked, counted, marked for later readers, and asked for."""
+"""Citations in debates on the scripted endpoint: checked, counted, marked for later readers, and requested again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INVENTED = {"evidence_id": "ev-0000000000", "quote": "never said"}
 
 
 async def found_by(name: str) -> Evidence:
-    """The best piece of a debater's source."""
+    """The best piece that a debater's source finds."""
     return (await (await open_retriever(SOURCES[name])).search(CLAIM, 1))[0]
 
 
@@ -90,7 +90,7 @@ async def test_quotes_are_checked_and_counted(start_stub: StartStub) -> None:
     assert verdict_citations(document) == turn_of(document, "judge")["citations"]
 
 
-async def test_later_readers_see_which_quotes_do_not_stand(start_stub: StartStub) -> None:
+async def test_later_prompts_mark_quotes_that_were_not_found(start_stub: StartStub) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     stub = start_stub([
         says("rag", "SUPPORTS", citations=[right(mine), wrong(mine)]),
@@ -110,7 +110,7 @@ async def test_later_readers_see_which_quotes_do_not_stand(start_stub: StartStub
         assert f"{UNVERIFIED} {INVENTED['evidence_id']}" not in prompt
 
 
-async def test_what_an_opponent_cites_may_be_quoted_though_its_text_was_not_shown(start_stub: StartStub) -> None:
+async def test_a_quote_cited_by_an_opponent_may_be_cited_without_its_text(start_stub: StartStub) -> None:
     mine = await found_by("rag")
     stub = start_stub([
         says("rag", "SUPPORTS", citations=[right(mine)]),
@@ -120,7 +120,7 @@ async def test_what_an_opponent_cites_may_be_quoted_though_its_text_was_not_show
     ])  # fmt: skip
     document = await debate(max_rounds=2)
     [before] = turn_of(document, "search")["citations"]
-    assert (before["fabricated"], before["verified"]) == (True, False)  # not yet cited, so not yet shown
+    assert (before["fabricated"], before["verified"]) == (True, False)  # not cited yet, so not shown yet
     again, altered = turn_of(document, "search", 2)["citations"]
     assert (again["fabricated"], again["verified"], altered["verified"]) == (False, True, False)
     assert mine["text"][again["start"] : again["end"]] == right(mine)["quote"]
@@ -133,7 +133,7 @@ async def test_what_an_opponent_cites_may_be_quoted_though_its_text_was_not_show
 
 
 @pytest.mark.parametrize("first", ["wrong", "none", "invented"])
-async def test_an_answer_without_a_verified_quote_is_asked_for_again(start_stub: StartStub, first: str) -> None:
+async def test_an_answer_without_a_verified_quote_is_requested_again(start_stub: StartStub, first: str) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     given, said = {
         "wrong": ([wrong(mine)], f"does not stand in {mine['id']}"),
@@ -156,7 +156,7 @@ async def test_an_answer_without_a_verified_quote_is_asked_for_again(start_stub:
     assert said in next(c["detail"] for c in document["calls"] if c["outcome"] == "unquoted")
 
 
-async def test_two_answers_without_a_verified_quote_are_none(start_stub: StartStub) -> None:
+async def test_two_answers_without_a_verified_quote_count_as_no_answer(start_stub: StartStub) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     start_stub([
         says("rag", "SUPPORTS", citations=[wrong(mine)]),
@@ -173,7 +173,7 @@ async def test_two_answers_without_a_verified_quote_are_none(start_stub: StartSt
 
 
 @pytest.mark.parametrize("unparsed_first", [True, False])
-async def test_there_are_two_requests_whatever_is_wrong_with_them(start_stub: StartStub, unparsed_first: bool) -> None:
+async def test_there_are_at_most_two_requests(start_stub: StartStub, unparsed_first: bool) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     unparsed = {"model": "stub-rag$", "reply": "I would say SUPPORTS."}
     unquoted = says("rag", "SUPPORTS", citations=[wrong(mine)])
@@ -207,7 +207,7 @@ async def test_a_judge_without_a_verified_quote_gives_no_verdict(start_stub: Sta
     assert document["metrics"]["citations"]["total"] == 2
 
 
-async def test_where_no_evidence_was_shown_no_quote_is_needed(start_stub: StartStub) -> None:
+async def test_without_evidence_no_quote_is_needed(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS", citations=[INVENTED])])
     document = await debate(verified_quotes=True, debaters=[{"name": "rag"}, {"name": "search"}])
     assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
@@ -221,7 +221,7 @@ async def test_without_the_setting_no_quote_is_needed(start_stub: StartStub) -> 
     assert document["metrics"]["citations"] == {"total": 0, "verified": 0, "unverified": 0, "fabricated": 0}
 
 
-async def test_the_first_version_checks_them_too(start_stub: StartStub) -> None:
+async def test_the_first_version_of_tool_mad_checks_quotes_too(start_stub: StartStub) -> None:
     mine, other = await found_by("rag"), await found_by("search")
     start_stub([
         says("rag", "SUPPORTS", citations=[right(mine)]),
@@ -239,7 +239,7 @@ async def test_the_first_version_checks_them_too(start_stub: StartStub) -> None:
     assert turn_of(document, "search")["outcome"] == "unquoted"
 
 
-async def test_the_closing_output_says_which_quotes_were_found(start_stub: StartStub) -> None:
+async def test_the_final_output_says_which_quotes_were_found(start_stub: StartStub) -> None:
     mine = await found_by("rag")
     start_stub([
         says("rag", "SUPPORTS"),

@@ -1,4 +1,4 @@
-"""Debates on an endpoint that takes so many calls a second, and that refuses the others (HTTP 429)."""
+"""Debates on an endpoint that limits calls per second and refuses the rest (HTTP 429)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_no_debate_is_lost_and_few_calls_are_refused(start_stub: StartStub
     assert [document["status"] for document in documents] == ["done"] * DEBATES
     sent = [call["status"] for call in stub.calls()]
     assert set(sent) == {200, 429}
-    assert len(sent) <= 1.15 * sent.count(200)  # the first refusals weigh more in so few calls
+    assert len(sent) <= 1.15 * sent.count(200)  # with few calls, the first refusals weigh more
     requests = [call["attempts"] for document in documents for call in document["calls"]]
     assert len(requests) == 31 * DEBATES
     assert sum(requests) == len(stub.requests())

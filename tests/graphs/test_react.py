@@ -1,4 +1,4 @@
-"""ReAct on the scripted endpoint: what is searched, what is recorded, when it stops, what goes wrong."""
+"""ReAct on the scripted endpoint: its searches, its record, its stops, its failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.retrievers.vendors import TAVILY, starter
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 AGENT = "look for the evidence yourself"
-"""Stands in the agent's prompt alone."""
+"""A text that only the agent's prompt contains."""
 AFTER_A_SEARCH = f"{AGENT}.*<evidence"
 ANSWER = says("agent", "SUPPORTS", rationale="So it is.")
 
@@ -31,7 +31,7 @@ async def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
 
 
 def calls(*given: tuple[Any, Any], text: str | None = None, finish: str = "tool_calls", **rule: Any) -> dict[str, Any]:
-    """A rule: a message with these tool calls (name and arguments), all with one id, as some endpoints do."""
+    """A rule: a message with these tool calls (name and arguments), all with one id, as some endpoints send them."""
     asked = [
         {
             "id": "same",
@@ -65,7 +65,7 @@ def kinds(document: dict[str, Any]) -> list[str]:
 
 
 def whole(document: dict[str, Any], stub: StubEndpoint) -> bool:
-    """Every request is on record once, and one waited for the other."""
+    """Check that each request is recorded once, and that each waited for the one before."""
     requests = len(stub.requests())
     return bool(requests == len(document["calls"]) == document["usage"]["calls"] == document["depth"])
 
@@ -99,7 +99,7 @@ async def test_a_search_then_an_answer(start_stub: StartStub) -> None:
     assert "It was redefined in 2019." in answer["messages"][-1]["content"]
 
 
-async def test_a_last_message_that_holds_the_answer_needs_no_further_call(start_stub: StartStub) -> None:
+async def test_if_the_last_message_contains_the_answer_no_further_call_is_made(start_stub: StartStub) -> None:
     reply = {"rationale": "So it is.", "citations": [{"evidence_id": "ev-0", "quote": "q"}], "answer": "refutes"}
     stub = start_stub([{"match": AFTER_A_SEARCH, "reply": f"Well:\n```json\n{json.dumps(reply)}\n```"}])
     document = await debate()
@@ -110,7 +110,7 @@ async def test_a_last_message_that_holds_the_answer_needs_no_further_call(start_
     assert kinds(document) == ["fabricated_citation", "fabricated_citations"]
 
 
-async def test_thoughts_and_queries_in_their_order(start_stub: StartStub) -> None:
+async def test_thoughts_and_queries_are_recorded_in_order(start_stub: StartStub) -> None:
     stub = start_stub([
         calls(search("kilogram"), text="What is a kilogram?", times=1),
         calls(search("Paris"), search("metre"), text="And where?", times=1),
@@ -124,18 +124,18 @@ async def test_thoughts_and_queries_in_their_order(start_stub: StartStub) -> Non
         (3, "And where?", "metre"),
     ]
     assert {r["query"] for p in document["evidence"] for r in p["retrievals"]} == {"kilogram", "Paris", "metre"}
-    assert whole(document, stub)  # also though every message had the same id, and every call
+    assert whole(document, stub)  # even though all messages and calls had the same id
     answering = stub.prompts()[-1]
     assert answering.index("What is a kilogram?") < answering.index("And where?") < answering.index("Enough.")
     sent = stub.requests()[2]["messages"]
     assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool", "assistant", "tool", "tool"]
     assert len({m["tool_call_id"] for m in sent if m["role"] == "tool"}) == 3
-    assert sent[:4] == stub.requests()[1]["messages"]  # what was sent before stays as it was
+    assert sent[:4] == stub.requests()[1]["messages"]  # earlier messages are unchanged
     numbers = [m["content"].rpartition("\n\n")[2] for m in sent if m["role"] == "tool"]
     assert numbers == [f"(This was search {n} of 6.)" for n in (1, 2, 3)]
 
 
-async def test_the_bound_ends_the_searches(start_stub: StartStub) -> None:
+async def test_the_maximum_of_searches_ends_the_loop(start_stub: StartStub) -> None:
     stub = start_stub([calls(search("kilogram")), ANSWER])
     document = await debate(max_tool_calls=3)
     assert (document["status"], document["answer"], len(acts(document))) == ("done", "SUPPORTS", 3)
@@ -144,7 +144,7 @@ async def test_the_bound_ends_the_searches(start_stub: StartStub) -> None:
     assert len(document["evidence"]) == 3
 
 
-async def test_calls_beyond_the_bound_are_dropped(start_stub: StartStub) -> None:
+async def test_calls_beyond_the_maximum_are_dropped(start_stub: StartStub) -> None:
     start_stub([calls(*(search(f"kilogram {n}") for n in range(5))), ANSWER])
     document = await debate(max_tool_calls=2)
     assert [t["query"] for t in acts(document)] == ["kilogram 0", "kilogram 1"]
@@ -175,7 +175,7 @@ async def test_without_calls_or_sources_there_is_no_search(start_stub: StartStub
         ("search_chroma", {"text": "kilogram"}, "must be a JSON object"),
     ],
 )
-async def test_a_call_that_cannot_be_carried_out(start_stub: StartStub, name: str, arguments: Any, said: str) -> None:
+async def test_invalid_tool_calls(start_stub: StartStub, name: str, arguments: Any, said: str) -> None:
     stub = start_stub([calls((name, arguments), times=1), calls(search("kilogram"), times=1), ANSWER])
     document = await debate(max_tool_calls=2)
     unusable, good = acts(document)
@@ -186,7 +186,7 @@ async def test_a_call_that_cannot_be_carried_out(start_stub: StartStub, name: st
     called, told = stub.requests()[1]["messages"][-2:]
     assert (told["role"], said in told["content"]) == ("tool", True)
     [sent] = called["tool_calls"]
-    assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", sent["function"]["name"])  # as endpoints want it
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", sent["function"]["name"])  # as endpoints require
     assert isinstance(json.loads(sent["function"]["arguments"]), dict)
 
 
@@ -198,7 +198,7 @@ async def test_good_and_unusable_calls_in_one_message(start_stub: StartStub) -> 
     assert whole(document, stub)
 
 
-async def test_half_characters_do_no_harm(start_stub: StartStub) -> None:
+async def test_lone_surrogates_do_no_harm(start_stub: StartStub) -> None:
     start_stub(
         [calls(search("kilogram \ud800"), text="so \ud800", times=1), {"match": AGENT, "reply": "Done."}, ANSWER]
     )
@@ -267,7 +267,9 @@ async def test_a_wrong_key_of_a_source_ends_the_run(
         ({"raw": "<html>"}, "bad_response"),
     ],
 )
-async def test_a_model_that_fails_loses_nothing(start_stub: StartStub, rule: dict[str, Any], kind: str) -> None:
+async def test_if_the_model_fails_earlier_turns_are_kept(
+    start_stub: StartStub, rule: dict[str, Any], kind: str
+) -> None:
     stub = start_stub([calls(search("kilogram"), times=1), {"match": AGENT, **rule}, ANSWER])
     document = await debate(attempts=2)
     assert (document["status"], document["answer"], document["stop_reason"]) == ("failed", None, None)
@@ -278,7 +280,7 @@ async def test_a_model_that_fails_loses_nothing(start_stub: StartStub, rule: dic
     assert len(stub.requests()) == sum(c["attempts"] for c in document["calls"])
 
 
-async def test_a_model_that_is_busy_is_asked_again(start_stub: StartStub) -> None:
+async def test_a_busy_model_is_called_again(start_stub: StartStub) -> None:
     stub = start_stub([{"match": AGENT, "status": 429, "retry_after": "0", "times": 2}, ANSWER])
     document = await debate()
     assert [c["attempts"] for c in document["calls"]] == [3, 1, 1]
@@ -301,9 +303,7 @@ async def test_a_model_that_is_busy_is_asked_again(start_stub: StartStub) -> Non
         (calls(search("x"), finish="length", text="REFUTES") | {"match": AFTER_A_SEARCH}, "cut"),
     ],
 )
-async def test_a_reply_that_cannot_be_used_is_no_answer(
-    start_stub: StartStub, rule: dict[str, Any], outcome: str
-) -> None:
+async def test_an_unusable_reply_is_no_answer(start_stub: StartStub, rule: dict[str, Any], outcome: str) -> None:
     stub = start_stub([rule, ANSWER])
     document = await debate()
     assert (document["answer"], kinds(document), len(acts(document))) == ("SUPPORTS", [outcome], 1)
@@ -325,12 +325,12 @@ async def test_quotes_are_verified(start_stub: StartStub) -> None:
     stub = start_stub([{"match": AFTER_A_SEARCH, "reply": json.dumps(invented)}, ANSWER])
     document = await debate(verified_quotes=True)
     assert (document["status"], last(document)["outcome"]) == ("failed", "unquoted")
-    assert len(stub.requests()) == 3  # a search, the last message, and an answer asked for again
+    assert len(stub.requests()) == 3  # a search, the last message, and a second request for the answer
     assert [call["outcome"] for call in document["calls"]] == ["ok", "unquoted", "unquoted"]
     assert document["error"] is not None
 
 
-async def test_evidence_cannot_leave_its_tags(start_stub: StartStub, tmp_path: Any, monkeypatch: Any) -> None:
+async def test_evidence_cannot_close_its_tags(start_stub: StartStub, tmp_path: Any, monkeypatch: Any) -> None:
     (tmp_path / "evil_source.py").write_text(
         "from langchain_core.documents import Document\n"
         "from langchain_core.retrievers import BaseRetriever\n"
@@ -357,11 +357,11 @@ async def test_threads_and_default_settings(start_stub: StartStub) -> None:
     for document in (first, second):
         assert (document["status"], len(document["calls"]), len(document["turns"])) == ("done", 3, 2)
         assert document["depth"] == 3
-    assert (await kept.aget_state(config)).values["messages"] == []  # the agent keeps its own to itself
+    assert (await kept.aget_state(config)).values["messages"] == []  # the agent keeps its own messages to itself
     assert (await kept.ainvoke({"claim": " "}, config, context=settings))["error"]["kind"] == "invalid_claim"
 
 
-async def test_what_the_model_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_tools_that_the_model_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     bind = FakeChatModel.bind_tools
 
@@ -371,7 +371,7 @@ async def test_what_the_model_is_offered(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(FakeChatModel, "bind_tools", noting)
     await debate(model="fake:1", sources=["chroma", "bm25:demo-news"], max_tool_calls=1)
-    [tools] = seen  # once the bound is reached, nothing is offered, nor asked
+    [tools] = seen  # after the last search, no tool is offered
     assert [t["function"]["name"] for t in tools] == ["search_chroma", "search_bm25_demo-news"]
     assert "searched by meaning" in tools[0]["function"]["description"]
     assert "matches words" in tools[1]["function"]["description"]
@@ -384,6 +384,6 @@ async def test_the_fake_model_takes_the_whole_path() -> None:
     assert (acts(document)[0]["retrieval"], document["depth"]) == ("ok", 3)
 
 
-def test_the_drawing_shows_the_agents_own_steps() -> None:
+def test_the_drawing_shows_the_agents_inner_steps() -> None:
     drawn = graph.get_graph(xray=1)
     assert {"open", "agent:model", "agent:tools", "answer", "conclude", "close"} <= set(drawn.nodes)

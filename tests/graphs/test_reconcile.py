@@ -1,4 +1,4 @@
-"""RECONCILE, by hand-worked traces: what the round table shows, when it stops, and how votes are weighed."""
+"""RECONCILE, with traces worked out by hand: the prompts of the round table, its stop, its weighted votes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_a_three_way_split_shows_all_three_answers_with_their_confidences(
     ]
 
 
-async def test_answers_are_grouped_by_what_they_say(start_stub: StartStub) -> None:
+async def test_prompts_group_answers_by_content(start_stub: StartStub) -> None:
     stub = start_stub(script("SRR", "SRS", "SSS"))
     assert outline(await debate("reconcile"))[:4] == ("done", "SUPPORTS", "consensus", 3)
     for i in (1, 2, 3):
@@ -40,7 +40,7 @@ async def test_answers_are_grouped_by_what_they_say(start_stub: StartStub) -> No
             assert one in single
 
 
-async def test_the_first_consensus_ends_it(start_stub: StartStub) -> None:
+async def test_the_first_consensus_ends_the_debate(start_stub: StartStub) -> None:
     cases = claims([["SSS"], ["SSR", "RRR"], ["SSR", "RSN", "NNN"]])
     start_stub([r for claim, rounds in cases.items() for r in script(*rounds, claim=claim)])
     for claim, rounds in cases.items():
@@ -73,7 +73,7 @@ async def test_an_agent_without_an_answer_is_no_part_of_a_consensus(start_stub: 
         (0.0, 0.1),
     ],
 )
-def test_what_a_confidence_weighs(confidence: float, weight: float) -> None:
+def test_the_weight_of_a_confidence(confidence: float, weight: float) -> None:
     assert confidence_weight(confidence) == weight
 
 
@@ -85,7 +85,7 @@ WEIGHED = [
     ("RSS", (0.85, 0.65, 0.6), "REFUTES", "SUPPORTS"),  # 0.5 against 0.4
     ("R-S", (0.2, 1.0, 0.5), "REFUTES", "REFUTES"),  # 0.1 each: a tie, to the first; no weight for no answer
 ]
-"""Answers, confidences, and who wins by their weights and by heads."""
+"""Answers, confidences, the winner by weights, and the winner by number."""
 
 
 async def test_votes_are_weighed_by_confidence_or_counted_by_heads(start_stub: StartStub) -> None:
@@ -93,7 +93,7 @@ async def test_votes_are_weighed_by_confidence_or_counted_by_heads(start_stub: S
     start_stub([
         rule
         for claim, (given, sure, _, _) in cases.items()
-        for rule in script(given, sure=[sure], claim=claim) * 2  # each case is put twice
+        for rule in script(given, sure=[sure], claim=claim) * 2  # each case appears twice
     ])  # fmt: skip
     for claim, (given, _, weighed, counted) in cases.items():
         for voting, answer in (("confidence", weighed), ("majority", counted)):
@@ -104,14 +104,14 @@ async def test_votes_are_weighed_by_confidence_or_counted_by_heads(start_stub: S
 # --- answers in words -------------------------------------------------------------------------------------------------
 
 
-async def test_other_words_for_one_answer_are_a_consensus(start_stub: StartStub) -> None:
+async def test_answers_with_equal_meaning_are_a_consensus(start_stub: StartStub) -> None:
     start_stub([
         rule("equivalence", "NYC.*New York City", fields={"same": True, "reason": "short for it"}),
         rule("equivalence", fields={"same": False, "reason": "another city"}),
         *script(["NYC", "Boston"], ["NYC", "New York City"]),
     ])  # fmt: skip
     document = await debate("reconcile", {"claim": "Where is it?", "task": "short_answer"}, agents=2)
-    assert outline(document) == ("done", "NYC", "consensus", 2, 6, 4)  # two answers and a comparison a round
+    assert outline(document) == ("done", "NYC", "consensus", 2, 6, 4)  # two answers and one comparison a round
     compared = [(c["with"], c["same"]) for t in document["turns"] if t["step"] == "compare" for c in t["comparisons"]]
     assert compared == [("NYC", False), ("NYC", True)]
     assert warned(document) == []

@@ -1,4 +1,4 @@
-"""The setting ``retrieval``: when debaters look for evidence, and what they have before them when they do not."""
+"""The setting ``retrieval``: when debaters search, and which evidence they see in other rounds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_debaters_search_in_these_rounds(start_stub: StartStub, name: str,
             assert turns[0]["evidence_ids"] == turns[1]["evidence_ids"] == turns[2]["evidence_ids"]
 
 
-async def test_a_search_that_failed_is_not_made_again(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_search_is_not_repeated(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", "http://127.0.0.1:9")
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES")])
     debaters = [{"name": "rag", "retriever": "wikipedia"}, {"name": "search"}]
@@ -84,7 +84,7 @@ async def test_without_retrieval_no_source_is_opened(start_stub: StartStub, name
 
 
 @pytest.mark.parametrize(("supported", "stop"), [(True, "stable_consensus"), (False, "max_rounds")])
-async def test_what_is_given_makes_an_answer_faithful_or_not(start_stub: StartStub, supported: bool, stop: str) -> None:
+async def test_faithfulness_is_measured_on_given_texts(start_stub: StartStub, supported: bool, stop: str) -> None:
     scored = {"statements": ["It does."], "verdicts": [{"index": 0, "reason": "so", "supported": supported}]}
     start_stub([
         says("rag", "SUPPORTS"),

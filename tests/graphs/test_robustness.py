@@ -1,4 +1,4 @@
-"""What a verdict hangs on: those who decided are asked again with less, and the document says what came of it."""
+"""Robustness checks: the deciding agents are asked again with less evidence, and the document has the outcome."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def came(document: dict[str, Any]) -> list[tuple[str, list[str], int, int, str |
     return [(c["kind"], c["without"], len(c["evidence_ids"]), c["turns_left_out"], c["answer"]) for c in checks]
 
 
-async def test_a_verdict_that_hangs_on_one_source_says_so_everywhere(start_stub: StartStub) -> None:
+async def test_a_verdict_that_depends_on_one_source_says_so_in_every_output(start_stub: StartStub) -> None:
     quotes = [cites("key.org", KEY), cites("www.same.org", SAME)]
     stub = start_stub([says("SUPPORTS", match="In 2019 keepers", citations=quotes), says("NOT ENOUGH INFO")])
     document = await held("rag")
@@ -80,7 +80,7 @@ async def test_a_verdict_that_hangs_on_one_source_says_so_everywhere(start_stub:
         assert "Asked again, it falls without key.org" in report(document, kind).replace("\\", "")
 
 
-async def test_the_judge_is_asked_again_without_what_rests_on_an_origin(start_stub: StartStub) -> None:
+async def test_the_judge_is_asked_again_without_one_origins_evidence_and_turns(start_stub: StartStub) -> None:
     stub = start_stub([
         says("SUPPORTS", role="one", query="eggs", citations=[cites("key.org", KEY[:37])], rationale="Keepers saw it."),
         says("REFUTES", role="two", query="eggs", citations=[cites("other.org", OTHER[:23])], rationale="A bill."),
@@ -113,7 +113,7 @@ async def held_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str
     return document
 
 
-async def test_an_agreement_is_asked_again_as_an_answer_that_has_to_say_the_same_first(start_stub: StartStub) -> None:
+async def test_an_agreement_is_checked_only_if_a_first_check_reproduces_it(start_stub: StartStub) -> None:
     fields: dict[str, Any] = {"selected": [1], "reason": "It helps."}
     for answer, said in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Not known: asked with all")):
         start_stub([says(answer, match="on your own. Answer from"), says("SUPPORTS", **fields)])
@@ -136,7 +136,7 @@ async def test_a_ceiling_leaves_the_verdict_and_its_stop_reason(start_stub: Star
         assert "gave no answer" in document["robustness"]["said"]
 
 
-async def test_nothing_is_asked_if_the_setting_is_off_or_there_is_no_evidence(start_stub: StartStub) -> None:
+async def test_no_check_runs_if_the_setting_is_off_or_there_is_no_evidence(start_stub: StartStub) -> None:
     start_stub([says("SUPPORTS")])
     off = await held("rag", robustness=False)
     assert (off["robustness"], off["usage"]["calls"]) == (None, 1)
@@ -144,21 +144,21 @@ async def test_nothing_is_asked_if_the_setting_is_off_or_there_is_no_evidence(st
     assert empty["robustness"]["said"] == "Nothing to take away: the verdict was decided without evidence."
 
 
-def test_quotes_that_say_the_same() -> None:
+def test_quotes_with_the_same_content() -> None:
     assert say_the_same([KEY], [OTHER, SAME])
     assert not say_the_same([KEY], [OTHER])
     assert not say_the_same([], [KEY])
-    assert not say_the_same(["In 2019."], ["In 2019."])  # too little to tell
+    assert not say_the_same(["In 2019."], ["In 2019."])  # too short to tell
 
 
-def test_how_often_quotes_are_taken_to_say_the_same() -> None:
-    """The figures that `SAME_FACT` tells of; these pairs were written before the threshold was chosen."""
+def test_the_error_rates_of_comparing_quotes() -> None:
+    """The rates that `SAME_FACT` states. The pairs were written before the threshold was chosen."""
     pairs = [json.loads(line) for line in (Path(__file__).parent / "same_facts.jsonl").read_text().splitlines()]
     found = Counter(one["same"] for one in pairs if say_the_same(one["quotes"][:1], one["quotes"][1:]))
     assert (len(pairs), found[True], found[False]) == (40, 17, 2)
 
 
-def test_what_the_checks_came_to() -> None:
+def test_the_summary_of_the_checks() -> None:
     def check(kind: Any, same: bool | None, *without: str) -> Check:
         made: Any = {"evidence_ids": [], "turns_left_out": 0, "answer": None, "outcome": "ok"}
         made |= {"kind": kind, "without": list(without), "same": same}

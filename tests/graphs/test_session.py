@@ -1,4 +1,4 @@
-"""What one run of a debate shares among its nodes, and that LangGraph's ways to run a graph all begin one."""
+"""The session that the nodes of one run share: each way to run a graph starts one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_all_nodes_of_a_debate_share_one_session(name: str, seen: list[Ses
     assert len({*map(id, seen)}) == 2
 
 
-async def test_a_debate_that_waited_goes_on_under_its_id(seen: list[Session]) -> None:
+async def test_a_debate_that_waited_continues_under_its_id(seen: list[Session]) -> None:
     system = load_graph("tool_mad")
     graph = system.graph.builder.compile(checkpointer=InMemorySaver())
     settings = system.settings.model_validate({"model": "fake:1", "corpus": "demo-news", "ask_person": ["verdict"]})
@@ -64,7 +64,7 @@ async def test_a_debate_that_waited_goes_on_under_its_id(seen: list[Session]) ->
     assert seen[-1].before["calls"] == first["calls"]
 
 
-async def test_each_debate_of_a_graph_of_ones_own_has_its_session() -> None:
+async def test_each_debate_inside_a_users_graph_has_its_own_session() -> None:
     inner = load_graph("standard_mad")
     builder = StateGraph(VerdictOutput, input_schema=ClaimInput)
     builder.add_node("debate", graph_node(inner.graph).with_settings(inner.settings(model="fake:1")))
@@ -76,7 +76,7 @@ async def test_each_debate_of_a_graph_of_ones_own_has_its_session() -> None:
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "proclaim"])
-async def test_events_can_be_followed(name: str) -> None:
+async def test_events_can_be_streamed(name: str) -> None:
     system = load_graph(name)
     settings = system.settings.model_validate({"model": "fake:1", "corpus": "demo-news"})
     events = [event async for event in system.graph.astream_events(CLAIM, version="v2", context=settings)]

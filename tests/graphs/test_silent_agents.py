@@ -1,4 +1,4 @@
-"""Agents who cannot be read, and agents who cannot be reached, in every debate of n agents."""
+"""Agents with unparsable replies, and agents on dead endpoints, in every debate of n agents."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.graphs.scripted_agents import (
 
 ROUNDS: dict[str, dict[str, Any]] = {name: {"max_rounds": 3} for name in N_AGENTS}
 ROUNDS |= {"multi_agent_voting": {}, "peer_review": {"rounds": 2}, "cortex_debate": {"max_rounds": 2}}
-"""Three answers of everybody, but in the vote, where there is one."""
+"""Each agent answers three times, but once in the vote, if there is one."""
 
 
 def answered(document: dict[str, Any], agent: str) -> list[Any]:
     return [t for t in document["turns"] if t["agent"] == agent and t["step"] == "respond"]
 
 
-async def test_who_can_never_be_read_has_no_vote_and_is_on_record(start_stub: StartStub) -> None:
+async def test_an_agent_that_is_never_parsable_has_no_vote_but_is_on_record(start_stub: StartStub) -> None:
     mute = [rule(f"agent-{i}", "your `answer`", reply="I would rather not say.") for i in (1, 2)]
     stub = start_stub([*mute, answers("agent-3", "R", "a3r1"), answers("agent-4", "R", "a4r1")])
     for claim, name in claims(N_AGENTS).items():
@@ -44,7 +44,7 @@ async def test_who_can_never_be_read_has_no_vote_and_is_on_record(start_stub: St
         for i in (1, 2):
             silent = answered(document, f"agent-{i}")
             assert [(t["answer"], t["outcome"]) for t in silent] == [(None, "unparsed")] * times
-            assert len(prompts(stub, f"agent-{i}", claim=claim)) == times  # it is asked anew in every round
+            assert len(prompts(stub, f"agent-{i}", claim=claim)) == times  # it is asked in every round
             vote = document["votes"][i - 1]
             assert (vote["agent"], vote["answer"], vote["group"]) == (f"agent-{i}", None, None)
         assert warned(document) == ["unparsed"] * (2 * 2 * times)
@@ -58,7 +58,7 @@ async def test_without_any_answer_there_is_no_verdict(start_stub: StartStub) -> 
         assert document["error"]["kind"] == "unparsed"
 
 
-async def test_a_debate_goes_on_without_those_who_cannot_be_reached(start_stub: StartStub) -> None:
+async def test_a_debate_continues_without_unreachable_agents(start_stub: StartStub) -> None:
     # Agent 4 is never reached, agent 2 not for its second answer.
     cases = claims(name for name in N_AGENTS if name != "multi_agent_voting")
     firsts = {claim: 0 if name == "cortex_debate" else 1 for claim, name in cases.items()}
@@ -74,13 +74,13 @@ async def test_a_debate_goes_on_without_those_who_cannot_be_reached(start_stub: 
         assert [(t["answer"], t["outcome"]) for t in answered(document, "agent-4")] == [(None, "failed")]
         assert [t["outcome"] for t in answered(document, "agent-2")] == ["ok", "failed"]
         asked = [len(prompts(stub, agent, claim=claim)) for agent in ("agent-4", "agent-2")]
-        assert asked == [1, 2]  # nobody asks them again
+        assert asked == [1, 2]  # they are not called again
         left = [w for w in document["warnings"] if w["kind"] == "agent_left"]
         assert [w["where"].partition(":")[0] for w in left] == ["agent-4", "agent-2"]
         assert "goes on without agent-2" in left[1]["detail"]
         for i in (1, 3):
             assert "agent-4" not in prompts(stub, f"agent-{i}", claim=claim)[1]
-            assert "agent-2" not in prompts(stub, f"agent-{i}", claim=claim)[2]  # nor what it said before
+            assert "agent-2" not in prompts(stub, f"agent-{i}", claim=claim)[2]  # nor is their earlier answer shown
 
 
 async def test_too_few_agents_end_a_debate_without_a_verdict(start_stub: StartStub) -> None:
@@ -97,26 +97,26 @@ async def test_too_few_agents_end_a_debate_without_a_verdict(start_stub: StartSt
         assert list(voted(alone)) == ["agent-1"]
 
 
-async def test_every_agent_may_be_wanted(start_stub: StartStub) -> None:
+async def test_min_agents_may_be_all_agents(start_stub: StartStub) -> None:
     start_stub(script("SSx"))
     document = await debate("society_of_minds", min_agents=3)
     assert (document["status"], document["error"]["kind"]) == ("failed", "too_few_agents")
 
 
-async def test_what_the_others_are_told_of_one_without_an_answer(start_stub: StartStub) -> None:
+async def test_other_agents_are_told_of_a_missing_answer(start_stub: StartStub) -> None:
     stub = start_stub(script("S-R", "RRR"))
     await debate("society_of_minds")
     assert seen(stub, "agent-1")[1] == "a1r1 a3r1"
     assert prompts(stub, "agent-1")[1].count("(gave no valid answer)") == 1
-    assert prompts(stub, "agent-2")[1].count("(gave no valid answer)") == 1  # its own
+    assert prompts(stub, "agent-2")[1].count("(gave no valid answer)") == 1  # its own prompt
 
 
-# --- who they are -----------------------------------------------------------------------------------------------------
+# --- personas and seeds -----------------------------------------------------------------------------------------------
 
 PERSONAS = [{"persona": "a watchmaker of Geneva"}, {"persona": "a clerk of Delft"}, {}]
 
 
-async def test_a_persona_is_told_to_its_agent_alone(start_stub: StartStub) -> None:
+async def test_a_persona_is_only_in_its_agents_prompts(start_stub: StartStub) -> None:
     stub = start_stub()
     for name in N_AGENTS:
         more: dict[str, Any] = {"evaluation": "peer"} if name == "cortex_debate" else {}
@@ -132,7 +132,7 @@ async def test_a_persona_is_told_to_its_agent_alone(start_stub: StartStub) -> No
     assert len(steps) == 4
 
 
-async def test_agents_of_one_model_have_their_own_seeds(start_stub: StartStub) -> None:
+async def test_agents_that_share_a_model_have_different_seeds(start_stub: StartStub) -> None:
     start_stub()
     seeded = [{"seed": 7}, {"seed": 8}, {"model": {"model": "openai:stub", "seed": 9}}, {}]
     settings = SocietySettings.model_validate({"model": "openai:stub", "agents": seeded})

@@ -73,7 +73,7 @@ async def test_fallbacks_in_turn(serve: Serve, monkeypatch: pytest.MonkeyPatch, 
     assert [c["requested"] for c in document["corpora"]] == ["tavily", "serper", "bm25:demo-encyclopaedia"]
 
 
-async def test_a_fallback_without_findings_is_no_success(
+async def test_a_fallback_without_results_is_no_success(
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     stub: Any,
@@ -91,7 +91,7 @@ async def test_a_wrong_key_ends_the_debate(serve: Serve, monkeypatch: pytest.Mon
     assert (document["status"], document["error"]["kind"]) == ("failed", "authentication")
 
 
-async def test_a_fallback_that_cannot_be_opened_is_said_before_any_call(stub: Any) -> None:
+async def test_a_fallback_that_cannot_be_opened_is_an_error_before_any_call(stub: Any) -> None:
     document = await debate({"name": "rag", "retriever": "bm25", "fallback": ["serper"]}, NO)
     assert (document["error"]["kind"], stub.calls()) == ("missing_key", [])
 

@@ -1,4 +1,4 @@
-"""What is read in place of a source that was asked for, and how a debate says so."""
+"""Fallback sources: which source is read in place of a missing one, and how a debate reports it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUIET = {"scoring": "consensus_only", "embedder": "openai:stub-embedding", "atte
 
 @pytest.fixture(autouse=True)
 def stub(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> StubEndpoint:
-    """Debaters disagree, so that there is another round. Nobody listens where Wikipedia is looked for."""
+    """Debaters disagree, so there is a second round. The address of Wikipedia is a closed port."""
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
     return start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), {"fields": {"citations": []}}])
 
@@ -48,13 +48,13 @@ async def test_wikipedia_stands_in_for_the_web(serve: Serve, monkeypatch: pytest
     document = await debate(models=MODELS)
     assert (document["status"], document["rounds"]) == ("done", 2)
     assert read(document) == {("chroma", "chroma:demo-encyclopaedia"), ("web", "wikipedia")}
-    encyclopaedia, instead = stand_ins(document)  # once each, though there were two rounds
+    encyclopaedia, instead = stand_ins(document)  # once each, despite two rounds
     assert "`web` was asked for; wikipedia was read in its place" in instead + encyclopaedia
     assert "`chroma` was asked for without a corpus; moot's small demo corpus" in instead + encyclopaedia
     assert len(server.paths) == 3  # one search before the debate, one a round
 
 
-async def test_without_wikipedia_the_debate_refuses(stub: StubEndpoint) -> None:
+async def test_if_wikipedia_is_unreachable_the_debate_fails(stub: StubEndpoint) -> None:
     options = {}
     for name in ("tool_mad", "madke", "rag"):
         document = await debate(name, model="openai:stub")
@@ -62,7 +62,7 @@ async def test_without_wikipedia_the_debate_refuses(stub: StubEndpoint) -> None:
         assert all(words in document["error"]["detail"] for words in ("TAVILY_API_KEY", "--corpus", "bm25:demo-news"))
         _, options[name] = shlex.split(document["error"]["detail"].split("`")[-2])
     assert [call for call in stub.calls() if call["kind"] != "embedding"] == []
-    for name, option in options.items():  # what the refusal names works
+    for name, option in options.items():  # the options named by the error work
         other = parse_settings(load_graph(name).settings, [option], {"model": "openai:stub"})
         document = await debate(name, **other.model_dump())
         assert (document["status"], ("bm25:demo-news", "bm25:demo-news") in read(document)) == ("done", True)
@@ -73,7 +73,7 @@ async def test_without_wikipedia_the_debate_refuses(stub: StubEndpoint) -> None:
     )
 
 
-async def test_the_fallback_of_one_debater_is_none_for_another(
+async def test_one_debaters_source_is_not_another_debaters_fallback(
     stub: StubEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PUBMED_BASE_URL", f"http://127.0.0.1:{free_port()}")
@@ -115,13 +115,13 @@ async def test_madke_asks_wikipedia_once_and_reads_no_demo_corpus(
         ),
     ],
 )
-async def test_the_demo_corpora_stand_in(settings: dict[str, Any], found: set[Any], warned: list[str]) -> None:
+async def test_the_demo_corpora_are_fallbacks(settings: dict[str, Any], found: set[Any], warned: list[str]) -> None:
     document = await debate(**settings)
     assert read(document) == found
     assert [detail.split("`")[1] for detail in stand_ins(document)] == warned
 
 
-async def test_a_fallback_says_whose_place_it_took(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+async def test_a_fallback_names_the_source_that_it_replaces(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     await starter(serve, monkeypatch)(TAVILY, lambda n: web.Response(status=400))
     searcher = {"name": "search", "retriever": "tavily", "fallback": ["bm25", "bm25:demo-news"]}
     document = await debate(models=MODELS, debaters=[searcher, {"name": "rag"}])
@@ -140,6 +140,6 @@ async def test_a_fallback_says_whose_place_it_took(serve: Serve, monkeypatch: py
         ({"debaters": [{"name": "a", "model": "openai:b"}, {"name": "b"}]}, True),
     ],
 )
-def test_whose_models_they_are(settings: dict[str, Any], own: bool) -> None:
+def test_settings_tell_whether_a_debater_has_its_own_model(settings: dict[str, Any], own: bool) -> None:
     checked: Settings = DebaterSettings.model_validate(settings)
     assert checked.own_model == own

@@ -1,4 +1,4 @@
-"""Debates on every kind of task, on the scripted endpoint: right prompts, right comparison, equivalence on record."""
+"""Debates on every kind of task, on the scripted endpoint: prompts, comparisons, recorded equivalences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def same(value: bool) -> dict[str, Any]:
         ({"claim": "Where?", "task": "nq_open"}, "the Hague", "The Hague.", "the Hague"),
     ],
 )
-async def test_answers_that_are_the_same_by_their_text_agree(
+async def test_answers_with_equal_text_agree(
     start_stub: StartStub, given: dict[str, Any], first: Any, second: Any, answer: str
 ) -> None:
     stub = start_stub([says("rag", first), says("search", second)])
@@ -49,7 +49,7 @@ async def test_answers_that_are_the_same_by_their_text_agree(
     assert not stub.prompts("equivalence")
 
 
-async def test_short_answers_in_other_words_are_compared_by_a_model(start_stub: StartStub) -> None:
+async def test_short_answers_with_different_wording_are_compared_by_a_model(start_stub: StartStub) -> None:
     rules = [says("rag", "NYC", 1), says("search", "New York City", 1), {**same(False), "times": 1}, same(True)]
     start_stub([*rules, says("rag", "Big Apple"), says("search", "New York City")])
     document = await debate({"claim": "Where is it?", "task": "triviaqa"})
@@ -64,7 +64,7 @@ async def test_short_answers_in_other_words_are_compared_by_a_model(start_stub: 
     assert [v["group"] for v in document["votes"]] == [0, 0]
 
 
-async def test_a_comparison_that_cannot_be_used_is_no_agreement(start_stub: StartStub) -> None:
+async def test_an_unusable_comparison_is_no_agreement(start_stub: StartStub) -> None:
     rules = [says("rag", "NYC"), says("search", "New York"), {"model": "stub-equivalence", "reply": "Perhaps."}]
     start_stub([*rules, says("judge", "New York")])
     document = await debate({"claim": "Where is it?", "task": "short_answer"}, max_rounds=1)
@@ -73,7 +73,7 @@ async def test_a_comparison_that_cannot_be_used_is_no_agreement(start_stub: Star
     assert "unparsed" in {w["kind"] for w in document["warnings"]}
 
 
-async def test_prompts_speak_of_what_is_put(start_stub: StartStub) -> None:
+async def test_prompts_name_the_kind_of_input(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "B"), says("search", "A"), says("judge", "A")])
     debaters = [{"name": "rag"}, {"name": "search", "retriever": "bm25:demo-news"}]
     await debate({"claim": "Which metal is lighter?", "options": ["iron", "gold"]}, debaters=debaters, max_rounds=1)
@@ -203,7 +203,7 @@ async def test_ablations_change_calls_scores_and_the_judges_view(start_stub: Sta
 
 @pytest.mark.parametrize("scoring", ["on", "all_rounds", "consensus_only"])
 @pytest.mark.parametrize("team", TEAMS, ids="-".join)
-async def test_when_a_team_that_agrees_stops(start_stub: StartStub, team: tuple[str, ...], scoring: str) -> None:
+async def test_when_agreeing_debaters_stop(start_stub: StartStub, team: tuple[str, ...], scoring: str) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", **supports([True, True], CLAIM)[0]["fields"]}}])
     debaters = [{"name": f"debater-{i}", "retriever": SOURCES[kind]} for i, kind in enumerate(team)]
     given = {"model": "openai:stub", "debaters": debaters, "scoring": scoring, "query_formulation": False}

@@ -1,4 +1,4 @@
-"""Ten agents over ten rounds: what an agent is sent grows with those it hears, and not with the rounds."""
+"""Ten agents over ten rounds: the length of an agent's prompts grows with the agents it hears, not with the rounds."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.graphs.scripted_agents import Rule, debate
 NAMES = [f"agent-{i:02}" for i in range(1, 11)]
 GIVEN = {"claim": "The kilogram is defined by a constant.", "labels": ["alpha", "gamma"]}
 SURE = [0.35, 0.4, 0.45, 0.5, 0.55, 0.65, 0.75, 0.85, 0.95, 0.95]
-"""All as long, so that answers are."""
+"""Written with equally many characters, so that answers have the same length."""
 WORDS = ["iron", "gold", "zinc", "lead", "neon", "salt", "sand", "clay", "coal", "lime"]
 
 
 def same_every_round() -> list[Rule]:
-    """Agents whose answers are of one length; half of them say this, half that."""
+    """Agents whose answers have the same length; half of them give one answer, half another."""
     return [
         {
             "model": f"stub-{name}$",
@@ -36,7 +36,7 @@ def same_every_round() -> list[Rule]:
 
 
 async def ten(name: str) -> dict[str, Any]:
-    """A debate of ten agents: the first answers, which all but CortexDebate count as a round, and ten rounds."""
+    """A debate of ten agents: the first answers (a round, except in CortexDebate) and ten rounds."""
     rounds = 10 if name == "cortex_debate" else 11
     document = await debate(name, GIVEN, agents=[{"name": agent} for agent in NAMES], max_rounds=rounds)
     assert (document["status"], document["stop_reason"], document["rounds"]) == ("done", "max_rounds", rounds)
@@ -45,12 +45,12 @@ async def ten(name: str) -> dict[str, Any]:
 
 
 def sent(document: dict[str, Any]) -> dict[str, list[int]]:
-    """The tokens that each agent was sent, by rounds."""
+    """The tokens sent to each agent, by round."""
     calls = sorted(document["calls"], key=lambda call: call["round"])
     return {name: [c["prompt_tokens"] for c in calls if c["role"] == name] for name in NAMES}
 
 
-async def test_contexts_grow_with_those_who_are_heard_alone(start_stub: StartStub) -> None:
+async def test_prompts_grow_only_with_the_agents_heard(start_stub: StartStub) -> None:
     start_stub(same_every_round())
     names = ("neighbor_debate", "cortex_debate", "society_of_minds")
     documents = {name: await ten(name) for name in names}
@@ -68,7 +68,7 @@ async def test_contexts_grow_with_those_who_are_heard_alone(start_stub: StartStu
         for agent, sources in graph["kept"].items():
             by_number[len(sources)].add(cortex[agent][d])
     assert len(by_number) > 1
-    assert all(max(tokens) - min(tokens) <= 1 for tokens in by_number.values())  # whatever the round
+    assert all(max(tokens) - min(tokens) <= 1 for tokens in by_number.values())  # in every round
     least = min(by_number)
     for number, tokens in by_number.items():
         grown = max(tokens) - max(by_number[least])

@@ -1,4 +1,4 @@
-"""Debate in tit for tat, by hand-worked traces: who speaks when, who sees what, and who decides."""
+"""Debate in tit for tat, with traces worked out by hand: the order of speakers, their prompts, and who decides."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def talk(claim: str = "") -> list[Rule]:
 
 
 def prefers(answer: str, round: int, claim: str = "") -> Rule:
-    """The moderator prefers an answer after a round."""
+    """The moderator prefers this answer after this round."""
     return rule("moderator", rf"{claim}.*a1r{round}\.", fields={"preferred": answer, "reason": "It stands."})
 
 
@@ -40,12 +40,12 @@ async def test_without_a_preference_the_judge_reads_the_whole_debate(start_stub:
     assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 10, 10)
     spoke = [request["model"].removeprefix("stub-") for request in stub.requests()]
     assert spoke == [*SIDES, "moderator"] * 3 + ["judge"]
-    # The negative hears what was just said, the affirmative the negative's last answer; both know their own last one.
+    # The negative hears the answer just given, the affirmative the negative's last one; both see their own last answer.
     assert seen(stub, "affirmative") == ["", "a1r1 a2r1", "a1r2 a2r2"]
     assert seen(stub, "negative") == ["a1r1", "a1r2 a2r1", "a1r3 a2r2"]
     assert seen(stub, "moderator", "`preferred`") == ["a1r1 a2r1", "a1r2 a2r2", "a1r3 a2r3"]
     assert seen(stub, "judge") == ["a1r1 a1r2 a1r3 a2r1 a2r2 a2r3"]
-    assert voted(document) == {"affirmative": "REFUTES", "negative": "NOT ENOUGH INFO"}  # nobody counts these
+    assert voted(document) == {"affirmative": "REFUTES", "negative": "NOT ENOUGH INFO"}  # they are not votes
     steps = [(t["round"], t["agent"], t["step"]) for t in document["turns"]]
     assert steps == [
         *((r, *who) for r in (1, 2, 3) for who in (*((s, "respond") for s in SIDES), ("moderator", "moderate"))),
@@ -65,7 +65,7 @@ async def test_a_preferred_answer_ends_the_debate(start_stub: StartStub) -> None
     assert not stub.prompts("judge")
 
 
-async def test_one_answer_from_both_sides_alone_ends_nothing(start_stub: StartStub) -> None:
+async def test_equal_answers_of_both_sides_do_not_end_the_debate(start_stub: StartStub) -> None:
     start_stub([*script("SS", "SS", roles=SIDES), UNDECIDED, answers("judge", "S")])
     assert outline(await debate("tit_for_tat", max_rounds=2))[:4] == ("done", "SUPPORTS", "max_rounds", 2)
 
@@ -78,13 +78,13 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_an_unusable_moderation_prefers_nothing_and_the_debate_goes_on(start_stub: StartStub) -> None:
+async def test_after_an_unusable_moderation_the_debate_continues(start_stub: StartStub) -> None:
     cases = claims(UNUSABLE)
     rules = [r for claim in cases for r in (*talk(claim), prefers("SUPPORTS", 2, claim))]
     start_stub([*rules, *(rule("moderator", f"{claim}.*a1r1", **reply) for claim, (reply, _) in cases.items())])
     for claim, (_, outcome) in cases.items():
         document = await debate("tit_for_tat", {"claim": claim})
-        assert outline(document) == ("done", "SUPPORTS", "judge_preference", 2, 7, 7)  # it was asked twice
+        assert outline(document) == ("done", "SUPPORTS", "judge_preference", 2, 7, 7)  # after two requests
         moderated = [(t["preferred"], t["outcome"]) for t in document["turns"] if t["step"] == "moderate"]
         assert moderated == [(None, outcome), ("SUPPORTS", "ok")]
         assert warned(document) == [outcome] * 2
@@ -95,10 +95,10 @@ async def test_an_unusable_judge_leaves_no_verdict(start_stub: StartStub) -> Non
     document = await debate("tit_for_tat")
     assert outline(document)[:4] == ("failed", None, None, 3)
     assert document["error"]["kind"] == "unparsed"
-    assert len(document["turns"]) == 9  # nothing is lost
+    assert len(document["turns"]) == 9  # every turn is kept
 
 
-async def test_a_side_that_cannot_be_read_is_answered_all_the_same(start_stub: StartStub) -> None:
+async def test_the_other_side_answers_an_unparsable_side(start_stub: StartStub) -> None:
     stub = start_stub([*script("-R", "-R", "-R", roles=SIDES), UNDECIDED, answers("judge", "R")])
     document = await debate("tit_for_tat")
     assert outline(document)[:4] == ("done", "REFUTES", "max_rounds", 3)
@@ -107,7 +107,7 @@ async def test_a_side_that_cannot_be_read_is_answered_all_the_same(start_stub: S
     assert voted(document) == {"affirmative": None, "negative": "REFUTES"}
 
 
-async def test_the_answer_of_one_side_alone_can_be_preferred(start_stub: StartStub) -> None:
+async def test_the_only_sides_answer_can_be_preferred(start_stub: StartStub) -> None:
     cases = claims(["-R", "R-"])
     rules = [r for claim, given in cases.items() for r in script(given, roles=SIDES, claim=claim)]
     start_stub([*rules, rule("moderator", fields={"preferred": "REFUTES", "reason": "It stands."})])
@@ -126,7 +126,7 @@ async def test_a_side_that_cannot_be_reached_ends_the_debate_without_a_verdict(s
     assert [t["agent"] for t in document["turns"] if t.get("answer")] == ["affirmative"]
 
 
-async def test_each_side_speaks_by_its_own_stance_and_persona(start_stub: StartStub) -> None:
+async def test_each_sides_prompts_have_its_stance_and_persona(start_stub: StartStub) -> None:
     stub = start_stub([*talk(), prefers("SUPPORTS", 1)])
     await debate("tit_for_tat", debaters=[{"persona": "a metrologist from Sèvres"}, {}])
     [affirmative], [negative] = prompts(stub, "affirmative"), prompts(stub, "negative")
@@ -136,7 +136,7 @@ async def test_each_side_speaks_by_its_own_stance_and_persona(start_stub: StartS
     assert "You speak second: contradict" in negative
 
 
-async def test_nothing_can_be_preferred_where_nobody_answered(start_stub: StartStub) -> None:
+async def test_without_answers_no_answer_can_be_preferred(start_stub: StartStub) -> None:
     start_stub([*script("--", roles=SIDES), rule("moderator", fields={"preferred": "SUPPORTS", "reason": "So I say."})])
     document = await debate("tit_for_tat", max_rounds=1)
     assert (document["status"], document["answer"]) == ("failed", None)

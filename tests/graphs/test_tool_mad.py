@@ -1,4 +1,4 @@
-"""Tool-MAD on the scripted endpoint: what is called, what is seen, when it stops."""
+"""Tool-MAD on the scripted endpoint: its calls, the contents of prompts, its stops."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_agreement_with_good_scores_stops_in_the_first_round(start_stub: S
     assert document["usage"]["calls"] == len(document["calls"]) == 10
 
 
-async def test_agreement_with_low_faithfulness_goes_on(start_stub: StartStub) -> None:
+async def test_agreement_with_low_faithfulness_continues_the_debate(start_stub: StartStub) -> None:
     start_stub([*agree(), *supports([True, False], CLAIM), says("judge", "REFUTES")])
     document = await debate(max_rounds=2)
     assert (document["rounds"], document["stop_reason"], document["answer"]) == (2, "max_rounds", "REFUTES")
@@ -47,7 +47,7 @@ async def test_agreement_with_low_faithfulness_goes_on(start_stub: StartStub) ->
 
 
 @pytest.mark.parametrize(("threshold", "stop"), [(0.5, "stable_consensus"), (0.51, "max_rounds")])
-async def test_thresholds_are_met_when_equalled(start_stub: StartStub, threshold: float, stop: str) -> None:
+async def test_scores_equal_to_their_thresholds_pass(start_stub: StartStub, threshold: float, stop: str) -> None:
     start_stub([*agree(), *supports([True, False], CLAIM), says("judge", "SUPPORTS")])
     assert (await debate(max_rounds=1, faithfulness_threshold=threshold))["stop_reason"] == stop
 
@@ -66,7 +66,7 @@ async def test_three_disputed_rounds_reach_the_judge_with_the_averages(start_stu
         *scorer([True, True, False, False], "search speaks"),
         says("judge", "NOT ENOUGH INFO"),
     ]
-    # Verdicts are judged from statements, so these carry the answer that they were taken from.
+    # Verdicts on statements: the fields name the answer that the statements came from.
     for rule in rules[3:6]:
         rule["fields"]["statements"] = [f"{rule['match']} {i}" for i in range(4)]
     stub = start_stub(rules)
@@ -110,15 +110,15 @@ async def test_an_unparsable_debater_never_agrees(start_stub: StartStub) -> None
         says("judge", "SUPPORTS"),
     ])  # fmt: skip
     document = await debate(max_rounds=2)
-    assert document["status"] == "failed"  # neither ever answered: nothing to judge
+    assert document["status"] == "failed"  # neither ever answered, so there is nothing to judge
     assert document["error"]["kind"] == "unparsed"
     assert document["answer"] is None
     assert {t["answer"] for t in document["turns"]} == {None}
     assert {t["outcome"] for t in document["turns"]} == {"unparsed"}
-    assert sum(w["kind"] == "unparsed" for w in document["warnings"]) == 8  # two debaters, two rounds, asked twice
+    assert sum(w["kind"] == "unparsed" for w in document["warnings"]) == 8  # two debaters, two rounds, two requests
 
 
-async def test_one_unparsable_debater_leaves_it_to_the_judge(start_stub: StartStub) -> None:
+async def test_with_one_unparsable_debater_the_judge_decides(start_stub: StartStub) -> None:
     unusable = {"model": "stub-rag$", "match": "your `answer`", "reply": '{"answer": "SUPP'}
     start_stub([unusable, says("search", "SUPPORTS"), *supports([True], CLAIM), says("judge", "SUPPORTS")])
     document = await debate(max_rounds=1)
@@ -141,14 +141,12 @@ async def test_one_unparsable_debater_leaves_it_to_the_judge(start_stub: StartSt
         ({"raw": "<html>busy</html>"}, "bad_response"),
     ],
 )
-async def test_a_judge_that_cannot_be_heard_makes_up_no_verdict(
-    start_stub: StartStub, rule: dict[str, Any], kind: str
-) -> None:
+async def test_an_unusable_judge_gives_no_verdict(start_stub: StartStub, rule: dict[str, Any], kind: str) -> None:
     start_stub([{"model": "stub-judge", **rule}])
     document = await debate(max_rounds=1, scoring="all_rounds", max_wait=0)
     assert (document["status"], document["answer"], document["stop_reason"]) == ("failed", None, None)
     assert document["error"]["kind"] == kind
-    assert len(document["turns"]) == 2  # nothing is lost
+    assert len(document["turns"]) == 2  # every turn is kept
     assert len(document["error"]["detail"]) > 20
 
 
@@ -159,7 +157,7 @@ async def test_a_dead_endpoint_fails_the_debate(start_stub: StartStub, monkeypat
     assert (document["status"], document["error"]["kind"]) == ("failed", "unreachable")
 
 
-async def test_a_missing_source_is_said_before_any_model_is_called(start_stub: StartStub) -> None:
+async def test_a_missing_source_is_an_error_before_any_call(start_stub: StartStub) -> None:
     start_stub([])
     document = await debate(debaters=[{"name": "rag", "retriever": "chroma:none"}, {"name": "search"}])
     assert (document["status"], document["error"]["kind"]) == ("failed", "unknown_corpus")
@@ -219,7 +217,7 @@ async def test_three_debaters_and_one_piece_found_twice(start_stub: StartStub) -
     assert {r["agent"] for r in document["evidence"][0]["retrievals"]} == {"one", "two", "three"}
 
 
-async def test_the_next_debate_on_a_thread_begins_anew(start_stub: StartStub) -> None:
+async def test_the_next_debate_on_a_thread_starts_from_empty_state(start_stub: StartStub) -> None:
     start_stub([*(r | {"match": "saffron"} for r in agree("REFUTES")), *agree(), *supports([True, True], CLAIM)])
     kept = builder.compile(checkpointer=InMemorySaver())
 
@@ -251,7 +249,7 @@ async def test_the_next_debate_on_a_thread_begins_anew(start_stub: StartStub) ->
         ({"embedder": "no-such/model"}, "unknown_encoder"),
     ],
 )
-async def test_what_is_missing_is_said_before_any_model_is_called(
+async def test_missing_models_and_sources_are_errors_before_any_call(
     start_stub: StartStub, settings: dict[str, Any], kind: str
 ) -> None:
     start_stub([])
@@ -264,7 +262,7 @@ def test_misspelt_roles_are_refused() -> None:
         ToolMadSettings.model_validate({"models": {"jugde": "fake:1"}})
 
 
-async def test_a_slow_scorer_holds_up_no_round(start_stub: StartStub) -> None:
+async def test_a_slow_scorer_does_not_delay_rounds(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True], CLAIM)])
     document = await debate()
     models = [r["model"] for r in stub.requests()]
@@ -288,7 +286,7 @@ async def test_defaults_hold_without_a_context(start_stub: StartStub, monkeypatc
     assert set(document) == set(graph.output_schema.__annotations__)
 
 
-async def test_words_in_place_of_structured_output(start_stub: StartStub) -> None:
+async def test_replies_without_structured_output(start_stub: StartStub) -> None:
     stub = start_stub([
         {"match": "your `answer`", "reply": 'Well. {"rationale": "So it is.", "citations": [], "answer": "supports"}'},
         {"match": "the `query`", "reply": '```json\n{"query": "kilogram"}\n```'},

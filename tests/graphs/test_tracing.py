@@ -1,4 +1,4 @@
-"""What a LangSmith gets to see of a debate: read from what the client really uploads, by a collector of ours."""
+"""LangSmith traces of debates, as the client uploads them to a local collector."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from tests.graphs.scripted_trial import LIBRARY
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 LONG = 60.0
-"""Seconds that nothing here takes."""
+"""Seconds; longer than any step of these tests."""
 
 Run = dict[str, Any]
 
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    """A LangSmith of this machine, to which this process sends its traces."""
+    """A local LangSmith server, to which this process sends its traces."""
     with collecting() as running:
         for name, value in running.environment.items():
             monkeypatch.setenv(name, value)
@@ -50,7 +50,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 
 def forget_client() -> None:
-    """LangSmith reads its variables once; the next client reads them again."""
+    """LangSmith reads its variables once; after this, the next client reads them again."""
     if langsmith.run_trees._CLIENT is not None:
         langsmith.run_trees._CLIENT.close()
     langsmith.configure(client=None)
@@ -78,13 +78,13 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, config: Any 
 
 
 def path(collector: Collector, run: Run) -> str:
-    """The names of all that a run runs in, and its own."""
+    """The names of a run and of all runs around it."""
     around = collector.runs.get(run.get("parent_run_id") or "")
     return f"{path(collector, around)} > {run['name']}" if around else str(run["name"])
 
 
 def tags(run: Run) -> set[str]:
-    """A run's tags without those that LangGraph gives it for its place."""
+    """A run's tags without those that LangGraph adds."""
     return {tag for tag in run["tags"] if ":step:" not in tag}
 
 
@@ -130,9 +130,7 @@ async def test_a_trace_reads_as_the_debate(start_stub: StartStub, collector: Col
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "society_of_minds", "proclaim", "react"])
-async def test_every_call_is_a_run_that_says_whose_it_is(
-    start_stub: StartStub, collector: Collector, name: str
-) -> None:
+async def test_every_call_is_a_run_tagged_with_its_role(start_stub: StartStub, collector: Collector, name: str) -> None:
     start_stub([{"fields": {"citations": []}}])
     rounds: dict[str, Any] = {"max_rounds": 1} if name in ("tool_mad", "proclaim") else {}
     document = await debate(name, **rounds)
@@ -154,7 +152,7 @@ async def test_every_call_is_a_run_that_says_whose_it_is(
     counted = [metadata(run)["usage_metadata"] for run in runs]
     for ours, theirs in (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")):
         assert sum(usage[theirs] for usage in counted) == document["usage"][ours] > 0
-    assert not any("total_cost" in usage for usage in counted)  # nobody knows the scripted model's price
+    assert not any("total_cost" in usage for usage in counted)  # the scripted model has no price
     searches = [run for run in collector.runs.values() if run["run_type"] == "retriever"]
     asked = {reading["retriever"] for reading in document["corpora"]}
     assert {run["name"] for run in searches} == asked
@@ -163,12 +161,12 @@ async def test_every_call_is_a_run_that_says_whose_it_is(
 
 
 def priced(monkeypatch: pytest.MonkeyPatch, folder: Path, model: str) -> None:
-    """Lets one model have a price."""
+    """Give one model a price."""
     (folder / "prices.jsonl").write_text(json.dumps({"model": model, "input": 2.0, "output": 10.0}))
     monkeypatch.setenv("MOOT_PRICES", str(folder / "prices.jsonl"))
 
 
-async def test_costs_are_where_prices_are_known(
+async def test_runs_have_costs_if_prices_are_known(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     priced(monkeypatch, tmp_path, "openai:stub-agent-1")
@@ -181,7 +179,7 @@ async def test_costs_are_where_prices_are_known(
             assert usage.get("total_cost") == (known["total_cost"] if metadata(run)["agent"] == "agent-1" else None)
 
 
-async def test_a_kept_reply_costs_nothing(
+async def test_a_reply_from_the_ledger_costs_nothing(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     priced(monkeypatch, tmp_path, "openai:stub")
@@ -197,7 +195,7 @@ async def test_a_kept_reply_costs_nothing(
     assert costs[True] == 0
 
 
-async def test_calls_of_a_debate_that_another_process_goes_on_with_have_costs(
+async def test_calls_of_a_debate_resumed_by_another_process_have_costs(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     priced(monkeypatch, tmp_path, "openai:stub")
@@ -207,7 +205,7 @@ async def test_calls_of_a_debate_that_another_process_goes_on_with_have_costs(
     context = {"model": "openai:stub", "attempts": 1, "sources": [LIBRARY], "ask_person": ["evidence"]}
     await graph.ainvoke({"claim": CLAIM}, config, context=context)
     assert finish(LONG)
-    forget_client()  # all that the other process would not have
+    forget_client()  # state that the other process would not have
     tracing.guard_traces()
     await graph.ainvoke(Command(resume=True), config)
     assert finish(LONG)
@@ -248,7 +246,7 @@ async def test_scores_are_feedback_on_the_debate(start_stub: StartStub, collecto
     }
 
 
-def test_scores_that_are_null_are_none() -> None:
+def test_scores_that_are_null_are_not_uploaded() -> None:
     document = {
         "scores": {"rag": {"faithfulness": None, "consistency": 0.4}},
         "confidence": 0.8,
@@ -287,11 +285,11 @@ PLACES = (
     "document",
     "exception",
 )
-"""Where keys are planted; each is the value of a variable, but for the one in a header and that in an address."""
+"""The places with planted keys. Each is the value of a variable, except one in a header and one in an address."""
 
 
 class Leaky(BaseRetriever):
-    """A source whose documents hold a key, and whose errors hold another."""
+    """A source whose documents contain a key, and whose errors contain another."""
 
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
         if "fail" in query:
@@ -303,7 +301,7 @@ leaky = Leaky()
 
 
 async def plant(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debates with keys in all places."""
+    """Debates with keys in every place."""
     for place in set(PLACES) - {"header", "address"}:
         monkeypatch.setenv(f"{place.upper()}_API_KEY", canary(place))
     refused = {"error": {"message": f"Incorrect API key provided: {canary('error')}"}}
@@ -326,13 +324,13 @@ async def plant(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def arrived(collector: Collector) -> set[str]:
-    """The places whose keys were uploaded, as they stand or as addresses write them."""
+    """The places whose keys were uploaded, verbatim or URL-encoded."""
     sent = b"\n".join(collector.raw).decode()
     return {place for place in PLACES if canary(place) in sent or quote(canary(place), safe="") in sent}
 
 
 @pytest.mark.parametrize("hidden", ["false", "true"])
-async def test_no_key_arrives(
+async def test_no_key_is_uploaded(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, hidden: str
 ) -> None:
     monkeypatch.setenv("LANGSMITH_HIDE_INPUTS", hidden)
@@ -342,15 +340,15 @@ async def test_no_key_arrives(
     assert arrived(collector) == set()
 
 
-async def test_without_us_all_of_them_would_arrive(
+async def test_without_our_filter_all_keys_would_be_uploaded(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracing, "anonymised", lambda value, keys=None: value)
     await plant(start_stub, monkeypatch)
-    assert arrived(collector) == set(PLACES) - {"error"}  # what endpoints say becomes an error without keys
+    assert arrived(collector) == set(PLACES) - {"error"}  # errors of endpoints are already without keys
 
 
-async def test_somebody_elses_client_stays(start_stub: StartStub, collector: Collector) -> None:
+async def test_a_client_set_by_the_user_stays(start_stub: StartStub, collector: Collector) -> None:
     theirs = langsmith.Client()
     langsmith.configure(client=theirs)
     start_stub([{"fields": {"citations": []}}])

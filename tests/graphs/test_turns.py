@@ -1,4 +1,4 @@
-"""A turn has the fields of its step, and no others: in the JSON schema, and where documents are read."""
+"""A turn has the fields of its step and no others: in the JSON schema, and in documents that are read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT = {"round", "phase", "agent", "step"}
 
 
 def taken(turn: Any) -> bool:
-    """Whether a turn is one of a document; the schema and the reader agree."""
+    """Whether a turn is valid in a document; the schema and the reader must agree."""
     try:
         assert READ.validate_python([turn], strict=True) == [turn]
         read = True
@@ -36,7 +36,7 @@ def taken(turn: Any) -> bool:
 
 
 def examples(kind: Kind) -> list[dict[str, Any]]:
-    """Turns of a kind: with all its fields, and with those alone that it always has."""
+    """Turns of a kind: with all fields, and with the required fields only."""
     schema = {**OUTPUT["$defs"][kind.name]}
     step = {"step": {"enum": [schema["properties"]["step"]["const"]]}}
     full = draw({**schema, "properties": schema["properties"] | step}, random.Random(kind.name), OUTPUT["$defs"])
@@ -59,7 +59,7 @@ def test_a_turn_has_the_fields_of_its_step(kind: Kind) -> None:
         assert not taken(left) or any(set(left) >= fields for fields in begun), name
 
 
-def test_an_answer_is_whole_or_not_there() -> None:
+def test_an_answer_has_all_its_fields_or_none() -> None:
     whole = examples(next(kind for kind in KINDS if kind.name == "Answer"))[1]
     for name in ("answer", "rationale", "citations", "outcome"):
         assert not taken({key: value for key, value in whole.items() if key != name})
@@ -76,10 +76,10 @@ CAME_OF_IT = {
     "ExpertRuling": "granted", "Testimony": "testimony", "Reflection": "rebuttal", "Critique": "debate_resolved",
     "Closing": "close", "Consistency": "overall", "PanelVote": "verdict",
 }  # fmt: skip
-"""By kind of turn, a field that says what came of it; kinds of turns that are not over have none."""
+"""For each kind of turn, a field with its outcome; turns in progress have none."""
 
 
-def test_no_turn_leaves_out_what_came_of_it() -> None:
+def test_every_turn_needs_its_outcome() -> None:
     kinds = {kind.name: examples(kind)[1] for kind in ALL if not kind.name.endswith("Begun")}
     assert set(kinds) == set(CAME_OF_IT)
     for kind, name in CAME_OF_IT.items():
@@ -87,18 +87,18 @@ def test_no_turn_leaves_out_what_came_of_it() -> None:
 
 
 @pytest.mark.parametrize("step", ["vote", "Respond", "respond ", ""])
-def test_a_step_of_ones_own_has_any_fields_of_the_known_types(step: str) -> None:
+def test_a_users_step_may_have_any_fields_of_known_types(step: str) -> None:
     assert taken(KEY | {"step": step})
     assert taken(KEY | {"step": step, "answer": None, "premises": ["One."]})
     own = KEY | {"step": step, "mood": ["any"]}
     assert SCHEMA.is_valid([own])
-    assert READ.validate_python([own]) == [KEY | {"step": step}]  # readers leave out what nothing here knows
+    assert READ.validate_python([own]) == [KEY | {"step": step}]  # readers leave out unknown fields
     assert not taken(KEY | {"step": step, "citations": "none"})
     assert not taken({"round": 1, "agent": "somebody", "step": step})
 
 
 @pytest.mark.parametrize("turn", [KEY, KEY | {"step": None}, KEY | {"step": ["respond"]}, "respond", None])
-def test_what_is_no_turn(turn: Any) -> None:
+def test_invalid_turns(turn: Any) -> None:
     assert not taken(turn)
 
 

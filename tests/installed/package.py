@@ -1,4 +1,4 @@
-"""The tutorial's package, built and installed by pip into a folder of its own; and packages that are only declared."""
+"""The tutorial's package, built and installed by pip into a new folder; and packages that only declare entry points."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def installed(folder: Path) -> Path:
 
 
 def declare(folder: Path, package: str, module: str = "", **entry_points: str) -> None:
-    """Puts a package into a folder as pip would leave it.
+    """Write a package into a folder, with metadata like pip's.
 
     Args:
         folder: the folder for ``PYTHONPATH``.

@@ -1,4 +1,4 @@
-"""A package with a fault is named when it is used, and holds nothing else up."""
+"""An error of an installed package names the package, and does not affect other commands."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Declares packages, which this process then sees as one that starts would."""
+    """Declare packages and clear the caches, as if this process had just started."""
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     packages = []
 
@@ -80,7 +80,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         sys.modules.pop(package, None)
 
 
-def test_a_module_that_cannot_be_imported_is_an_error_for_its_users_alone(install: Install) -> None:
+def test_a_module_that_cannot_be_imported_only_fails_if_it_is_used(install: Install) -> None:
     install("torn", "import no_such_module", graph="torn = torn:graph", benchmark="tears = torn:tears")
     used = moot("verify", "Bees fly.", "--graph", "torn", "--model", "fake:1")
     assert used.returncode == 2
@@ -95,7 +95,7 @@ def test_a_module_that_cannot_be_imported_is_an_error_for_its_users_alone(instal
         assert "not listed: The package torn 1.0 declares" in listed.stderr
 
 
-def test_a_name_of_moots_own_is_an_error_of_that_name_alone(install: Install) -> None:
+def test_a_package_that_takes_a_name_of_moots_only_fails_under_that_name(install: Install) -> None:
     install("greedy", RING, graph="rag = greedy:graph", source="wikipedia = greedy:x", benchmark="fever = greedy:x")
     said = 'The package greedy 1.0 declares the graph rag = "greedy:graph", but rag is one of moot\'s own.'
     port = str(free_port())
@@ -120,9 +120,9 @@ def test_a_name_of_moots_own_is_an_error_of_that_name_alone(install: Install) ->
         ("ring = own:graph", "raise SystemExit(7)", "it cannot be imported (SystemExit: 7)"),
     ],
 )
-def test_what_is_no_debate_system_is_refused(install: Install, point: str, module: str, said: str) -> None:
+def test_an_object_that_is_not_a_debate_system_is_refused(install: Install, point: str, module: str, said: str) -> None:
     install("own", module, graph=point)
-    for _ in range(2):  # a fault is remembered
+    for _ in range(2):  # the error is cached
         with pytest.raises(UserError, match="The package own 1.0 declares the graph") as error:
             load_graph(point.partition(" ")[0])
         assert said in error.value.detail
@@ -135,14 +135,14 @@ def test_two_packages_with_one_name_are_both_named(install: Install) -> None:
         load_graph("ring")
 
 
-def test_an_unknown_name_is_told_from_all_that_there_are(install: Install) -> None:
+def test_an_unknown_name_is_compared_with_all_known_names(install: Install) -> None:
     install("own", RING, graph="ring = own:graph")
     with pytest.raises(UserError, match="There is no graph 'rign'. Did you mean ring[?]"):
         load_graph("rign")
     assert registry.graph_title("ring") == "ring"  # it was compiled without a name
 
 
-def test_changed_code_is_another_version(install: Install, tmp_path: Path) -> None:
+def test_changed_code_gives_another_version(install: Install, tmp_path: Path) -> None:
     install("own", RING, graph="ring = own:graph")
     settings = load_graph("ring").settings()
     before = version_of("ring", settings)
@@ -151,7 +151,7 @@ def test_changed_code_is_another_version(install: Install, tmp_path: Path) -> No
     assert version_of("ring", settings) != before
 
 
-async def test_a_source_answers_in_its_name_and_its_errors_are_errors_of_a_source(install: Install) -> None:
+async def test_a_source_is_recorded_by_its_name_and_its_errors_are_source_errors(install: Install) -> None:
     install("own", SHELF, source="shelf = own:shelf\nclassy = own:Shelf")
     source: Any = await open_retriever("shelf")
     first, second = await source.search("eggs", 2)
@@ -167,7 +167,7 @@ async def test_a_source_answers_in_its_name_and_its_errors_are_errors_of_a_sourc
         await open_retriever("shelf:corpus")
 
 
-def test_what_is_no_benchmark_is_refused(install: Install) -> None:
+def test_an_object_that_is_not_a_benchmark_is_refused(install: Install) -> None:
     install("own", "box = object()", benchmark="box = own:box")
     with pytest.raises(UserError, match="that is a object, and no moot.evals.Benchmark"):
         catalogue.load_benchmark("box")

@@ -1,4 +1,4 @@
-"""Each block of the tutorial runs, with the package that it writes installed by pip."""
+"""Each code block of the tutorial runs, with the package it writes installed by pip."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Shell = Callable[..., str]
 
 
 def block(kind: str) -> str:
-    """The page's only block of a kind."""
+    """The page's only block in this language."""
     (found,) = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.S)
     return str(found)
 
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """Runs a command of the page where the package is installed; gives what it prints."""
+    """Run a command of the page with the package installed; return its output."""
     folder = tmp_path_factory.mktemp("tutorial")
     (folder / "claims.csv").write_text(block("csv"))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -50,14 +50,14 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return run
 
 
-def test_it_shows_the_whole_package() -> None:
+def test_the_page_shows_every_file_of_the_package() -> None:
     shown = [EXAMPLE.parents[1] / name for name in re.findall(r"<!-- FILE: (\S+) -->", PAGE)]
     assert shown == [EXAMPLE / "pyproject.toml", EXAMPLE / "chaired_debate/debate.py"]
     debate = shown[1].read_text(encoding="utf-8").partition(")\n\n\n")[2]
     assert len([line for line in debate.splitlines() if line.strip() and '"""' not in line]) <= 30
 
 
-def test_the_debate_is_listed_with_its_settings_and_held(shell: Shell) -> None:
+def test_the_debate_and_its_settings_are_listed_and_it_runs(shell: Shell) -> None:
     listing, settings, verify = COMMANDS[:3]
     assert "chaired               A chaired debate: the first agent hears all others" in shell(listing)
     assert "max_rounds" in shell(settings)

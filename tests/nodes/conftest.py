@@ -1,4 +1,4 @@
-"""Properties are checked without a deadline: the first example pays for imports."""
+"""Hypothesis runs without a deadline, because the first example pays for imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scripted endpoint of Anthropic's Messages API: its own wire form, streamed and not."""
+"""A scripted endpoint of Anthropic's Messages API, streamed and not streamed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiohttp import web
 
 @dataclass
 class Messages:
-    """The endpoint: ``replies`` are given in turn, the last one from then on; ``requests`` are what it was sent.
+    """The endpoint: ``replies`` are given in turn, the last one repeatedly; ``requests`` are those it received.
 
     A reply is a text, or an object with ``status``, ``error`` (type and message) and ``headers``, or with ``stop``.
     """
@@ -64,7 +64,7 @@ class Messages:
 
 @asynccontextmanager
 async def messages_api(*replies: Any) -> AsyncIterator[Messages]:
-    """The endpoint, for as long as it is needed."""
+    """Run the endpoint for the duration of the context."""
     api = Messages(replies)
     app = web.Application()
     app.router.add_post("/v1/messages", api.answer)

@@ -1,4 +1,4 @@
-"""Debates of n agents, apart from any model: who hears whom, who is in which group, and how agents are declared."""
+"""Debates of n agents without a model: who hears whom, who is in which group, and how agents are declared."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def called(count: int) -> list[str]:
 
 
 @given(COUNTS)
-def test_nobody_hears_itself_or_anybody_twice(count: int) -> None:
+def test_no_agent_hears_itself_or_another_twice(count: int) -> None:
     names = called(count)
     grouped = [same_group(groups_of(names, size)) for size in (2, 3)]
     for hears in (everyone, neighbours, nobody, *grouped):
@@ -42,7 +42,7 @@ def test_nobody_hears_itself_or_anybody_twice(count: int) -> None:
 
 
 @given(COUNTS)
-def test_neighbours_are_a_ring(count: int) -> None:
+def test_neighbours_form_a_ring(count: int) -> None:
     names = called(count)
     ring = {name: neighbours(name, names) for name in names}
     assert {len(heard) for heard in ring.values()} == {min(2, count - 1)}
@@ -54,7 +54,7 @@ def test_neighbours_are_a_ring(count: int) -> None:
     assert reached == set(names)
 
 
-def test_the_ends_of_the_list_are_neighbours() -> None:
+def test_the_first_and_last_agents_are_neighbours() -> None:
     assert sorted(neighbours("a", "abcde")) == ["b", "e"]
     assert sorted(neighbours("e", "abcde")) == ["a", "d"]
     assert neighbours("a", "ab") == ["b"]
@@ -82,7 +82,7 @@ def test_groups_by_hand(names: str, size: int, groups: list[str]) -> None:
 
 
 @given(st.integers(2, 30), st.sampled_from([2, 3]))
-def test_everybody_is_in_one_group_in_order_and_nobody_is_alone(count: int, size: int) -> None:
+def test_every_agent_is_in_one_group_in_order_and_none_is_alone(count: int, size: int) -> None:
     names = called(count)
     groups = groups_of(names, size)
     assert [name for group in groups for name in group] == names
@@ -106,12 +106,12 @@ def agents(given: Any) -> Sequence[Agent]:
     return AgentsSettings.model_validate({"agents": given}).agents
 
 
-def test_a_number_stands_for_so_many_agents() -> None:
+def test_a_number_declares_that_many_agents() -> None:
     assert agents(4) == n_agents(4)
     assert [agent.name for agent in agents(2)] == ["agent-1", "agent-2"]
 
 
-def test_who_has_no_name_is_called_by_its_place() -> None:
+def test_an_agent_without_a_name_is_named_by_its_index() -> None:
     given: list[Any] = [{"persona": "a clerk"}, {"name": "eve"}, Agent(seed=3), {"name": ""}]
     assert [agent.name for agent in agents(given)] == ["agent-1", "eve", "agent-3", "agent-4"]
     assert agents(given)[2].seed == 3
@@ -148,12 +148,12 @@ def test_who_has_no_name_is_called_by_its_place() -> None:
         [{"model": "gpt"}, {}],
     ],
 )
-def test_what_declares_no_agents_is_refused(given: Any) -> None:
+def test_invalid_agent_declarations_are_refused(given: Any) -> None:
     with pytest.raises(ValidationError, match="agents"):
         agents(given)
 
 
-def test_more_agents_cannot_be_wanted_than_there_are() -> None:
+def test_a_minimum_above_the_number_of_agents_is_refused() -> None:
     assert AgentsSettings.model_validate({"agents": 3, "min_agents": 3}).min_agents == 3
     with pytest.raises(ValidationError, match="only 3 agents"):
         AgentsSettings.model_validate({"agents": 3, "min_agents": 4})
@@ -170,7 +170,7 @@ def test_models_are_set_for_agents_that_exist() -> None:
 
 
 @pytest.mark.parametrize("name", [*N_AGENTS, "tit_for_tat"])
-def test_stored_settings_are_settings(name: str) -> None:
+def test_stored_settings_load_back(name: str) -> None:
     kind = load_graph(name).settings
     who = "debaters" if name == "tit_for_tat" else "agents"
     settings = kind.model_validate({who: [{"persona": "a clerk", "seed": 1}, {"model": {"model": "fake:1"}}]})
@@ -185,7 +185,7 @@ def sides(given: Any) -> list[str]:
     return [debater.name for debater in TitForTatSettings.model_validate({"debaters": given}).debaters]
 
 
-def test_sides_have_their_names() -> None:
+def test_sides_have_default_names() -> None:
     both = ["affirmative", "negative"]
     assert sides([{"seed": 1}, {"persona": "a clerk"}]) == sides([{"name": name} for name in both]) == both
     assert sides([Agent(), Agent(name="negative")]) == both
@@ -206,7 +206,7 @@ def test_sides_have_their_names() -> None:
         [1, 2],
     ],
 )
-def test_other_sides_are_refused(given: Any) -> None:
+def test_invalid_sides_are_refused(given: Any) -> None:
     with pytest.raises(ValidationError, match="debaters"):
         sides(given)
 
@@ -218,7 +218,7 @@ def test_a_side_may_have_its_own_model() -> None:
         TitForTatSettings.model_validate({"models": {"agent-1": "fake:1"}})
 
 
-def test_a_schema_says_what_agents_are() -> None:
+def test_the_json_schema_describes_agents() -> None:
     for name in N_AGENTS:
         schema = TypeAdapter(load_graph(name).settings).json_schema()
         listed = schema["properties"]["agents"]

@@ -1,4 +1,4 @@
-"""The confidence of systems that have no formula of their own: shares of votes and of answers, in numbers and words."""
+"""The confidence of systems without a formula for it: shares of votes and of answers, as numbers and in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ S, R = "SUPPORTS", "REFUTES"
 
 
 def votes(answers: Sequence[str | None], **more: Sequence[float]) -> list[Vote]:
-    """Votes, equal answers in one group."""
+    """Votes, with equal answers in one group."""
     known = list(dict.fromkeys(answer for answer in answers if answer is not None))
     made: list[Any] = [
         {"agent": f"agent-{i}", "answer": answer, "group": None if answer is None else known.index(answer)}
@@ -30,13 +30,13 @@ def votes(answers: Sequence[str | None], **more: Sequence[float]) -> list[Vote]:
 
 
 def ended(answer: str | None, *rounds: Sequence[str | None], task: Any = FEVER, **known: Any) -> dict[str, Any]:
-    """The confidence of a debate with these answers by round."""
+    """The confidence of a debate with these answers per round."""
     log = [{"round": i, "phase": "primary", "votes": votes(said)} for i, said in enumerate(rounds, 1)]
     none = dict.fromkeys(("confidence", "confidence_parts", "confidence_from"))
     return confidence_of({"task": task, "answer": answer, "round_log": log, **none, **known})
 
 
-def test_votes_that_count_alike() -> None:
+def test_the_confidence_of_equal_votes() -> None:
     given = votes([S, R, None, S])
     assert vote_share(given, 0) == pytest.approx(2 / 3)
     assert confidence_by_votes(given, given[0]) == {
@@ -46,7 +46,7 @@ def test_votes_that_count_alike() -> None:
     }
 
 
-def test_votes_that_weigh() -> None:
+def test_the_confidence_of_weighted_votes() -> None:
     given = votes([S, R, R], weight=[1.0, 0.1, 0.5], confidence=[1.0, 0.4, 0.8])
     won = majority(given, [1.0, 0.1, 0.5])
     assert confidence_by_votes(given, won) == {
@@ -56,14 +56,14 @@ def test_votes_that_weigh() -> None:
     }
 
 
-def test_one_vote_or_no_winner_says_nothing() -> None:
+def test_one_vote_or_no_winner_gives_no_confidence() -> None:
     assert confidence_by_votes(votes([S, None]), votes([S])[0]) == {}
     assert confidence_by_votes(votes([S, R]), None) == {}
     with pytest.raises(ValueError, match="no votes"):
         vote_share(votes([None]), 0)
 
 
-def test_answers_of_all_rounds() -> None:
+def test_the_share_of_answers_over_all_rounds() -> None:
     found = ended(R, [S, S, R], [S, R, None], [R, R, S])
     assert found == {
         "confidence": 0.5,
@@ -71,10 +71,10 @@ def test_answers_of_all_rounds() -> None:
         "confidence_from": "4 of 8 answers in 3 rounds",
     }
     assert ended(S, [S, S])["confidence_from"] == "2 of 2 answers"
-    assert ended("NOT ENOUGH INFO", [S, R])["confidence"] == 0.0  # a judge who follows nobody
+    assert ended("NOT ENOUGH INFO", [S, R])["confidence"] == 0.0  # the judge's verdict is no debater's answer
 
 
-def test_what_was_found_same_is_the_same() -> None:
+def test_answers_judged_equal_count_as_equal() -> None:
     log: Any = [{"votes": [{"group": 0, "answer": "Paris"}, {"group": 0, "answer": "The French capital"}]}]
     assert answers_like(WORDS, log, "paris") == (2, 2)
     found = ended("Lyon", ["Paris", "Paris"], task=WORDS)
@@ -82,14 +82,14 @@ def test_what_was_found_same_is_the_same() -> None:
     assert "texts alone" in found["confidence_from"]
 
 
-def test_a_system_s_own_stands_beside_the_share_of_answers() -> None:
+def test_a_systems_own_confidence_is_given_beside_the_share_of_answers() -> None:
     own = {"confidence": 1.0, "confidence_parts": {"vote_share": 1.0}, "confidence_from": "3 of 3 votes"}
     found = ended(S, [S, R, S], [S, S, S], **own)
     assert found == own | {"confidence_parts": {"vote_share": 1.0, "answer_share": 0.833333}}
     assert ended(S, [S, S, S], **own) == own  # one round: the same share
 
 
-def test_why_there_is_none() -> None:
+def test_the_reason_for_a_missing_confidence() -> None:
     assert "one answer" in ended(S, [S])["confidence_from"]
     voted = {"confidence": 0.5, "confidence_parts": {"vote_share": 0.5}, "confidence_from": "1 of 2 votes"}
     for known in ({}, voted):

@@ -1,4 +1,4 @@
-"""What is hidden before a trace leaves the process."""
+"""Secrets are hidden before a trace leaves the process."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ JSON = st.recursive(
         ("mail me@host.test, or read //comments and https://host.test/a", None),
     ],
 )
-def test_what_looks_like_a_key_in_a_text(text: str, shown: str | None) -> None:
+def test_strings_in_a_text_that_look_like_keys_are_hidden(text: str, shown: str | None) -> None:
     assert anonymised({"text": [text]}) == {"text": [shown or text]}
 
 
-def test_fields_whose_names_are_secrets() -> None:
+def test_fields_with_names_of_secrets_are_hidden() -> None:
     headers = {"X-Api-Key": "a", "authorization": ["b", "c"], "Set-Cookie": "d", "accept": "json"}
     assert anonymised({"headers": headers}) == {
         "headers": {"X-Api-Key": HIDDEN, "authorization": [HIDDEN, HIDDEN], "Set-Cookie": HIDDEN, "accept": "json"}
@@ -49,14 +49,14 @@ def test_fields_whose_names_are_secrets() -> None:
     assert anonymised(plain) == plain
 
 
-def test_headers_of_the_environment_that_hold_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headers_with_keys_in_environment_variables_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = "X-Team: biology-lab\nApi-Key: gate-0815-0815\nAuthorization: Bearer ab12cd34"
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", lines)
     shown = redact("biology-lab sent gate-0815-0815, Bearer ab12cd34")
     assert shown == "biology-lab sent [OPENAI_CUSTOM_HEADERS], Bearer [OPENAI_CUSTOM_HEADERS]"
 
 
-def test_keys_of_the_environment_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_in_environment_variables_are_hidden_in_any_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "open sesame/1")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:hunter%2F2222@host.test/v1")
 
@@ -69,13 +69,13 @@ def test_keys_of_the_environment_wherever_they_stand(monkeypatch: pytest.MonkeyP
     assert anonymised(value) == {"[SHOP_PASSWORD]": shown, "odd": "Odd([SHOP_PASSWORD])", "short": "open"}
 
 
-def test_what_is_no_text_stays() -> None:
+def test_values_that_are_not_text_stay() -> None:
     value: dict[str, Any] = {"at": datetime(2026, 1, 1, tzinfo=UTC), "id": UUID(int=1), "n": 1.5, "none": None}
     assert anonymised(value) == value
 
 
 @given(JSON)
-def test_what_is_hidden_stays_hidden(value: Any) -> None:
+def test_hiding_twice_changes_nothing(value: Any) -> None:
     once = anonymised(value)
     assert anonymised(once) == once
 
@@ -84,7 +84,7 @@ def test_what_is_hidden_stays_hidden(value: Any) -> None:
     "part", ["a-", "a.", "sk-", "://", "://a", "a@", "token", "token  ", "token=", "bearer ", "Bearer  1", "eyJ", "'"]
 )
 def test_no_text_takes_long(part: str) -> None:
-    # In time that grows with the square of the length, a million characters would take until the test is given up.
+    # If the time grew with the square of the length, a million characters would exceed the test's timeout.
     assert anonymised(part * (1_000_000 // len(part)))
 
 
@@ -131,7 +131,7 @@ def test_credentials_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
 KEY = 'open "sesame" über/1'
 
 
-def test_what_endpoints_and_sources_say_loses_keys_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_endpoints_and_sources_lose_keys_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", KEY)
     keys, written = held_keys(), (KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False), quote(KEY, safe=""))
     said: Any = {"content": [{"text": text} for text in written], KEY: None, "n": 1.5}

@@ -1,4 +1,4 @@
-"""Answer relevance with real answers, questions that a strong reader wrote from the prompt, and the real encoder."""
+"""Answer relevance with real answers, the real encoder, and questions that a strong reader wrote from the prompt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BENCHMARKS = {
     "check_covid": ("check_covid.jsonl", "claim"),
     "hotpotqa": ("hotpotqa_distractor.jsonl", "question"),
 }
-"""By task: its claims."""
+"""The claims of each task's benchmark."""
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_claim_is_compared_as_a_question(claim: str, form: Any, compared: str)
     ("task", "form", "same"),
     [("fever", "question", False), ("fever", "as_given", True), ("gsm8k", "question", True)],
 )
-async def test_the_node_compares_problems_as_they_are(start_stub: StartStub, task: str, form: Any, same: bool) -> None:
+async def test_the_node_compares_problems_unchanged(start_stub: StartStub, task: str, form: Any, same: bool) -> None:
     claim = "Find the sum of two and two."
     start_stub([{"model": "stub-scorer", "fields": {"questions": [claim] * 3}}])
     settings = ToolMadSettings(
@@ -56,8 +56,8 @@ async def test_the_node_compares_problems_as_they_are(start_stub: StartStub, tas
 
 
 @pytest.mark.skipif(not READ.exists(), reason="the read debates are not here")
-async def test_good_answers_reach_the_threshold_and_others_claims_are_far() -> None:
-    """The reader's questions are the model's replies; the claims are the debates' own and their benchmarks'."""
+async def test_good_answers_reach_the_threshold_and_other_claims_do_not() -> None:
+    """The model's replies are the reader's questions; the claims are those of the debates and of their benchmarks."""
     encoder = await open_encoder()
     rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     own, nearest = [], []

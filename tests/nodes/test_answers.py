@@ -1,4 +1,4 @@
-"""Reading answers: the hard cases of every benchmark's labels, options, numbers, short answers and expressions."""
+"""Parsing answers: the hard cases of labels, options, numbers, short answers and expressions of every benchmark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def task(name: str) -> Task:
 
 
 HARD = [
-    # as written, in other case, with marks, Markdown and words around it
+    # as written, in other case, with punctuation, Markdown and words around it
     ("fever", "SUPPORTS", "SUPPORTS"),
     ("fever", " supports.\n", "SUPPORTS"),
     ("fever", "**Supported**", "SUPPORTS"),
@@ -50,7 +50,7 @@ HARD = [
     ("fever", "<answer>SUPPORTS</answer>", "SUPPORTS"),
     ("fever", "\\boxed{SUPPORTS}", "SUPPORTS"),
     ("fever", "contradicts", "REFUTES"),
-    # a trailing explanation
+    # followed by an explanation
     ("fever", "SUPPORTS, because the record says so", "SUPPORTS"),
     ("fever", "SUPPORTS - the record says so", "SUPPORTS"),
     ("fever", "REFUTES\n\nThe treaty was signed in 1648.", "REFUTES"),
@@ -87,7 +87,7 @@ HARD = [
     ("fever", "~~SUPPORTS~~ REFUTES", None),
     ("fever", "SUPPORTS\nREFUTES", None),
     ("fever", "Either SUPPORTS or NOT ENOUGH INFO", None),
-    # a label inside a quote or inside other words
+    # a label inside a quote or inside another word
     ("fever", 'The other debater says "SUPPORTS"', None),
     ("fever", '"SUPPORTS", says the other debater', None),
     ("fever", "The museum supports young artists", None),
@@ -95,7 +95,7 @@ HARD = [
     ("fever", "true", None),
     ("fever", "", None),
     ("fever", "**", None),
-    # the other benchmarks
+    # other benchmarks
     ("feverous", "supports", "SUPPORTS"),
     ("feverous", "NOT ENOUGH INFO", "NOT ENOUGH INFO"),
     ("faviq", "refutes", "REFUTES"),
@@ -137,13 +137,13 @@ HARD = [
     ("hover", "Not supported: two of the facts are missing.", "NOT_SUPPORTED"),
     ("hover", "The claim is not supported.", "NOT_SUPPORTED"),
     ("hover", "SUPPORTED, not supported", None),
-    # labels of one's own
+    # own labels
     ("labels", "TRUE", "true"),
     ("labels", "mostly true", "mostly true"),
     ("labels", "Mostly true: one figure is off.", "mostly true"),
     ("labels", "half true", None),
     ("labels", "true false", None),
-    # options: letter or text
+    # options, by letter or by text
     ("choice", "B", "B"),
     ("choice", "b", "B"),
     ("choice", "(C)", "C"),
@@ -174,7 +174,7 @@ def test_the_table_of_hard_labels(name: str, text: str, label: str | None) -> No
     assert read_answer(task(name), text) == label
 
 
-def test_every_label_of_every_task_is_read_as_itself() -> None:
+def test_every_label_of_every_task_parses_as_itself() -> None:
     for name, known in TASKS.items():
         for label, _, others in known.labels:
             for text in (label, label.lower(), label.upper(), f"**{label}**.", *others):
@@ -199,7 +199,7 @@ def test_every_label_of_every_task_is_read_as_itself() -> None:
         (["same", "same", "other"], "B", "B"),
     ],
 )
-def test_options_are_told_apart(options: list[str], text: str, letter: str | None) -> None:
+def test_options_are_distinguished(options: list[str], text: str, letter: str | None) -> None:
     assert read_answer(make_task(options=options), text) == letter
 
 
@@ -284,7 +284,7 @@ def test_options_are_told_apart(options: list[str], text: str, letter: str | Non
         ("--5", None),
     ],
 )
-def test_numbers(text: str, value: Fraction | None) -> None:
+def test_parsing_numbers(text: str, value: Fraction | None) -> None:
     assert read_number(text) == value
 
 
@@ -302,7 +302,7 @@ def test_numbers(text: str, value: Fraction | None) -> None:
         (Fraction(10**30), "1" + "0" * 30),
     ],
 )
-def test_a_number_has_one_spelling(value: Fraction, shown: str) -> None:
+def test_equal_numbers_have_one_normal_form(value: Fraction, shown: str) -> None:
     assert show_number(value) == shown
     assert read_number(shown) == value
 
@@ -330,7 +330,7 @@ def test_a_number_has_one_spelling(value: Fraction, shown: str) -> None:
         ("?", "!", False),
     ],
 )
-def test_short_answers_are_compared_without_what_tells_nothing_apart(one: str, other: str, same: bool) -> None:
+def test_short_answers_are_compared_without_articles_case_and_punctuation(one: str, other: str, same: bool) -> None:
     assert same_answer(make_task("short_answer"), one, other) is same
     assert (normal_text(one) == normal_text(other)) is same
 
@@ -406,7 +406,7 @@ def test_expressions(one: str, other: str, same: bool) -> None:
         ("50%", "50", True),
     ],
 )
-def test_numbers_are_the_same_unless_value_or_unit_differs(one: str, other: str, same: bool) -> None:
+def test_numbers_are_equal_unless_value_or_unit_differs(one: str, other: str, same: bool) -> None:
     task = make_task("number")
     read = [read_answer(task, text) for text in (one, other)]
     assert read[0]
@@ -420,7 +420,7 @@ units = st.sampled_from(["", *sorted(UNITS)])
 
 
 @given(values, units, values, units)
-def test_a_number_with_its_unit_reads_as_itself(value: Fraction, unit: str, other: Fraction, another: str) -> None:
+def test_a_number_with_its_unit_parses_as_itself(value: Fraction, unit: str, other: Fraction, another: str) -> None:
     task = make_task("number")
     one, two = (read_answer(task, f"{show_number(v)} {u}") for v, u in ((value, unit), (other, another)))
     assert one
@@ -458,7 +458,7 @@ def test_a_number_with_its_unit_reads_as_itself(value: Fraction, unit: str, othe
         ("", None, None),
     ],
 )
-def test_an_abstention_is_read_in_these_words_and_in_others_if_it_was_offered(
+def test_abstentions_in_fixed_words_and_in_more_words_if_abstaining_was_offered(
     text: str, offered: str | None, plainly: str | None
 ) -> None:
     task = make_task("short_answer")

@@ -1,4 +1,4 @@
-"""Debates in a conversation: what is asked, what is answered, and what is left of the debate before."""
+"""Debates in a conversation: the claim in the message, the answer, and which state of the last debate is kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HISTORY = [
 ]
 
 
-def test_messages_become_plain_values_and_the_same_messages_again() -> None:
+def test_messages_survive_the_way_to_plain_values_and_back() -> None:
     read = read_messages(HISTORY)
     said = json.loads(json.dumps(plain(read)))
     assert convert_to_messages(said) == read
@@ -30,7 +30,7 @@ def test_messages_become_plain_values_and_the_same_messages_again() -> None:
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda of: st.lists(of) | st.dictionaries(st.text(), of)))
-def test_whatever_is_no_message_is_refused_in_words(value: Any) -> None:
+def test_a_value_that_is_not_a_message_is_an_error_that_says_so(value: Any) -> None:
     try:
         read_messages(merge_messages([], value))
     except UserError as error:
@@ -40,7 +40,7 @@ def test_whatever_is_no_message_is_refused_in_words(value: Any) -> None:
     assert not said or said.startswith("`messages` cannot be read")
 
 
-def test_a_message_that_comes_again_takes_the_place_of_the_first() -> None:
+def test_a_message_with_a_known_id_replaces_the_first() -> None:
     first, again = {"role": "user", "content": "A", "id": "1"}, {"role": "user", "content": "B", "id": "1"}
     assert [m.text for m in read_messages([first, ("ai", "said"), again])] == ["B", "said"]
     assert merge_messages([first], None) == [first]
@@ -76,6 +76,6 @@ async def test_claims_and_messages_on_one_thread() -> None:
     json.dumps(unread)
 
 
-async def test_nothing_is_asked_at_all() -> None:
+async def test_no_claim_and_no_message_is_an_error() -> None:
     document = await builder.compile().ainvoke({"messages": []}, context={"model": "fake:1"})
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_claim")

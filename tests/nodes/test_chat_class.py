@@ -1,4 +1,4 @@
-"""The class behind models of OpenAI-compatible endpoints: `ChatOpenAI` but for the way of its requests."""
+"""The chat model for OpenAI-compatible endpoints: as `ChatOpenAI`, except for how its requests are sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": 
 
 
 class Nothing(TypedDict):
-    """The state of a graph that needs none."""
+    """An empty graph state."""
 
 
 class Answer(BaseModel):
@@ -53,7 +53,7 @@ async def both(url: str, **options: Any) -> tuple[BaseChatModel, BaseChatModel]:
 
 @contextmanager
 def calls_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The requests that are made through the openai SDK's client meanwhile."""
+    """The requests made through the openai SDK's client while the test runs."""
     made: list[Any] = []
     request = openai.AsyncOpenAI.request
 
@@ -69,7 +69,7 @@ def calls_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 # --- what we rely on ------------------------------------------------------------------------------------------------
 
 
-def test_the_methods_that_are_not_public_are_as_we_know_them() -> None:
+def test_the_private_methods_that_we_override_are_unchanged() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert chat_class.__wrapped__().__name__ == "OpenAICompatible"
@@ -77,7 +77,7 @@ def test_the_methods_that_are_not_public_are_as_we_know_them() -> None:
 
 
 @pytest.mark.parametrize("change", [None, lambda self, response: None])
-async def test_another_langchain_is_used_as_it_is(
+async def test_with_an_unknown_langchain_its_own_class_is_used(
     change: Any, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_stub([{"reply": "Yes."}])
@@ -136,7 +136,7 @@ REPLIES = {
 
 
 @pytest.mark.parametrize("name", REPLIES)
-async def test_a_message_is_as_langchain_gives_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_equals_langchains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(says(answer(REPLIES[name]))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         ours, theirs = [await chat.agenerate([MESSAGES], stop=["x"]) for chat in await both(raw.url)]
@@ -162,7 +162,7 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("name", STREAMS)
-async def test_a_stream_is_as_langchain_gives_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_equals_langchains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(says(STREAM, *STREAMS[name], b"data: [DONE]\n\n", close=True)) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         streamed = [[chunk async for chunk in chat.astream(MESSAGES)] for chat in await both(raw.url)]
@@ -172,7 +172,7 @@ async def test_a_stream_is_as_langchain_gives_it(name: str, monkeypatch: pytest.
     assert ours == theirs
 
 
-async def test_tools_and_structure_stay_as_they_are(start_stub: StartStub) -> None:
+async def test_tools_and_structured_output_equal_langchains(start_stub: StartStub) -> None:
     stub = start_stub()
     for chat in await both(stub.url, max_tokens=50, seed=3):
         message = await chat.bind_tools([TOOL]).ainvoke(MESSAGES)
@@ -189,7 +189,7 @@ async def test_tools_and_structure_stay_as_they_are(start_stub: StartStub) -> No
 
 
 class Runs(BaseTracer):
-    """Keeps the runs that LangSmith would be sent."""
+    """A tracer that records the runs that LangSmith would receive."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class Runs(BaseTracer):
         self.runs.append(run)
 
 
-async def test_runs_are_traced_as_they_were(start_stub: StartStub) -> None:
+async def test_runs_are_traced_as_langchains_are(start_stub: StartStub) -> None:
     stub = start_stub([{"reply": "Yes."}])
 
     async def traced(chat: BaseChatModel) -> list[Any]:
@@ -220,8 +220,8 @@ async def test_runs_are_traced_as_they_were(start_stub: StartStub) -> None:
     assert ours[0][2]["metadata"]["ls_model_name"] == "stub-a"
 
 
-async def test_in_a_graph_whoever_follows_runs_is_told_of_calls(start_stub: StartStub) -> None:
-    """LangChain adds handlers of context variables at each run, those in a node too, where nobody follows the graph."""
+async def test_in_a_graph_callback_handlers_receive_calls(start_stub: StartStub) -> None:
+    """LangChain adds the handlers of context variables at each run, also in a node of a graph without handlers."""
     ours, _ = await both(start_stub().url)
     seen: dict[str, Any] = {}
 
@@ -244,7 +244,7 @@ async def test_in_a_graph_whoever_follows_runs_is_told_of_calls(start_stub: Star
     assert plain["response_metadata"].keys() == followed["response_metadata"].keys()
 
 
-async def test_sync_calls_are_langchains_own(start_stub: StartStub) -> None:
+async def test_sync_calls_use_langchains_code(start_stub: StartStub) -> None:
     start_stub([{"reply": "Yes."}])
     chat = (await open_chat_model("openai:stub-a")).chat
     assert (await asyncio.to_thread(chat.invoke, MESSAGES)).content == "Yes."
@@ -281,7 +281,7 @@ FAULTS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_faults_read_as_they_did(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_errors_have_the_same_text_as_langchains(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(says(FAULTS[name])) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         errors = [await failure(chat, raw.url) for chat in await both(raw.url)]

@@ -1,4 +1,4 @@
-"""Contexts of models: the tables, what endpoints say when they refuse, and how tokens are estimated."""
+"""Context lengths of models: the tables, the errors of endpoints that refuse a long prompt, and token estimates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _nothing_is_known() -> Iterator[None]:
     forget_contexts()
 
 
-# What endpoints say: the context, the prompt's tokens, and those too many.
+# An endpoint's error text; the context, the prompt's tokens, and the excess that it names.
 SAID = {
     "This model's maximum context length is 8192 tokens. However, your messages resulted in 9123 tokens. Please reduce "
     "the length of the messages.": (8192, 9123, None),
@@ -54,7 +54,7 @@ SAID = {
     "The decoder prompt (length 9000) is longer than the maximum model length of 8192. Make sure that `max_model_len` "
     "is no smaller than the number of text tokens.": (8192, 9000, None),
     "The prompt (total length 25938) is too long to fit into the model (context length 4096).": (4096, 25938, None),
-    # llama.cpp, with the figures of the error's other fields
+    # llama.cpp, with the numbers in the error's other fields
     "request (9123 tokens) exceeds the available context size (8192 tokens), try increasing it": (8192, 9123, None),
     "the request exceeds the available context size. try increasing the context size or enable context shift; "
     "n_prompt_tokens 14429; n_ctx 8192": (8192, 14429, None),
@@ -70,21 +70,21 @@ SAID = {
 
 
 @pytest.mark.parametrize("said", SAID)
-def test_what_endpoints_say(said: str) -> None:
+def test_context_errors_of_endpoints(said: str) -> None:
     error = f"http://x/v1 finds the prompt for openai:gpt-4-32768 too long (HTTP 400: {said}). Use another model."
     assert refused_at(error) == SAID[said]
 
 
-def test_a_context_is_the_setting_or_the_tables_or_unknown() -> None:
+def test_a_context_length_comes_from_the_setting_or_the_table_or_is_unknown() -> None:
     assert context_of("openai:gpt-4o-mini") == context_of("openai:gpt-4o-mini-2024-07-18") == 128_000
     assert context_of("vllm:meta-llama/Llama-2-7b-chat-hf") == context_of("ollama:llama2") == 4096
     assert context_of(EMBEDDED) == CONTEXT
     assert context_of(MODEL) is context_of("fake:1") is context_of("openai:gpt-4o-audio") is None
     assert context_of(MODEL, setting=9000) == 9000
-    assert context_of("openai:gpt-4o", setting=200_000) == 200_000  # the user's word, not the table's
+    assert context_of("openai:gpt-4o", setting=200_000) == 200_000  # the user's setting, not the table's
 
 
-def test_contexts_have_sources() -> None:
+def test_each_context_length_has_a_source() -> None:
     for table in ("prices.jsonl", "model_sizes.jsonl"):
         entries = [json.loads(line) for line in (TABLES / table).read_text(encoding="utf-8").splitlines()]
         known = [entry for entry in entries if "context" in entry]
@@ -94,14 +94,14 @@ def test_contexts_have_sources() -> None:
             assert entry.get("context_source", entry["source"]).startswith("https://")
 
 
-def test_a_refusal_says_how_much_is_read() -> None:
+def test_a_refusal_that_names_the_context_sets_the_next_size() -> None:
     learn_refusal(MODEL, HERE, next(iter(SAID)), 40_000)
     assert context_of(MODEL, HERE) == context_of(MODEL, HERE, 32_000) == 8192
     assert context_of(MODEL, "http://elsewhere/v1") is None
     assert bytes_per_token(MODEL) == 3.0 + 0.1 * (40_000 / 9123 - 3.0)
 
 
-def test_without_a_figure_half_is_tried() -> None:
+def test_a_refusal_without_a_number_halves_the_prompt() -> None:
     for least in (7_000, 3_500, 1_700):
         before = context_of(MODEL, HERE)
         sent = 45_000 if before is None else (before - reply_room(before)) * 3
@@ -111,7 +111,7 @@ def test_without_a_figure_half_is_tried() -> None:
         assert least - 600 < context - reply_room(context) <= sent / 3 / 2
 
 
-def test_a_prompt_that_should_have_fit_was_counted_too_low() -> None:
+def test_a_refused_prompt_below_the_limit_raises_the_token_estimate() -> None:
     learn_refusal(MODEL, HERE, "maximum context length is 8192 tokens", 18_000)
     assert 18_000 / bytes_per_token(MODEL) > 8192
 
@@ -123,24 +123,24 @@ COUNTS = {
     "กิโลกรัมไม่ได้ถูกกำหนดโดยกระบอกโลหะที่เก็บไว้ในฝรั่งเศสอีกต่อไป" * 20: 2460,
     "The kilogram is no longer defined by a metal cylinder kept in France. " * 20: 281,
 }
-"""Texts, with the tokens that the demonstration model (SmolLM2) takes them for."""
+"""Texts, with their token counts by the demonstration model (SmolLM2)."""
 
 
-def test_texts_of_digits_and_other_scripts_have_no_more_tokens_than_estimated() -> None:
+def test_the_estimate_covers_digits_and_other_scripts() -> None:
     for text, tokens in COUNTS.items():
         assert tokens <= weight_of(text) / bytes_per_token(MODEL) <= 2.2 * tokens
 
 
-def test_tokens_are_estimated_and_the_estimate_is_corrected() -> None:
+def test_the_token_estimate_is_corrected_by_counted_tokens() -> None:
     texts = {"": 0, "abc": 3, "ééé": 2 * 6, "日本語": 2 * 9, "\ud800": 1, "in 1905": 3 + 4 * 4}
     assert {text: weight_of(text) for text in texts} == texts
-    count_prompt(MODEL, 100, 100)  # too short to say anything
+    count_prompt(MODEL, 100, 100)  # too short to learn from
     count_prompt(MODEL, 4000, None)
     assert bytes_per_token(MODEL) == 3.0
     count_prompt(MODEL, 4000, 1000)
-    assert bytes_per_token(MODEL) == pytest.approx(3.1)  # more room is taken slowly
+    assert bytes_per_token(MODEL) == pytest.approx(3.1)  # the estimate falls slowly
     count_prompt(MODEL, 4000, 2000)
-    assert bytes_per_token(MODEL) == 2.0  # less at once
+    assert bytes_per_token(MODEL) == 2.0  # and rises at once
     count_prompt(MODEL, 4000, 10**9)
     assert bytes_per_token(MODEL) == 0.5
 

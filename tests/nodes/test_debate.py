@@ -1,4 +1,4 @@
-"""The builder of debates: what it adds to every system, and what it refuses to build."""
+"""The builder of debates: which nodes and edges it adds to every system, and which graphs it refuses."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable
     assert document["status"] == "done"
 
 
-async def test_an_error_leads_to_the_end_from_every_router() -> None:
+async def test_after_an_error_every_router_goes_to_the_end() -> None:
     asked = []
 
     def counted(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
@@ -101,7 +101,7 @@ async def test_an_error_leads_to_the_end_from_every_router() -> None:
     assert (document["status"], document["error"]["kind"], asked) == ("failed", "invalid_claim", [])
 
 
-async def test_routers_take_the_state_the_settings_or_a_runtime() -> None:
+async def test_routers_may_take_state_settings_or_runtime() -> None:
     def of_state(state: DebateState) -> str:
         return "second"
 
@@ -125,7 +125,7 @@ async def test_routers_take_the_state_the_settings_or_a_runtime() -> None:
     assert seen == [7, 7]
 
 
-async def test_what_langgraph_calls_itself_is_left_to_it() -> None:
+async def test_routers_that_langgraph_can_call_itself_are_unchanged() -> None:
     seen: list[Any] = []
 
     async def waits(state: DebateState) -> str:
@@ -152,7 +152,7 @@ async def test_what_langgraph_calls_itself_is_left_to_it() -> None:
     assert seen == ["7", 7]
 
 
-async def test_a_runtime_keeps_what_langgraph_put_into_it() -> None:
+async def test_a_runtime_keeps_langgraphs_fields() -> None:
     def of_store(state: DebateState, runtime: Any) -> str:
         seen.append((runtime.store, runtime.context.seed))
         return "close"
@@ -166,13 +166,13 @@ async def test_a_runtime_keeps_what_langgraph_put_into_it() -> None:
     assert seen == [(store, 7)]
 
 
-async def test_a_router_that_leads_elsewhere_is_told() -> None:
+async def test_a_router_that_returns_an_unknown_node_is_an_error() -> None:
     graph = ring(router=lambda state: "close_the_debate").compile(name="ring")
     with pytest.raises(ValueError, match="from compare_answers to close_the_debate, which the edge does not name"):
         await graph.ainvoke({"claim": CLAIM}, context=SETTINGS)
 
 
-def test_a_debate_takes_plain_routers_alone() -> None:
+def test_async_routers_are_refused() -> None:
     async def waits(state: DebateState) -> str:
         return "vote"
 
@@ -180,7 +180,7 @@ def test_a_debate_takes_plain_routers_alone() -> None:
         ring(router=waits)
 
 
-def test_an_edge_that_would_forget_the_remark_is_refused() -> None:
+def test_an_edge_that_skips_the_persons_remark_is_refused() -> None:
     builder = Debate("ring", RoundsSettings)
     builder.add_node("answer", agent_node())
     builder.add_conditional_edges("answer", another_round, ["answer"])
@@ -189,18 +189,18 @@ def test_an_edge_that_would_forget_the_remark_is_refused() -> None:
 
 
 @pytest.mark.parametrize("to", [(), {"answer": "answer", "vote": "vote"}])
-def test_nodes_that_an_edge_leads_to_have_to_be_named(to: Any) -> None:
+def test_an_edge_must_name_its_target_nodes(to: Any) -> None:
     with pytest.raises(ValueError, match="name the nodes that another_round may lead to, in a list"):
         ring(to=to)
 
 
 class Unasked(Settings):
-    """Settings that offer more than their graph asks."""
+    """Settings that offer a moment to ask a person at which the graph does not ask."""
 
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
 
-def test_settings_that_offer_a_moment_at_which_nobody_asks_are_refused() -> None:
+def test_settings_must_not_offer_a_moment_at_which_no_node_asks() -> None:
     builder = Debate("talk", Unasked, lambda settings: Needs())
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.begin(lambda state: "vote", ["vote"])

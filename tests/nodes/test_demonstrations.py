@@ -1,4 +1,4 @@
-"""Worked examples: as many as are asked for, in the form that the task's answers have."""
+"""Worked examples in prompts: the requested number, in the form of the task's answers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def answers(blocks: list[str]) -> list[str]:
 
 @each("steps", [False, True])
 @each("name", [name for name in TASKS if name != "labels"])
-def test_every_task_but_one_with_labels_of_ones_own_has_two(name: str, steps: bool) -> None:
+def test_every_task_has_two_examples_unless_its_labels_are_the_users(name: str, steps: bool) -> None:
     task = task_of(name)
     for count in (1, 2):
         blocks = examples(task, count, steps=steps)
         assert len(blocks) == len(set(blocks)) == count
         for block, answer in zip(blocks, answers(blocks), strict=True):
-            assert read_answer(task, answer) == answer  # as the task itself writes it
-            assert (block.index("Answer: ") > block.index("Reasons: ")) == steps  # reasoning comes before its answer
+            assert read_answer(task, answer) == answer  # as the task itself formats it
+            assert (block.index("Answer: ") > block.index("Reasons: ")) == steps  # the reasoning precedes its answer
             assert ("\nA - " in block) == (name in CHOICES)
 
 
@@ -56,11 +56,11 @@ def test_every_task_but_one_with_labels_of_ones_own_has_two(name: str, steps: bo
         ("pubmedqa", ["yes", "no"]),
     ],
 )
-def test_the_labels_are_the_tasks_own(name: str, expected: list[str]) -> None:
+def test_example_labels_are_the_tasks(name: str, expected: list[str]) -> None:
     assert answers(examples(task_of(name), len(expected))) == expected
 
 
-def test_none_are_shown_unless_asked_for() -> None:
+def test_examples_are_shown_only_on_request() -> None:
     assert demonstrations(make_task(), 0) == ""
     assert demonstrations(make_task(None, ["true", "false"]), 0) == ""
 
@@ -76,7 +76,7 @@ def test_none_are_shown_unless_asked_for() -> None:
         (make_task("labels", ["A", "B"]), 1, 0),
     ],
 )
-def test_more_than_there_are_is_an_error_that_says_how_many_there_are(task: Task, count: int, most: int) -> None:
+def test_too_many_examples_are_an_error_that_names_the_number(task: Task, count: int, most: int) -> None:
     with pytest.raises(UserError, match=rf"There are {most} demonstrations .*, not {count}.* at most {most}\.") as said:
         demonstrations(task, count)
     assert said.value.kind == "invalid_setting"

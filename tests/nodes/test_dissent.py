@@ -1,4 +1,4 @@
-"""Who did not give a verdict, with the argument that has most checked quotes, and who changed after what."""
+"""Dissent: who did not support the verdict, with the argument that has most checked quotes; who changed, and why."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_minority_and_who_changed_after_which_argument_and_evidence() -> Non
     }  # fmt: skip
 
 
-def test_the_best_argument_has_most_checked_quotes() -> None:
+def test_the_argument_with_most_checked_quotes_is_shown() -> None:
     turns = [answers(a, 1, "REFUTES", *ids) for a, ids in (("a", ("ev-1!", "ev-2!")), ("b", ("ev-1",)), ("c", ()))]
     [other] = dissent_of(document(*turns, answers("d", 1, "SUPPORTS")))["minority"]
     assert ([one["agent"] for one in other["by"]], other["argument"]) == (["a", "b", "c"], "b 1")
@@ -60,7 +60,7 @@ def test_samples_of_one_agent_dissent_but_change_nothing() -> None:
     assert found["changes"] == []
 
 
-def test_votes_say_which_answers_in_words_are_the_same() -> None:
+def test_votes_decide_which_free_text_answers_are_equal() -> None:
     task = make_task("short_answer", None, None, "Which bird?")
     turns = [answers(agent, 1, said) for agent, said in (("a", "an emu"), ("b", "the emu bird"), ("c", "a kiwi"))]
     votes = [{"agent": agent, "answer": "", "group": group} for agent, group in (("a", 0), ("b", 0), ("c", 1))]
@@ -69,7 +69,7 @@ def test_votes_say_which_answers_in_words_are_the_same() -> None:
     assert [one["votes"] for one in found["votes"]] == [2, 1]
 
 
-def test_of_a_panel_its_judges_dissent() -> None:
+def test_judges_of_a_panel_dissent() -> None:
     judged = [
         {"step": "judge", "phase": "panel", "agent": agent, "round": 1, "verdict": verdict, "reason": f"By {agent}."}
         for agent, verdict in (("a", "SUPPORTED"), ("b", "INCONCLUSIVE"), ("c", "SUPPORTED"))

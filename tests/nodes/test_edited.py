@@ -1,4 +1,4 @@
-"""Edited prompts: which texts may take a prompt's place, and which fields hold them."""
+"""Edited prompts: which texts may replace a prompt, and which settings hold them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tests.each import each
 PROMPTS = Path(__file__).parents[2] / "prompts"
 NAMES = sorted(str(path.relative_to(PROMPTS).with_suffix("")) for path in PROMPTS.glob("*/*.md"))
 ATTACKER = "attacks/poison"
-"""The prompt that evaluations alone use."""
+"""The prompt that only evaluations use."""
 
 
 @each("name", NAMES)
-def test_every_shipped_prompt_may_take_its_own_place(name: str) -> None:
+def test_every_shipped_prompt_may_replace_itself(name: str) -> None:
     assert check_edited(name, shipped(name).replace("\n", "\r\n")) == shipped(name)
 
 
@@ -46,18 +46,18 @@ def test_every_shipped_prompt_may_take_its_own_place(name: str) -> None:
         (lambda text: text + "\n{", "Single '{'|expected '}'"),
     ],
 )
-def test_a_text_that_cannot_take_its_place(change: Any, said: str) -> None:
+def test_a_text_that_cannot_replace_a_prompt(change: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         check_edited("tool_mad/respond", change(shipped("tool_mad/respond")))
 
 
-def test_instructions_may_do_without_placeholders() -> None:
+def test_instructions_need_no_placeholders() -> None:
     data = shipped("tool_mad/judge").partition("\n---\n")[2]
     assert check_edited("tool_mad/judge", f"Decide.\n---\n{data}").startswith("Decide.")
 
 
 @pytest.mark.parametrize("beginning", ["", "You are {name}. {stance}\n"])
-def test_who_speaks_may_be_said_anywhere(beginning: str) -> None:
+def test_the_speakers_placeholder_may_stand_anywhere(beginning: str) -> None:
     edited = beginning + shipped("tit_for_tat/argue").replace('You are "{name}". {stance}\n', "")
     assert check_edited("tit_for_tat/argue", edited) == edited
 
@@ -84,7 +84,7 @@ def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None
             assert drawn & set(extra["langgraph_nodes"]), (name, field, extra)
             assert system.settings.model_fields[field].default == shipped(prompt)
         held |= set(system.settings.prompts.values())
-    assert held | {"reader/summary", ATTACKER} == set(NAMES)  # of a graph over documents, which nobody opens in Studio
+    assert held | {"reader/summary", ATTACKER} == set(NAMES)  # of a graph over documents, which is not opened in Studio
 
 
 def test_settings_say_which_prompts_were_edited() -> None:
@@ -98,8 +98,8 @@ def test_settings_say_which_prompts_were_edited() -> None:
     assert caught.value.kind == "invalid_setting"
 
 
-def test_a_name_is_written_once() -> None:
-    """Graphs choose prompts for their nodes by name; a name that stands in `nodes` stands in no graph."""
+def test_a_prompt_is_named_in_one_place() -> None:
+    """Graphs choose prompts for their nodes by name; a prompt named in `nodes` is named in no graph."""
     written = Counter(
         (folder, node.value)
         for folder in ("nodes", "graphs")
@@ -118,7 +118,7 @@ def test_two_prompts_cannot_have_one_field() -> None:
 
 
 @pytest.mark.parametrize("again", [True, False])
-async def test_a_debate_that_goes_on_keeps_its_edited_prompts(start_stub: StartStub, again: bool) -> None:
+async def test_a_resumed_debate_keeps_its_edited_prompts(start_stub: StartStub, again: bool) -> None:
     stub = start_stub([])
     graph: Any = society_of_minds.compile(checkpointer=InMemorySaver())
     config = {"configurable": {"thread_id": "1"}}

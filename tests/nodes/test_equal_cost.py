@@ -1,4 +1,4 @@
-"""What a control may take to be its debate's equal."""
+"""The ceilings that give a control the same budget as its debate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def call(prompt: int | None = 100, reply: int | None = 20, **more: Any) -> Any:
     return {"model": "openai:m", "prompt_tokens": prompt, "completion_tokens": reply, "outcome": "ok", **more}
 
 
-def test_the_docstrings_examples() -> None:
+def test_the_examples_of_the_docstring() -> None:
     debate = Taken(1200, 0.0034, 7, 2.5)
     assert ceiling_of(debate, "tokens") == {"budget": 1200}
     assert ceiling_of(debate, "usd") == {"max_cost": 0.0034}
@@ -25,10 +25,10 @@ def test_the_docstrings_examples() -> None:
     assert ratios(debate, Taken(None, None, 0, 0.0)) == dict.fromkeys(Taken._fields)
 
 
-def test_what_a_debate_took_is_what_was_sent_whoever_paid() -> None:
+def test_calls_from_the_ledger_count_as_sent() -> None:
     calls = [call(), call(from_ledger=True), call(0, 0, shared=True)]
     both = taken(calls, 3.0, PRICES)
-    assert both == Taken(240, both.usd, 2, None)  # how long both would have taken is not known
+    assert both == Taken(240, both.usd, 2, None)  # the time of both is unknown
     assert both.usd == pytest.approx(0.0006)
     assert taken([call(), call(None, None)], 3.0, PRICES) == Taken(None, None, 2, 3.0)
     assert taken([call()], 3.0, {}) == Taken(120, None, 1, 3.0)
@@ -37,6 +37,6 @@ def test_what_a_debate_took_is_what_was_sent_whoever_paid() -> None:
 @pytest.mark.parametrize(
     ("equal", "said"), [("tokens", "did not count"), ("usd", "MOOT_PRICES"), ("calls", "made no call")]
 )
-def test_what_is_not_known_is_no_ceiling(equal: Any, said: str) -> None:
+def test_an_unknown_cost_sets_no_ceiling(equal: Any, said: str) -> None:
     with pytest.raises(UserError, match=said):
         ceiling_of(Taken(None, None, 0, 1.0), equal)

@@ -1,4 +1,4 @@
-"""The formulae of Tool-MAD's stability score, by worked examples."""
+"""The formulas of Tool-MAD's stability score, by worked examples."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_faithfulness_is_the_share_of_supported_statements(supported: list[bool]
     ("claim", "questions", "score"),
     [
         ([1, 0], [], None),
-        ([1, 0], [[5, 0]], 1.0),  # lengths do not count
+        ([1, 0], [[5, 0]], 1.0),  # lengths do not matter
         ([3, 4], [[4, 3]], 24 / 25),  # (12 + 12) / (5 * 5)
         ([1, 0], [[3, 4], [0, 2], [-1, 0]], (0.6 + 0 - 1) / 3),
         ([2, 0], [[1, 0], [1, 0], [3, 4]], (1 + 1 + 0.6) / 3),
@@ -61,7 +61,7 @@ def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], question
 @each(
     ("f", "ar", "has_evidence", "passed"),
     [
-        (0.7, 0.8, True, True),  # both exactly met
+        (0.7, 0.8, True, True),  # both thresholds met exactly
         (0.6999, 0.8, True, False),
         (0.7, 0.7999, True, False),
         (1.0, 1.0, True, True),
@@ -69,7 +69,7 @@ def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], question
         (1.0, None, True, False),
         (None, None, True, False),
         (0.0, 1.0, True, False),
-        (None, 0.8, False, True),  # without a retriever AR alone gates
+        (None, 0.8, False, True),  # without a retriever only answer relevance gates
         (None, 0.7999, False, False),
         (0.0, 0.8, False, True),
         (1.0, None, False, False),
@@ -80,7 +80,7 @@ def test_the_gate(f: float | None, ar: float | None, has_evidence: bool, passed:
     assert passes(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
 
 
-def test_a_score_that_was_never_made_fails_the_gate() -> None:
+def test_a_missing_score_fails_the_gate() -> None:
     assert not passes({}, **THRESHOLDS, has_evidence=True)
     assert not passes({}, faithfulness=0, answer_relevance=0, has_evidence=False)
 
@@ -88,12 +88,12 @@ def test_a_score_that_was_never_made_fails_the_gate() -> None:
 @pytest.mark.parametrize(
     ("values", "mean"), [([], None), ([None], None), ([0.5, None, 1.0], 0.75), ([0.0, None], 0.0), ([0.2], 0.2)]
 )
-def test_average_is_over_what_is_known(values: list[float | None], mean: float | None) -> None:
+def test_the_average_is_over_known_scores(values: list[float | None], mean: float | None) -> None:
     assert average(values) == (None if mean is None else pytest.approx(mean))
 
 
 @given(st.lists(st.none() | st.floats(0, 1)))
-def test_an_average_lies_among_its_values(values: list[float | None]) -> None:
+def test_an_average_lies_between_its_extremes(values: list[float | None]) -> None:
     known = [v for v in values if v is not None]
     mean = average(values)
     if not known:
@@ -113,7 +113,7 @@ def test_an_average_lies_among_its_values(values: list[float | None]) -> None:
         (["YES", None], None),
         ([None, "YES"], None),
         ([None], None),
-        ([None, None], None),  # silence is no consensus
+        ([None, None], None),  # missing answers are no consensus
     ],
 )
 def test_agreement(answers: list[str | None], agreed: str | None) -> None:
@@ -126,15 +126,15 @@ def test_agreement(answers: list[str | None], agreed: str | None) -> None:
 
 @pytest.mark.parametrize("task", ["gsm8k", "short_answer"])
 @pytest.mark.parametrize("answers", [*permutations(("212", "212 km", "212 miles"))])
-async def test_no_group_holds_two_units(task: str, answers: tuple[str, ...]) -> None:
+async def test_answers_with_different_units_are_never_grouped(task: str, answers: tuple[str, ...]) -> None:
     same = GenericFakeChatModel(messages=cycle(['{"same": true, "reason": "As I read them."}']))
     groups, _ = await group_answers("How far is it?", make_task(task), answers, same)
     of = dict(zip(answers, groups, strict=True))
-    assert of["212"] == 0  # the first that it fits
+    assert of["212"] == 0  # the first group that fits
     assert {of["212 km"], of["212 miles"]} == {0, 1}
 
 
-def test_the_answers_of_a_round_leave_the_judge_out() -> None:
+def test_a_rounds_answers_do_not_include_the_judges() -> None:
     judge = turn("judge", "NO", 2)
     judge["step"] = "judge"
     turns = [turn("a", "YES"), turn("b", "NO"), turn("a", "NO", 2), turn("b", "NO", 2), judge]

@@ -1,4 +1,4 @@
-"""The table of model sizes: each line is sound, and no model is taken for another."""
+"""The table of model sizes: each line is valid, and similar model names are distinguished."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_each_line(line: str) -> None:
     assert entry.get("note") != ""
 
 
-def test_no_two_lines_have_one_name() -> None:
+def test_no_two_lines_match_the_same_name() -> None:
     names = [folded(name) for entry in ENTRIES for name in entry["names"]]
     assert len(names) == len(set(names)) == len(BY_NAME)
 
@@ -100,7 +100,7 @@ def test_sizes(model: str, size: tuple[float, float | None]) -> None:
         ("vllm:lmsys/vicuna-7b-v1.5", "vllm:lmsys/vicuna-7b-v1.3"),
     ],
 )
-def test_siblings_are_told_apart(one: str, other: str) -> None:
+def test_models_of_one_family_are_distinguished(one: str, other: str) -> None:
     first, second = entry_of(one), entry_of(other)
     assert first
     assert second
@@ -123,7 +123,7 @@ def test_siblings_are_told_apart(one: str, other: str) -> None:
         *("vllm:lmsys/vicuna-7b-v1.1", "ollama:somebody/llama3.2", "openai:my-llama-3.1-8b", "openai:Qwen2.5-Instruct"),
     ],
 )
-def test_what_is_not_in_the_table_is_unknown(model: str) -> None:
+def test_a_model_that_is_not_in_the_table_has_no_size(model: str) -> None:
     assert size_of(model) is None
 
 
@@ -142,13 +142,13 @@ def test_the_agents_of_s3() -> None:
     assert set(values.values()) == {1.0}
 
 
-def test_mixtures_of_experts_say_so() -> None:
+def test_mixtures_of_experts_are_marked() -> None:
     experts = [e for e in ENTRIES if any(mark in e["names"][0].lower() for mark in ("8x", "moe", "-a3b", "17b-16e"))]
     assert len(experts) >= 5
     assert all("mixture of experts" in e.get("note", "") for e in experts)
 
 
-def test_a_size_is_what_the_formula_takes() -> None:
+def test_every_size_is_valid_in_the_formula() -> None:
     size = size_of(EMBEDDED)
     assert isinstance(size, Size)
     assert size.tokens is not None
@@ -156,5 +156,5 @@ def test_a_size_is_what_the_formula_takes() -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_has_a_size_or_none(text: str) -> None:
+def test_any_name_gives_a_size_or_none(text: str) -> None:
     assert size_of(text) is None or size_of(text) in {(e["parameters"], e["tokens"]) for e in ENTRIES}

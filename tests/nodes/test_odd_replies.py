@@ -1,4 +1,4 @@
-"""Replies that no OpenAI-compatible API should give: read as what they can only mean, or an error of ours."""
+"""Replies that break the OpenAI API: read if only one reading is possible, else an error that says what to do."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ READ: dict[str, tuple[dict[str, Any], tuple[int | None, int | None]]] = {
     "no finish": (reply({"finish_reason": None}), (12, 2)),
     "no error": (reply(error=None), (12, 2)),
 }
-"""Replies that are used, and the tokens that are known of them."""
+"""Replies that are used, and their known token counts."""
 
 FAILS: dict[str, tuple[bytes | dict[str, Any], str]] = {
     "choices null": ({"choices": None}, "bad_response"),
@@ -76,7 +76,7 @@ FAILS: dict[str, tuple[bytes | dict[str, Any], str]] = {
 
 
 def streamed(body: dict[str, Any]) -> Say:
-    """The same reply in events."""
+    """The same reply as server-sent events."""
     usage = {name: body.pop(name) for name in ("usage",) if name in body}
     choices = [{**choice, "delta": choice["message"]} for choice in body["choices"]]
     end = [event(**body | {"choices": []}, **usage)] if usage else []
@@ -84,7 +84,7 @@ def streamed(body: dict[str, Any]) -> Say:
 
 
 async def told(say: Say, monkeypatch: pytest.MonkeyPatch, as_stream: bool = False) -> Call | MootError:
-    """What is written down of a call, or its error."""
+    """The call's record, or its error."""
     async with raw_server(say) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         chat = (await open_chat_model("openai:m", timeout=20)).chat
@@ -108,7 +108,7 @@ async def told(say: Say, monkeypatch: pytest.MonkeyPatch, as_stream: bool = Fals
 
 @pytest.mark.parametrize("as_stream", [False, True])
 @pytest.mark.parametrize("name", READ)
-async def test_what_can_only_mean_one_thing_is_read_as_that(
+async def test_replies_with_one_possible_reading_are_read(
     name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body, tokens = READ[name]
@@ -121,7 +121,7 @@ async def test_what_can_only_mean_one_thing_is_read_as_that(
 
 @pytest.mark.parametrize("as_stream", [False, True])
 @pytest.mark.parametrize("name", FAILS)
-async def test_anything_else_is_an_error_that_says_what_to_do(
+async def test_other_replies_are_errors_that_say_what_to_do(
     name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body, kind = FAILS[name]
@@ -165,9 +165,7 @@ async def test_a_debate_ends_in_a_document(name: str, as_stream: bool, monkeypat
 
 
 @pytest.mark.parametrize("as_stream", [False, True])
-async def test_a_call_that_is_refused_as_one_too_many_is_made_again(
-    as_stream: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_call_refused_for_too_many_at_once_is_retried(as_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = says(STREAM, event(choices=[CHOICE | {"delta": CHOICE["message"]}]), close=True)
     good, left = whole if as_stream else says(answer(reply())), [1, 1]
 
@@ -200,7 +198,7 @@ async def test_a_call_that_is_refused_as_one_too_many_is_made_again(
     ],
     ids=str,
 )
-async def test_embeddings_that_are_none(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_embeddings(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(says(answer(body))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         with pytest.raises(MootError) as caught:

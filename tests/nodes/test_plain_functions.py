@@ -1,4 +1,4 @@
-"""The steps outside a debate: as plain functions with any LangChain model, and as nodes of other people's graphs."""
+"""The steps outside a debate: as plain functions with any LangChain model, and as nodes of foreign graphs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def evidence() -> list[Evidence]:
 
 
 class Lengths:
-    """An encoder whose vectors are easily followed by hand."""
+    """An encoder with vectors that are easy to compute by hand."""
 
     name = "lengths"
 
@@ -74,7 +74,7 @@ async def test_an_answer() -> None:
     assert (await respond(CLAIM, make_task(options=["yes", "no"]), [], FAKE)).answer in ("A", "B")
 
 
-async def test_an_answer_whose_quotes_have_to_stand() -> None:
+async def test_an_answer_whose_quotes_must_be_verified() -> None:
     said = '{"rationale": "So.", "citations": [{"evidence_id": "%s", "quote": "%s"}], "answer": "SUPPORTS"}'
     [piece] = evidence()
     replies = [said % (piece["id"], quote) for quote in ("It was", "it is", "It is")]
@@ -135,7 +135,7 @@ async def test_a_model_that_never_gives_structure() -> None:
 
 
 class Copying(FakeListChatModel):
-    """Keeps what it was told."""
+    """A chat model that records its messages."""
 
     told: list[str] = Field(default_factory=list)
 
@@ -144,7 +144,7 @@ class Copying(FakeListChatModel):
         return super()._call(messages, *args, **kwargs)
 
 
-async def test_a_model_of_another_kind_is_told_the_schema_in_words() -> None:
+async def test_a_model_without_structured_output_gets_the_schema_in_the_prompt() -> None:
     model = Copying(responses=['Here: {"query": "kilogram constant"}'])
     assert await formulate_query(CLAIM, model) == "kilogram constant"
     [told] = model.told
@@ -153,7 +153,7 @@ async def test_a_model_of_another_kind_is_told_the_schema_in_words() -> None:
 
 
 class Foreign(TypedDict, total=False):
-    """A state that knows nothing of debates beyond what the node reads."""
+    """A state with only the keys that the node reads."""
 
     claim: str
     sentence: str
@@ -195,7 +195,7 @@ async def test_a_node_in_a_failed_debate_does_nothing() -> None:
     assert "scores" not in state["turns"][0]
 
 
-async def test_errors_are_raised_or_where_that_is_wanted_kept_in_the_state() -> None:
+async def test_errors_are_raised_or_on_request_kept_in_the_state() -> None:
     node, given = faithfulness_node(), {"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()}
     with pytest.raises(UserError, match="'nobody' is unknown"):  # a state without the key would drop it
         await foreign(node.with_settings(Settings(model="nobody:x"))).ainvoke(given)
@@ -203,7 +203,7 @@ async def test_errors_are_raised_or_where_that_is_wanted_kept_in_the_state() -> 
     assert state["error"]["kind"] == "unknown_provider"
 
 
-async def test_what_a_foreign_graph_lacks_is_said_in_words() -> None:
+async def test_a_missing_key_of_a_foreign_state_is_named() -> None:
     score = faithfulness_node().with_settings(Settings(model="fake:1"), "score")
     with pytest.raises(UserError, match="The node score reads the state's key 'evidence', which is missing"):
         await foreign(score).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
@@ -217,7 +217,7 @@ async def test_what_a_foreign_graph_lacks_is_said_in_words() -> None:
         await foreign(record).ainvoke({"claim": CLAIM, "turns": [ANSWER]})
 
 
-async def test_a_debate_as_a_node_on_keys_of_ones_own() -> None:
+async def test_a_debate_as_a_node_with_other_state_keys() -> None:
     def node(**settings: Any) -> Any:
         whole = graph_node(standard_prompting.graph).with_settings(
             SingleAgentSettings.model_validate(settings), "debate"
@@ -233,6 +233,6 @@ async def test_a_debate_as_a_node_on_keys_of_ones_own() -> None:
         await node(model="fake:1", structured_output="text").ainvoke({"sentence": CLAIM})
 
 
-async def test_a_node_without_settings_says_what_it_needs() -> None:
+async def test_a_node_without_settings_names_the_settings_it_needs() -> None:
     with pytest.raises(UserError, match=r"\.with_settings\(Settings"):
         await foreign(query_node()).ainvoke({"claim": CLAIM, "turns": [TURN]})

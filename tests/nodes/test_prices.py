@@ -1,4 +1,4 @@
-"""Prices of models: the table, a file of one's own over it, and what calls cost."""
+"""Prices of models: the table, a user's file that overrides it, and the cost of calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _no_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("line", TABLE)
-def test_each_line_says_of_when_it_is(line: str) -> None:
+def test_each_line_has_a_date(line: str) -> None:
     entry: dict[str, Any] = json.loads(line)
     assert set(entry) - {"note"} == {"model", "input", "output", "as_of", "source", "context", "context_source"}
     assert 0 < entry["input"] < entry["output"] < 100
@@ -36,7 +36,7 @@ def test_each_line_says_of_when_it_is(line: str) -> None:
     assert read_prices()[entry["model"]] == {"input": entry["input"], "output": entry["output"]}
 
 
-def test_nothing_is_free_that_nobody_priced() -> None:
+def test_a_model_without_a_price_is_not_free() -> None:
     local = ("embedded:smollm2-135m", "ollama:llama3.2", "vllm:Qwen/Qwen3-8B", FAKE)
     assert [price_of(model, read_prices()) for model in local] == [None] * len(local)
 
@@ -46,7 +46,7 @@ def test_nothing_is_free_that_nobody_priced() -> None:
     [
         (f"{MINI}-2024-07-18", MINI),
         (f"{FULL}-2024-11-20", FULL),
-        (f"{FULL}-2024-05-13", None),  # it has a price of its own
+        (f"{FULL}-2024-05-13", None),  # it has its own price
         (f"{FULL}-mini-audio", None),
         (f"{FULL}-0513", None),
         ("ollama:gpt-4o", None),
@@ -61,7 +61,7 @@ def test_a_snapshot_costs_what_its_model_costs(model: str, as_if: str | None) ->
     ("calls", "cost"),
     [
         ([], 0.0),
-        # 1,000 x 0.15 + 200 x 0.60 + 4,000 x 2.50 + 100 x 10, all by the million
+        # 1,000 x 0.15 + 200 x 0.60 + 4,000 x 2.50 + 100 x 10, each per million tokens
         ([call(MINI, 1000, 200), call(FULL, 4000, 100)], 0.01127),
         ([call(f"{MINI}-2024-07-18", 1000, 200, "cut")], 0.00027),
         ([call(MINI, 1000, 200), call(FAKE, None, None, "failed"), call(MINI, None, None, "failed")], 0.00027),
@@ -69,13 +69,13 @@ def test_a_snapshot_costs_what_its_model_costs(model: str, as_if: str | None) ->
         ([call(MINI, 1000, 200), call(FAKE, 5, 5)], None),
         ([call(FAKE, 5, 5, "failed")], None),
         ([call(MINI, 1000, 200), call(MINI, None, None)], None),
-        ([call(MINI, 0, 0)], None),  # what an endpoint says that counts nothing
+        ([call(MINI, 0, 0)], None),  # from an endpoint that counts no tokens
         ([call(MINI, 10, None)], None),
         ([call(MINI, 1000, 200), {**call(FAKE, 0, 0), "shared": True}], 0.00027),
         (paid([call(MINI, 1000, 200), cast(Any, call(FULL, 4000, 100) | {"from_ledger": True})]), 0.00027),
     ],
 )
-def test_what_calls_cost(calls: list[Any], cost: float | None) -> None:
+def test_the_cost_of_calls(calls: list[Any], cost: float | None) -> None:
     assert cost_of(calls, read_prices()) == (None if cost is None else pytest.approx(cost, rel=1e-12))
 
 
@@ -88,7 +88,7 @@ def test_a_cost_is_the_sum_of_its_parts(made: list[tuple[str, int, int]]) -> Non
     assert cost_of([*calls, call(FAKE, 1, 1)], prices) is None
 
 
-def test_a_file_of_ones_own_has_the_last_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_file_overrides_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / "mine.jsonl"
     lines = [{"model": MINI, "input": 1, "output": 2.5, "note": "ours"}, {"model": FAKE, "input": 0, "output": 0}]
     own.write_text("\ufeff" + "\n\n".join(map(json.dumps, lines)))
@@ -118,7 +118,7 @@ def test_a_file_of_ones_own_has_the_last_word(tmp_path: Path, monkeypatch: pytes
         ('{"model": "openai:first", "input": 1, "output": 1}', "already"),
     ],
 )
-def test_what_is_no_price_is_refused_with_its_line(tmp_path: Path, line: str, said: str) -> None:
+def test_an_invalid_price_is_refused_and_its_line_named(tmp_path: Path, line: str, said: str) -> None:
     own = tmp_path / "mine.jsonl"
     own.write_text(f'{{"model": "openai:first", "input": 1, "output": 1}}\n\n{line}\n')
     with pytest.raises(UserError, match=rf"mine\.jsonl, line 3: .*{said}") as caught:
@@ -126,7 +126,7 @@ def test_what_is_no_price_is_refused_with_its_line(tmp_path: Path, line: str, sa
     assert caught.value.kind == "invalid_file"
 
 
-def test_what_cannot_be_read(tmp_path: Path) -> None:
+def test_a_price_file_that_cannot_be_read(tmp_path: Path) -> None:
     binary = tmp_path / "binary.jsonl"
     binary.write_bytes(b"\xff\xfe\x00{")
     for path, kind in ((tmp_path / "none.jsonl", "missing_file"), (tmp_path, "invalid_file"), (binary, "invalid_file")):

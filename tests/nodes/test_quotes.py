@@ -1,4 +1,4 @@
-"""Quotes: what is found in a text and what is not, at which offsets, and what citations are then worth."""
+"""Quotes: which are found in a text, at which offsets, and the resulting status of citations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moot.retrievers._evidence import make_evidence
 
 from tests.each import each
 
-# The text, the quote, and the part of the text that it is.
+# The text, the quote, and the part of the text that matches.
 FOUND = [
     ("It was built in 1889.", "built in 1889", "built in 1889"),
     ("It was built in 1889.", "It was built in 1889.", "It was built in 1889."),
@@ -60,7 +60,7 @@ FOUND = [
 
 
 @each(("text", "quote", "part"), FOUND)
-def test_what_is_found(text: str, quote: str, part: str) -> None:
+def test_quotes_that_are_found(text: str, quote: str, part: str) -> None:
     found = find_quote(quote, text)
     assert found == (text.index(part), text.index(part) + len(part))
 
@@ -125,11 +125,11 @@ NOT_FOUND = [
 
 
 @each(("text", "quote"), NOT_FOUND)
-def test_what_is_not_found(text: str, quote: str) -> None:
+def test_quotes_that_are_not_found(text: str, quote: str) -> None:
     assert find_quote(quote, text) is None
 
 
-def test_where_it_stands_several_times_it_is_the_first_that_is_whole() -> None:
+def test_of_several_matches_the_first_whole_one_is_found() -> None:
     assert find_quote("art", "part art art") == (5, 8)
 
 
@@ -145,18 +145,18 @@ SPACES = st.text(" \n\t\u00a0\u2009", min_size=1, max_size=3)
 
 @st.composite
 def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """A text, and some of its words in a row with a letter or a digit among them."""
+    """A text, and consecutive words of it that contain a letter or a digit."""
     words = draw(st.lists(WORDS, min_size=1, max_size=12))
     text = draw(SPACES).join([""] * draw(st.booleans()) + words)
     begin = draw(st.integers(0, len(words) - 1))
     end = draw(st.integers(begin + 1, len(words)))
     assume(any(c.isalnum() for word in words[begin:end] for c in word))
-    assume("—" not in words[begin - 1 : begin] + words[end - 1 : end])  # a minus belongs to the figure after it
+    assume("—" not in words[begin - 1 : begin] + words[end - 1 : end])  # an error at the start belongs to a new debate
     return text, words[begin:end]
 
 
 def swapped(kinds: str) -> Callable[[str, st.DataObject], str]:
-    """Each of these characters as any other of them."""
+    """Replace each of these characters by any other of them."""
     others = st.sampled_from(kinds)
     return lambda text, data: "".join(data.draw(others) if c in kinds else c for c in text)
 
@@ -182,7 +182,7 @@ DISGUISES = [swapped("'\"‘’“”„«»′"), swapped("-‐‑–—−"), 
 
 
 @given(slices(), st.data())
-def test_a_slice_is_found_in_any_disguise(given_: tuple[str, list[str]], data: st.DataObject) -> None:
+def test_a_slice_is_found_in_any_typography(given_: tuple[str, list[str]], data: st.DataObject) -> None:
     text, words = given_
     quote = data.draw(SPACES).join(words)
     for disguise in data.draw(st.lists(st.sampled_from(DISGUISES), max_size=4)):
@@ -209,7 +209,7 @@ FEW = st.lists(st.sampled_from(["so", "it", "is", "not", "So", "it's", "5", "50"
 
 
 @given(FEW, FEW)
-def test_plain_words_are_found_where_they_stand_in_a_row_and_nowhere_else(text: list[str], quote: list[str]) -> None:
+def test_plain_words_are_found_only_if_they_are_consecutive(text: list[str], quote: list[str]) -> None:
     stands = [i for i in range(len(text)) if text[i : i + len(quote)] == quote]
     begin = len(" ".join(["", *text[: stands[0]], ""])) - 1 if stands else 0
     expected = (begin, begin + len(" ".join(quote))) if stands else None
@@ -217,7 +217,7 @@ def test_plain_words_are_found_where_they_stand_in_a_row_and_nowhere_else(text: 
 
 
 @given(st.text(), st.text())
-def test_whatever_is_found_stands_there(quote: str, text: str) -> None:
+def test_every_match_is_in_the_text(quote: str, text: str) -> None:
     found = find_quote(quote, text)
     if found is not None and {"‹", "›"}.isdisjoint(quote):
         part = fold(text[slice(*found)])
@@ -246,9 +246,10 @@ def seconds(quote: str, text: str) -> float:
 
 
 @pytest.mark.parametrize(("text", "quote"), HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_texts_take_as_long_as_others(text: str, quote: str) -> None:
+def test_hostile_texts_take_as_long_as_other_texts(text: str, quote: str) -> None:
     usual = "It was so. " * (SIZE // 11)
-    assert seconds(quote, text) < 40 * seconds(usual[: SIZE // 2] + "z", usual)  # a quadratic search takes thousands
+    # A quadratic search takes thousands of times longer.
+    assert seconds(quote, text) < 40 * seconds(usual[: SIZE // 2] + "z", usual)
 
 
 # --- citations --------------------------------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ def piece(text: str) -> Evidence:
     return make_evidence(text=text, title="T", source="S", query="q", score=1.0, retriever="bm25:x")
 
 
-def test_citations_are_checked_against_the_text_that_they_name() -> None:
+def test_citations_are_checked_against_the_evidence_they_name() -> None:
     one, two = piece("Größe: the café is old."), piece("The museum is new.")
     quotes = [
         Quote(evidence_id=one["id"], quote="the cafe\u0301 is"),
@@ -272,19 +273,19 @@ def test_citations_are_checked_against_the_text_that_they_name() -> None:
         (False, False, None, None, hashes[1]),
         (True, False, None, None, None),
     ]
-    assert [c["quote"] for c in checked] == [q.quote for q in quotes]  # as they were written
+    assert [c["quote"] for c in checked] == [q.quote for q in quotes]  # kept as written
     turns: list[Turn] = [{"round": r, "phase": "", "agent": "", "step": "", "citations": checked} for r in (1, 2)]
     turns.append({"round": 3, "phase": "", "agent": "", "step": ""})
     assert count_citations(turns) == {"total": 6, "verified": 2, "unverified": 2, "fabricated": 2}
     assert count_citations([]) == {"total": 0, "verified": 0, "unverified": 0, "fabricated": 0}
 
 
-def test_a_known_text_that_was_not_shown_bears_nothing_out() -> None:
+def test_a_quote_from_evidence_that_was_not_shown_is_not_verified() -> None:
     [checked] = check_citations([Quote(evidence_id=piece("So.")["id"], quote="So.")], [piece("So.")], set())
     assert (checked["fabricated"], checked["verified"], checked["text_hash"]) == (True, False, None)
 
 
-def test_what_is_wrong_is_said_where_no_quote_is_verified() -> None:
+def test_an_answer_without_a_verified_quote_gets_the_reason() -> None:
     one = piece("The museum is new.")
     good, bad = (Quote(evidence_id=one["id"], quote=q) for q in ("museum is new", "museum is old"))
     strange = Quote(evidence_id="ev-0", quote="museum")

@@ -1,4 +1,4 @@
-"""How a model's message becomes a reply, and that nothing else does."""
+"""Parsing a model's message as a reply: which messages are replies, and that no others are."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def said(text: str, finish: str = "stop", **more: Any) -> AIMessage:
     ],
 )
 @each("indent", [None, 2])
-def test_an_object_is_found_bare_fenced_and_amid_prose(around: str, indent: int | None) -> None:
+def test_a_json_object_is_found_bare_or_fenced_or_within_prose(around: str, indent: int | None) -> None:
     text = around.replace("%s", json.dumps(VALID, indent=indent))
     assert set(map(json.dumps, find_objects(text))) == {json.dumps(VALID)}
     found, outcome, problem = read_reply(said(text), ANSWER)
@@ -100,7 +100,7 @@ def test_half_a_reply_is_never_usable(reply: type[Reply], value: dict[str, Any],
 def test_a_hostile_reply_costs_little_time(text: str) -> None:
     started = time.perf_counter()
     assert read_reply(said(text), QueryReply)[:2] == (None, "unparsed")
-    assert time.perf_counter() - started < 1  # the event loop waits meanwhile
+    assert time.perf_counter() - started < 1  # parsing blocks the event loop
 
 
 @each(
@@ -129,15 +129,15 @@ def test_a_hostile_reply_costs_little_time(text: str) -> None:
         '{"rationale": " ", "citations": [], "answer": "SUPPORTS"}',
         '{"rationale": "So.", "answer": "SUPPORTS"}',
         '{"citations": [], "answer": "SUPPORTS"}',
-        '{"rationale": "So\nit is.", "citations": [], "answer": "SUPPORTS"}',  # a bare new line in a string
+        '{"rationale": "So\nit is.", "citations": [], "answer": "SUPPORTS"}',  # an unescaped new line in a string
         '{"rationale": "So\x00", "citations": [], "answer": "SUPPORTS"}',
-        '{"rationale": "\\ud800", "citations": [], "answer": "SUPPORTS"}',  # half a character
+        '{"rationale": "\\ud800", "citations": [], "answer": "SUPPORTS"}',  # half of a surrogate pair
         "{'rationale': 'So.', 'citations': [], 'answer': 'SUPPORTS'}",
         '{"result": {"answer": "SUPPORTS"}}',
         '{"answer": "SUPPORTS"',
     ],
 )
-def test_what_is_no_answer_is_none(text: str) -> None:
+def test_texts_without_an_answer_give_none(text: str) -> None:
     found, outcome, problem = read_reply(said(text), ANSWER)
     assert (found, outcome) == (None, "unparsed")
     assert 10 < len(problem) <= 1000
@@ -170,7 +170,7 @@ def test_verdicts_are_put_in_order() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2, 4])
-def test_questions_need_to_be_as_many_as_asked_for(count: int) -> None:
+def test_the_requested_number_of_questions_is_needed(count: int) -> None:
     text = json.dumps({"questions": ["Who?"] * count})
     assert read_reply(said(text), questions_reply(3))[:2] == (None, "unparsed")
 
@@ -189,13 +189,13 @@ def test_questions_need_to_be_as_many_as_asked_for(count: int) -> None:
         (said("I cannot help."), "unparsed"),
     ],
 )
-def test_how_a_reply_ended_counts_before_what_it_holds(message: AIMessage, outcome: str) -> None:
+def test_the_finish_reason_is_checked_before_the_content(message: AIMessage, outcome: str) -> None:
     found, seen, problem = read_reply(message, ANSWER)
     assert (found, seen) == (None, outcome)
     assert problem
 
 
-def test_fields_that_nobody_asked_for_are_ignored_and_labels_are_made_canonical() -> None:
+def test_unknown_fields_are_ignored_and_labels_are_made_canonical() -> None:
     found, outcome, _ = read_reply(said(json.dumps({**VALID, "answer": "**not_enough_info**", "mood": 5})), ANSWER)
     assert outcome == "ok"
     assert found is not None
@@ -231,7 +231,7 @@ def test_drafts_and_thoughts_are_no_answers(text: str, answer: str | None) -> No
     assert (getattr(found, "answer", None), outcome) == (answer, "ok" if answer else "unparsed")
 
 
-def test_a_reply_holds_nothing_that_nobody_sees() -> None:
+def test_invisible_characters_are_removed_from_a_reply() -> None:
     quote = {"evidence_id": "ev-1\u200b", "quote": "so\u00ad it\u202e is"}
     value = {"rationale": "\ufeffBecause\x07\r\nso.", "citations": [quote], "answer": "SUP\u200bPORTS"}
     found, outcome, _ = read_reply(said(json.dumps(value)), ANSWER)

@@ -1,4 +1,4 @@
-"""How what nodes write at the same time is joined."""
+"""The reducers that join the writes of parallel nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from moot.nodes._runtime.state import StepUpdate
 
 KEYS = ("round", "phase", "agent", "step")
 OWN_PHASE = "rehearsal"
-"""A phase of somebody's own graph."""
+"""A phase of a user's own graph."""
 
 
 def _turns() -> st.SearchStrategy[list[Turn]]:
@@ -58,14 +58,14 @@ def key(turn: Turn) -> tuple[Any, ...]:
 
 
 @given(TURNS, TURNS)
-def test_every_turn_is_there_once_in_the_order_of_phases_rounds_and_writing(old: list[Turn], new: list[Turn]) -> None:
+def test_each_turn_is_kept_once_ordered_by_phase_round_and_writing(old: list[Turn], new: list[Turn]) -> None:
     merged = merge_turns(old, new)
     first = list(dict.fromkeys(map(key, [*old, *new])))
     assert list(map(key, merged)) == sorted(first, key=lambda k: ([*PHASES, OWN_PHASE].index(k[1]), k[0]))
 
 
 @given(TURNS, TURNS)
-def test_the_last_word_of_a_field_holds_and_scores_are_joined(old: list[Turn], new: list[Turn]) -> None:
+def test_the_last_value_of_a_field_holds_and_scores_are_joined(old: list[Turn], new: list[Turn]) -> None:
     for turn in merge_turns(old, new):
         written = [t for t in [*old, *new] if key(t) == key(turn)]
         for name in {n for t in written for n in t} - {*KEYS, "scores"}:
@@ -77,17 +77,17 @@ def test_the_last_word_of_a_field_holds_and_scores_are_joined(old: list[Turn], n
 
 
 @given(TURNS, TURNS, TURNS)
-def test_it_does_not_matter_how_writes_are_bundled(a: list[Turn], b: list[Turn], c: list[Turn]) -> None:
+def test_the_grouping_of_writes_does_not_matter(a: list[Turn], b: list[Turn], c: list[Turn]) -> None:
     assert merge_turns(merge_turns(a, b), c) == merge_turns(a, merge_turns(b, c))
 
 
 @given(TURNS)
-def test_nothing_written_changes_nothing(turns: list[Turn]) -> None:
+def test_an_empty_write_changes_nothing(turns: list[Turn]) -> None:
     merged = merge_turns([], turns)
     before = [dict(t) for t in merged]
     assert merge_turns(merged, []) == merged
     merge_turns(merged, turns)
-    assert [dict(t) for t in merged] == before  # a checkpoint's values are not touched
+    assert [dict(t) for t in merged] == before  # a checkpoint's values are not modified
 
 
 ONE: Turn = {"round": 1, "phase": "primary", "agent": "a", "step": "respond"}
@@ -100,7 +100,7 @@ WRITES: list[Turn] = [
 
 
 @given(st.permutations(WRITES), st.integers(0, 4))
-def test_what_different_nodes_write_is_joined_in_any_order(writes: list[Turn], cut: int) -> None:
+def test_writes_of_different_nodes_are_joined_in_any_order(writes: list[Turn], cut: int) -> None:
     [turn] = merge_turns(writes[:cut], writes[cut:])
     assert turn == {
         **WRITES[0],
@@ -110,7 +110,7 @@ def test_what_different_nodes_write_is_joined_in_any_order(writes: list[Turn], c
 
 
 @given(TURNS)
-def test_written_twice_is_written_once(turns: list[Turn]) -> None:
+def test_a_repeated_write_counts_once(turns: list[Turn]) -> None:
     once = merge_turns([], turns)
     assert [{"scores": {}, **t} for t in merge_turns(once, turns)] == [{"scores": {}, **t} for t in once]
 
@@ -133,7 +133,7 @@ READINGS = cast(
 
 
 @given(READINGS, READINGS)
-def test_every_reading_is_there_once(old: list[Reading], new: list[Reading]) -> None:
+def test_each_reading_is_kept_once(old: list[Reading], new: list[Reading]) -> None:
     merged = merge_readings(merge_readings([], old), new)
     assert all(r in merged for r in [*old, *new])
     assert all(merged.count(r) == 1 for r in merged)
@@ -141,7 +141,7 @@ def test_every_reading_is_there_once(old: list[Reading], new: list[Reading]) -> 
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.integers(0, 99))
-def test_the_deepest_chain_counts(a: int, b: int, c: int) -> None:
+def test_the_longest_chain_of_calls_counts(a: int, b: int, c: int) -> None:
     assert deepest(a, b) == deepest(b, a)
     assert deepest(deepest(a, b), c) == deepest(a, deepest(b, c)) == max(a, b, c)
 
@@ -151,12 +151,12 @@ def test_the_first_error_holds() -> None:
     two: ErrorRecord = {**one, "kind": "quota"}
     assert first_error(None, one) == first_error(one, two) == one
     opening: ErrorRecord = {**two, "where": "open"}
-    assert first_error(one, opening) == opening  # the debate that it belongs to is a new one
+    assert first_error(one, opening) == opening  # an error at the start belongs to a new debate
 
 
 @pytest.mark.parametrize("kind", [*SAID_ONCE, "unparsed"])
-def test_of_warnings_some_kinds_are_said_once(kind: str) -> None:
-    """Whether the same is warned of in one update or in several; of other kinds each time counts."""
+def test_some_kinds_of_warnings_are_kept_once(kind: str) -> None:
+    """Repeated in one update or in several. Warnings of other kinds are all kept."""
     warned, other = ({"kind": kind, "where": "retrieve", "detail": said} for said in ("First.", "Second."))
     first = merge_warnings([], cast(list[Warned], [warned, other, warned]))
     then = merge_warnings(first, cast(list[Warned], [other, warned, warned]))
@@ -166,7 +166,7 @@ def test_of_warnings_some_kinds_are_said_once(kind: str) -> None:
         assert then == [warned, other, warned, other, warned, warned]
 
 
-async def test_what_is_written_anew_takes_the_place_of_what_was_there() -> None:
+async def test_a_rewritten_entry_replaces_the_old_one() -> None:
     error: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
     held: dict[str, Any] = {"turns": [ONE], "corpora": [{"agent": "a"}], "warnings": [{"kind": "late"}], "depth": 5}
     new = {key: anew(type(value)()) for key, value in held.items()}
@@ -182,7 +182,7 @@ async def test_what_is_written_anew_takes_the_place_of_what_was_there() -> None:
     assert json.loads(json.dumps(new)) == new
 
 
-async def test_another_debate_on_a_thread_leaves_nothing_of_the_one_before() -> None:
+async def test_a_new_debate_on_a_thread_clears_the_old_ones_state() -> None:
     graph = load_graph("rag").graph.builder.compile(checkpointer=InMemorySaver())
     context = {"model": "fake:1", "sources": ["bm25"], "ask_person": ["evidence"]}
 
@@ -198,7 +198,7 @@ async def test_another_debate_on_a_thread_leaves_nothing_of_the_one_before() -> 
 
     asked = {"claim": "Mandarins were grown in China.", "given": [{"text": "Mandarins are fruit."}]}
     alone = [await run("1", {"claim": "Python is a snake."}), await run("2", asked)]
-    waiting = await run("1", asked)  # in place of a debate that still waits
+    waiting = await run("1", asked)  # replaces a debate that still waits
     for read in (alone[1], waiting):
         for piece in read["evidence"]:
             piece["retrievals"] = [retrieval | {"retrieved": ""} for retrieval in piece["retrievals"]]

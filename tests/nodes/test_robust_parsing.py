@@ -1,4 +1,4 @@
-"""Thousands of broken replies at the parsers of every task: never an exception, never an answer out of nothing."""
+"""Thousands of broken replies given to the parsers of every task: no exception, and no invented answer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def right_answers(task: Task) -> list[str]:
 
 
 def written(rng: random.Random, task: Task) -> str:
-    """A reply: an answer in some shape, whole, wrapped, doubled, broken or drowned."""
+    """A reply: an answer in some format, whole, wrapped, repeated, broken, or surrounded by other text."""
     given = right_answers(task)
     answer = rng.choice(given)
     cases: list[Callable[[str], str]] = [str.strip, str.lower, str.upper, str.title]
@@ -83,7 +83,7 @@ def written(rng: random.Random, task: Task) -> str:
 
 
 def holds(task: Task, text: str, answer: str) -> bool:
-    """Whether a text, but for what nobody sees, contains an answer in one of its spellings."""
+    """Whether a text, without its invisible characters, contains an answer in one of its spellings."""
     text = clean(re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), text).encode(errors="replace").decode())
     if task["labels"]:
         inside = fold(text).replace("\\n", " ")
@@ -101,7 +101,7 @@ def candidates(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_no_reply_breaks_a_parser_or_yields_what_it_does_not_say(name: str) -> None:
+def test_no_reply_breaks_a_parser_or_yields_an_answer_it_does_not_contain(name: str) -> None:
     task = TASKS[name]
     rng = random.Random(name)
     outcomes: Counter[str] = Counter()
@@ -118,7 +118,7 @@ def test_no_reply_breaks_a_parser_or_yields_what_it_does_not_say(name: str) -> N
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_reply_cut_at_any_byte_is_none(name: str) -> None:
+def test_a_reply_cut_at_any_byte_is_not_usable(name: str) -> None:
     task = TASKS[name]
     answer = right_answers(task)[0]
     whole = json.dumps({"rationale": "Größe 湖", "citations": [], "answer": answer}, ensure_ascii=False).encode()
@@ -130,7 +130,7 @@ def test_a_reply_cut_at_any_byte_is_none(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_no_text_breaks_a_reader(name: str) -> None:
+def test_no_text_breaks_a_parser(name: str) -> None:
     rng = random.Random(name)
     for _ in range(REPLIES):
         parts = rng.choices([*right_answers(TASKS[name]), *NOISE, *WORDS], k=6)

@@ -1,4 +1,4 @@
-"""A debate that runs: what stops it too late loses nothing of it."""
+"""A running debate: a signal that arrives after its end does not lose its document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moot.nodes._runtime import running
 from moot.nodes._speakers.single import SingleAgentSettings
 
 
-async def test_a_debate_that_is_over_is_not_lost_to_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_signal_after_the_end_does_not_lose_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
     async def interrupted() -> None:
         task = asyncio.current_task()
         assert task is not None

@@ -1,4 +1,4 @@
-"""Every schema that we send stays inside what OpenAI's strict structured output documents."""
+"""Every schema that moot sends stays inside the subset that OpenAI documents for strict structured output."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TASKS = [
     make_task(),
     make_task(labels=["yes", "no", "maybe"]),
     make_task(labels=["Supported", "Refuted", "Not Enough Evidence", "Conflicting Evidence/Cherrypicking"]),
-    make_task(labels=["title", "default", "description"]),  # names that are keywords elsewhere
+    make_task(labels=["title", "default", "description"]),  # names that are keywords in other positions
     make_task(labels=['"quoted"', "back\\slash", "{brace}", "ünï"]),
     make_task(options=["AA", "Aa"]),
     make_task(options=[f"option {i}" for i in range(26)]),
@@ -57,7 +57,7 @@ REPLIES: list[type[Reply]] = [
 
 
 def faults(schema: dict[str, Any]) -> list[str]:
-    """What in a schema goes beyond the subset."""
+    """The parts of a schema outside the subset."""
     found: list[str] = []
     properties_seen = 0
     parts: dict[str, Any] = schema.get("$defs", {})
@@ -128,7 +128,7 @@ def nested(levels: int) -> dict[str, Any]:
         nested(DEEPEST + 1),
     ],
 )
-def test_the_walker_sees_faults(schema: dict[str, Any]) -> None:
+def test_the_check_finds_faults(schema: dict[str, Any]) -> None:
     assert faults(schema)
     assert faults(nested(DEEPEST)) == []
 
@@ -137,10 +137,11 @@ def test_the_walker_sees_faults(schema: dict[str, Any]) -> None:
 def test_schemas_stay_inside_the_subset(reply: type[Reply]) -> None:
     schema = reply_schema(reply)
     assert faults(schema) == []
-    assert list(schema["properties"]) == list(reply.model_fields)  # none lost, and reasons before the answer
+    # No field is lost, and the reasoning precedes the answer.
+    assert list(schema["properties"]) == list(reply.model_fields)
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", reply.__name__)
     schema["properties"].clear()
-    assert reply_schema(reply)["properties"]  # nobody shares it
+    assert reply_schema(reply)["properties"]  # not shared with another schema
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda t: t["name"])
@@ -149,7 +150,7 @@ def test_the_answers_enum_is_the_tasks_labels(task: Any) -> None:
 
 
 @pytest.mark.parametrize("count", range(1, 9))
-def test_as_many_verdicts_as_statements(count: int) -> None:
+def test_there_are_as_many_verdicts_as_statements(count: int) -> None:
     schema = reply_schema(verdicts_reply(count))
     verdicts = schema["properties"]["verdicts"]
     assert (verdicts["minItems"], verdicts["maxItems"]) == (count, count)
@@ -158,13 +159,13 @@ def test_as_many_verdicts_as_statements(count: int) -> None:
 
 
 @pytest.mark.parametrize("reply", REPLIES, ids=lambda r: r.__name__)
-def test_what_the_fake_model_draws_is_valid(reply: type[Reply]) -> None:
+def test_replies_of_the_fake_model_are_valid(reply: type[Reply]) -> None:
     schema = reply_schema(reply)
     for seed in range(20):
         reply.model_validate(draw(schema, random.Random(seed), schema.get("$defs", {})))
 
 
-async def test_all_that_a_debate_sends_stays_inside_the_subset(start_stub: StartStub) -> None:
+async def test_every_schema_sent_by_a_debate_stays_inside_the_subset(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES")])
     given = {"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 2, "debaters": READERS}
     settings = ToolMadSettings.model_validate(given)

@@ -1,4 +1,4 @@
-"""Selection from a pool of evidence: which numbers hold, and how replies are read."""
+"""Selecting from a pool of evidence: which numbers are kept, and how replies are read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pool(size: int) -> list[Evidence]:
 
 
 async def select(*replies: str, size: int = 5, **how: Any) -> Selection:
-    """What comes of these replies; a model that is asked more often than that says the first again."""
+    """Run a selection on these replies; the last reply is repeated."""
     return await select_evidence(CLAIM, make_task(), pool(size), FakeListChatModel(responses=list(replies)), **how)
 
 
@@ -41,13 +41,13 @@ def read(text: str, size: int = 5) -> list[int] | None:
 
 
 @given(NUMBERS, st.integers(0, 9), st.integers(0, 5))
-def test_the_first_numbers_that_the_pool_has_hold(numbers: list[int], size: int, most: int) -> None:
+def test_the_first_numbers_that_are_in_the_pool_are_kept(numbers: list[int], size: int, most: int) -> None:
     kept, dropped = valid_numbers(numbers, size, most)
     there = [n for n in numbers if n in range(1, size + 1)]
     assert len(kept) == min(most, len(set(there)))
     assert len(set(kept)) == len(kept)
     assert set(kept) <= set(there)
-    for number in kept:  # nothing that was named before a kept one is left out
+    for number in kept:  # every number named before a kept one is kept
         assert set(there[: there.index(number)]) <= set(kept)
     assert kept == sorted(kept, key=there.index)
     assert (set(dropped), len(dropped)) == (set(numbers) - set(there), len(set(numbers) - set(there)))
@@ -103,7 +103,7 @@ def test_how_selections_are_read(text: str, numbers: list[int] | None) -> None:
 
 
 @given(st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=8).map("".join))
-def test_only_numbers_that_are_written_in_a_text_are_read_from_it(text: str) -> None:
+def test_only_numbers_in_the_text_are_read(text: str) -> None:
     found = read(text)
     assert found is None or set(found) <= {int(n) for n in re.findall(r"\d+", text)}
 
@@ -114,7 +114,7 @@ async def test_a_reply_that_cannot_be_used_is_asked_for_again_once() -> None:
         await select("Hm.", "Hm?", '{"selected": [3], "reason": ""}')
 
 
-async def test_other_bounds_than_three() -> None:
+async def test_another_maximum_than_three() -> None:
     assert (await select('{"selected": [1, 2, 3, 4]}', most=1)).numbers == [1]
     assert (await select('{"selected": [6, 5, 4, 3, 2]}', size=6, most=4)).numbers == [6, 5, 4, 3]
 
@@ -131,10 +131,10 @@ def test_the_schema_offers_the_pools_numbers_and_none() -> None:
 
 
 @pytest.mark.parametrize("text", ["[" + "1 " * 5000, "[" + "12" * 5000, "[1, " * 5000, "no " * 5000, "[" * 10_000])
-def test_long_texts_are_read_at_once(text: str) -> None:
-    assert read(text) is None  # a pattern that backtracks would not end
+def test_long_texts_are_read_quickly(text: str) -> None:
+    assert read(text) is None  # a regular expression that backtracks would not end
 
 
 @pytest.mark.parametrize("text", ["No, [2] does not help.", "[1] helps, [2] is not relevant.", "See [] and choose."])
-def test_what_could_mean_anything_is_asked_again(text: str) -> None:
+def test_an_ambiguous_reply_is_asked_for_again(text: str) -> None:
     assert read(text) is None

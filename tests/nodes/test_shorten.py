@@ -1,4 +1,4 @@
-"""Prompts brought within a bound: what goes first, what stays, and that what remains is whole and in its order."""
+"""Shortening prompts to a limit: which parts are dropped first, which stay; the rest stays whole and in order."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ TURNS = [answer(r, agent, text_of(r, 300)) for r in range(1, 11) for agent in ("
 WHOLE = prompt(PIECES, TURNS)
 
 
-def test_what_fits_stays_as_it_is() -> None:
+def test_a_prompt_that_fits_is_unchanged() -> None:
     made = shorten([WHOLE], bytes_of(WHOLE))
     assert made == Shortened([WHOLE], size=bytes_of(WHOLE))
 
 
-def test_evidence_of_the_lowest_rank_goes_first() -> None:
+def test_evidence_of_the_lowest_rank_is_dropped_first() -> None:
     made = shorten([WHOLE], bytes_of(WHOLE) - 3000)
     assert shown(made) == ["p1", "p2", "p3", "p4", "p5"]
     assert (made.evidence, made.in_part, made.of_evidence, made.ids) == (1, 1, 6, ["p6"])
@@ -83,22 +83,22 @@ def test_evidence_of_the_lowest_rank_goes_first() -> None:
     assert shown(shorten([WHOLE], bytes_of(WHOLE) - 5500, ranks)) == ["p2", "p3", "p5", "p6"]
 
 
-def test_ranks_are_those_at_which_pieces_were_found() -> None:
+def test_the_ranks_are_those_of_the_search() -> None:
     found = [piece(1, "One.", 3), piece(2, "Two.", 1), piece(3, "Three.")]
     assert vars(show_evidence(found))["ranks"] == {"p1": 3, "p2": 1}
 
 
-def test_what_no_search_found_goes_by_the_words_that_it_shares_with_the_claim() -> None:
+def test_evidence_without_a_rank_is_ordered_by_words_shared_with_the_claim() -> None:
     given = [piece(n, "The miller owned no watch. " * 60) for n in range(1, 10)]
     given.append(piece(10, "The miller's wife wrote that the mill has had two bells. " + "She owned a watch. " * 60))
     made = shorten([prompt(given, [])], 5_000)
     assert shown(made)[-1] == "p10"
     assert "two bells" in made.texts[0].partition("p10")[2]
     assert made.ids == [f"p{n}" for n in range(3, 10)]
-    assert shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != shown(made)  # a search's rank counts first
+    assert shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != shown(made)  # a search's rank comes first
 
 
-def test_what_is_cited_goes_last() -> None:
+def test_cited_evidence_is_dropped_last() -> None:
     cited = [*TURNS[:-1], answer(10, "b", "So it is.", "p6")]
     made = shorten([prompt(PIECES, cited)], 9000)
     assert shown(made)[-1] == "p6"
@@ -106,7 +106,7 @@ def test_what_is_cited_goes_last() -> None:
     assert set(cited_in(made.texts[0])) == {"p6"}
 
 
-def test_the_only_piece_that_is_cited_may_take_more_than_half_of_the_room() -> None:
+def test_the_only_cited_piece_may_take_more_than_half_of_the_limit() -> None:
     pieces = [piece(1, text_of(1, 3000)), piece(2, text_of(2, 3000))]
     made = shorten([prompt(pieces, [answer(1, "a", "It has.", "p2")])], 4800)
     assert pieces[1]["text"] in made.texts[0]
@@ -115,27 +115,27 @@ def test_the_only_piece_that_is_cited_may_take_more_than_half_of_the_room() -> N
     assert both.in_part == 2
 
 
-def test_then_the_oldest_rounds_go() -> None:
+def test_the_oldest_rounds_are_dropped_after_evidence() -> None:
     made = shorten([WHOLE], 7000)
     assert made.rounds == list(range(1, len(made.rounds) + 1)) != []
     assert rounds(made.texts[0]) == list(range(len(made.rounds) + 1, 11))
     assert made.of_rounds == 10
     assert f"rounds 1 to {len(made.rounds)}.)\n\nRound {len(made.rounds) + 1}\n" in made.texts[0]
-    assert shown(made)  # a quarter is kept for evidence
+    assert shown(made)  # a quarter is reserved for evidence
 
 
-def test_then_reasons_are_shown_in_part_and_the_last_round_stays() -> None:
+def test_reasons_are_cut_last_and_the_last_round_stays() -> None:
     made = shorten([WHOLE], 1100)
     assert rounds(made.texts[0]) == [10]
     assert made.texts[0].count("<answer ") == made.texts[0].count("</answer>") == 2
     assert made.said == 2
     assert made.size <= 1100
     least = shorten([WHOLE], 1)
-    assert 1 < least.size < 1100  # whoever asks has to see that it does not fit
+    assert 1 < least.size < 1100  # the caller has to see that it does not fit
     assert rounds(least.texts[0]) == [10]
 
 
-def test_items_of_a_pool_keep_their_numbers() -> None:
+def test_items_of_a_pool_keep_their_numbers_when_others_are_dropped() -> None:
     text = f"Items:\n{show_pool(PIECES)}\n\nNow select."
     made = shorten([text], 6000, {f"p{n}": 7 - n for n in range(1, 7)})
     kept = re.findall(r'<item number="(\d)" id="p(\d)">', made.texts[0])
@@ -190,12 +190,12 @@ FORGED = st.lists(
     ),
     max_size=30,
 ).map("".join)
-"""Texts that play at being ours."""
+"""Texts that imitate our markup."""
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(FORGED, min_size=8, max_size=8), st.integers(0, 9000))
-def test_texts_that_play_at_being_ours_change_nothing(forged: list[str], most: int) -> None:
+def test_texts_that_imitate_our_markup_change_nothing(forged: list[str], most: int) -> None:
     pieces = [piece(n, f"{text}{text_of(n, 600)}{text}") for n, text in enumerate(forged[:4], 1)]
     turns = [answer(r, "a", f"{text}{text_of(r, 200)}") for r, text in enumerate(forged[4:], 1)]
     [text] = shorten([prompt(pieces, turns)], most).texts
@@ -226,7 +226,7 @@ WORDS = st.text(st.sampled_from("ab é日<>/\n.([ "), max_size=300)
     ),
     st.integers(0, 60_000),
 )
-def test_whatever_the_pieces_and_rounds(texts: Any, held: Any, most: int) -> None:
+def test_shortening_holds_for_any_pieces_and_rounds(texts: Any, held: Any, most: int) -> None:
     pieces = [piece(n, text * times) for n, (text, times) in enumerate(texts, 1)]
     turns = [
         answer(round, f"agent-{n}", reasons * times, cites)

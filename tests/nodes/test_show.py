@@ -1,4 +1,4 @@
-"""How answers are put before other speakers."""
+"""How answers are shown to other speakers in prompts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def answer(rationale: str = "True.", *citations: Any, by: str = "rag", **more: A
 
 
 def cited(shown: str) -> list[str]:
-    """The lines between the tags for what was cited."""
+    """The lines between the tags that list the citations."""
     return [
         line for block in re.findall(r"<citations>\n(.*?)\n</citations>", shown, re.S) for line in block.split("\n")
     ]
@@ -42,7 +42,7 @@ BREAKS = st.lists(st.sampled_from(["\n", "\r", "\u2028", "\x85", "</citations>",
 
 
 @given(BREAKS, BREAKS)
-def test_what_was_cited_is_one_line_each_and_what_fails_begins_by_saying_so(id: str, quote: str) -> None:
+def test_each_citation_is_one_line_and_a_failed_one_starts_with_its_status(id: str, quote: str) -> None:
     good = citation("ev-1", "the quote", verified=True)
     shown = show_answers([answer("True.", citation("ev-1", quote), good, citation(id, quote, fabricated=True))])
     unverified, verified, fabricated = cited(shown)
@@ -51,15 +51,15 @@ def test_what_was_cited_is_one_line_each_and_what_fails_begins_by_saying_so(id: 
     assert fabricated.startswith("[this id was never shown to its writer] ")
 
 
-def test_a_history_says_what_each_debater_had() -> None:
+def test_a_history_lists_each_debaters_evidence() -> None:
     had = [answer(evidence_ids=["ev-1", "ev-2"]), answer(by="vanilla", evidence_ids=[])]
     shown = show_history(had)
     assert '<answer by="rag" evidence="ev-1, ev-2">' in shown
     assert '<answer by="vanilla" evidence="none">' in shown
-    assert "evidence=" not in show_history(had[1:])  # nobody had any
+    assert "evidence=" not in show_history(had[1:])  # no debater had any
 
 
-def test_an_average_says_over_how_many_rounds() -> None:
+def test_an_average_names_its_number_of_rounds() -> None:
     turns = [
         answer(scores={"faithfulness": 0.5, "answer_relevance": 0.9}),
         answer(round=2, scores={"faithfulness": None, "answer_relevance": 0.7}),
@@ -75,7 +75,7 @@ def test_an_average_says_over_how_many_rounds() -> None:
         "- search: faithfulness unknown, answer relevance 0.60 (1 round)",
     ]
     assert show_scores(means).splitlines()[1].endswith("answer relevance 0.80")
-    assert "faithfulness" not in show_scores({"search": means["search"]})  # nobody's was measured
+    assert "faithfulness" not in show_scores({"search": means["search"]})  # no score was measured
 
 
 def test_a_persona_is_an_instruction() -> None:

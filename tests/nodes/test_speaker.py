@@ -1,4 +1,4 @@
-"""One call to a model over real HTTP: what is sent, what goes wrong, what is written down."""
+"""One call to a model over real HTTP: the request, the failures, the record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CANARY = "sk-canary-5f2c9d8a7b"
 
 @dataclass
 class Asked:
-    """What came of one ask."""
+    """The outcome of one `ask`."""
 
     reply: Any
     error: MootError | None
@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def texts(self) -> str:
-        """Everything that is shown or stored."""
+        """All texts that are shown or stored."""
         return f"{self.error and self.error.record('')} {self.ledger.calls} {self.ledger.warnings}"
 
 
@@ -87,7 +87,7 @@ async def test_a_good_reply(start_stub: StartStub) -> None:
     assert request["response_format"]["json_schema"]["schema"] == reply_schema(ANSWER)
 
 
-async def test_tokens_that_are_not_counted_are_unknown(start_stub: StartStub) -> None:
+async def test_tokens_that_the_endpoint_does_not_count_are_unknown(start_stub: StartStub) -> None:
     choice = {"index": 0, "message": {"role": "assistant", "content": GOOD}, "finish_reason": "stop"}
     raw = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
     start_stub([{"raw": json.dumps(raw)}])
@@ -96,7 +96,7 @@ async def test_tokens_that_are_not_counted_are_unknown(start_stub: StartStub) ->
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
-async def test_what_passes_is_tried_again(start_stub: StartStub, status: int) -> None:
+async def test_passing_failures_are_retried(start_stub: StartStub, status: int) -> None:
     stub = start_stub([{"status": status, "retry_after": "0", "times": 2}, {"reply": GOOD}])
     asked = await ask()
     assert asked.reply.answer == "SUPPORTS"
@@ -105,14 +105,14 @@ async def test_what_passes_is_tried_again(start_stub: StartStub, status: int) ->
 
 
 def raw_reply(**message: Any) -> dict[str, Any]:
-    """A rule: a whole response whose message is given."""
+    """A rule of the stub: a whole response with the given message."""
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
     return {
         "raw": json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
     }
 
 
-# What a model named after the case does, requests it gets with two attempts, the error's class and kind, its words.
+# Per case: the model's behaviour, the requests with two attempts, the error's class and kind, words of its text.
 FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
     "fails": ({"status": 500, "retry_after": "0"}, 2, WorldError, "server_error", "Try again later"),
     "busy": ({"status": 429, "retry_after": "0"}, 1, WorldError, "rate_limited", "max_concurrency"),
@@ -158,7 +158,7 @@ async def test_failures_say_what_to_do(start_stub: StartStub, monkeypatch: pytes
         assert CANARY not in asked.texts, name
 
 
-LONG_KEY = CANARY + "0123456789" * 20  # longer than what we quote of an endpoint, as real ones can be
+LONG_KEY = CANARY + "0123456789" * 20  # longer than our quotes of an endpoint's text, as real keys can be
 
 
 @pytest.mark.parametrize("key", [CANARY, LONG_KEY], ids=["short", "long"])
@@ -183,7 +183,7 @@ async def test_no_key_is_shown_when_the_endpoint_echoes_it(
         assert "sk-canary" not in asked.texts, kind
 
 
-async def test_a_port_that_nobody_listens_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_closed_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
     asked = await ask(attempts=1)
     assert asked.error is not None
@@ -202,7 +202,7 @@ async def test_an_endpoint_that_takes_too_long(start_stub: StartStub) -> None:
     assert (await ask(attempts=1, timeout=5)).reply.answer == "SUPPORTS"
 
 
-async def test_without_a_key_or_a_known_provider_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_key_or_a_known_provider_no_request_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     for name, kind in {"openai:gpt": "missing_key", "nobody:x": "unknown_provider", "openai:": "unknown_model"}.items():
         with pytest.raises(UserError) as refused:
@@ -210,7 +210,7 @@ async def test_without_a_key_or_a_known_provider_nothing_is_sent(monkeypatch: py
         assert refused.value.kind == kind
 
 
-# What a model first does, the outcome, and what it is told before it tries again.
+# The model's first reply, the outcome, and the instruction before the second try.
 UNUSABLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "cut": ({"reply": GOOD[:-9], "finish": "length"}, "cut", "cut off at the limit"),
     "cut-late": ({"reply": GOOD, "finish": "length"}, "cut", "cut off at the limit"),
@@ -229,7 +229,7 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-async def test_an_unusable_reply_is_asked_for_once_more(start_stub: StartStub, stubborn: bool) -> None:
+async def test_an_unusable_reply_is_retried_once(start_stub: StartStub, stubborn: bool) -> None:
     rules: list[dict[str, Any]] = []
     for name, (rule, _, _) in UNUSABLE.items():
         rules.append({"model": f"^stub-{name}$", **rule} | ({} if stubborn else {"times": 1}))
@@ -258,7 +258,7 @@ async def test_an_unusable_reply_is_asked_for_once_more(start_stub: StartStub, s
             assert asked.reply.answer == "SUPPORTS"
 
 
-async def test_a_second_request_that_fails_is_told_apart_from_the_first(start_stub: StartStub) -> None:
+async def test_a_failed_second_request_is_recorded_apart_from_the_first(start_stub: StartStub) -> None:
     start_stub([{"reply": "Hm.", "times": 1}, {"status": 401}])
     asked = await ask()
     assert asked.error is not None
@@ -268,7 +268,9 @@ async def test_a_second_request_that_fails_is_told_apart_from_the_first(start_st
 
 
 @pytest.mark.parametrize("way", ["text", "json_object"])
-async def test_without_schemas_the_schema_is_said_in_words(start_stub: StartStub, way: StructuredOutput) -> None:
+async def test_without_structured_output_the_prompt_describes_the_schema(
+    start_stub: StartStub, way: StructuredOutput
+) -> None:
     stub = start_stub([{"reply": f"Here: ```json\n{GOOD}\n```"}])
     asked = await ask(structured_output=way)
     assert asked.reply.answer == "SUPPORTS"
@@ -280,7 +282,7 @@ async def test_without_schemas_the_schema_is_said_in_words(start_stub: StartStub
     assert json.loads(data.split("Its schema:\n")[1]) == reply_schema(ANSWER)
 
 
-async def test_at_most_so_many_calls_at_once(start_stub: StartStub) -> None:
+async def test_max_concurrency_limits_calls_at_once(start_stub: StartStub) -> None:
     stub = start_stub([{"match": "again$", "status": 500, "retry_after": "0", "times": 5}], latency_ms=10)
     chat = await open_chat_model("openai:stub-a")
 
@@ -325,7 +327,7 @@ print(asyncio.run(once()) == asyncio.run(once()) == asyncio.run(once()))
 """
 
 
-def test_loops_whose_clients_nobody_closed(start_stub: StartStub) -> None:
+def test_loops_whose_clients_were_not_closed(start_stub: StartStub) -> None:
     start_stub([{"reply": '{"query": "kilogram"}'}])
     done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "True", "")

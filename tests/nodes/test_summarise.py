@@ -1,4 +1,4 @@
-"""What a judge's reply on an agreement is taken as, whatever the graph that asks."""
+"""How a judge's reply on an agreement is interpreted, in every graph that asks for one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LABELS, WORDS = make_task(), make_task("squad")
         (WORDS, ("the UK", "Great Britain"), None, False, False),
     ],
 )
-async def test_a_judge_decides_only_what_the_votes_leave_open(
+async def test_a_judge_decides_only_if_the_votes_do_not(
     start_stub: StartStub, task: Any, answers: tuple[str | None, ...], agree: bool | None, agreed: bool, warns: bool
 ) -> None:
     start_stub([{"fields": {"agree": agree, "reason": "As I read them."}}])
@@ -58,7 +58,7 @@ async def test_a_judge_decides_only_what_the_votes_leave_open(
         (False, True, "no agreement (taken as an agreement, judged by the answers' texts) - So."),
     ],
 )
-def test_what_a_judges_reply_was_taken_as(agree: bool, agreed: bool, said: str) -> None:
+def test_a_judges_reply_is_shown_with_its_interpretation(agree: bool, agreed: bool, said: str) -> None:
     turn: Any = {"agent": "judge", "step": "agree", "agree": agree, "agreed": agreed, "reason": "So.", "outcome": "ok"}
     [line] = Words(MadkeSettings()).of("agree", turn, {})
     assert line.text == said

@@ -1,4 +1,4 @@
-"""Tasks: what an answer is, and how a written answer is read as one."""
+"""Tasks: their answers, and how a written answer is parsed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
         ({"options": ["AA", "Aa", "aa"]}, "choice", ["A", "B", "C"]),  # genotypes
         ({"options": ["[0, 1]", "(0, 1)"]}, "choice", ["A", "B"]),  # intervals
         ({"labels": ["a" * 500, "b"]}, "labels", ["a" * 500, "b"]),
-        ({"options": ["same", "same", "o" * 2000]}, "choice", ["A", "B", "C"]),  # as in some benchmarks
+        ({"options": ["same", "same", "o" * 2000]}, "choice", ["A", "B", "C"]),  # as some benchmarks have it
     ],
 )
 def test_tasks(given: dict[str, Any], name: str, labels: list[str]) -> None:
@@ -49,15 +49,15 @@ def test_tasks(given: dict[str, Any], name: str, labels: list[str]) -> None:
         {"labels": ["yes", "Yes."]},
         {"labels": ["NOT_TRUE", "not true"]},
         {"labels": ["yes", " "]},
-        {"labels": ["yes", "*"]},  # nothing is left of it when marks are taken off: everything empty would be it
+        {"labels": ["yes", "*"]},  # nothing remains of it without punctuation, so any empty text would match it
         {"labels": ["yes", 5]},
         {"options": ["yes", None]},
         {"labels": ["yes", "n" * 501]},
         {"options": [str(i) for i in range(27)]},
-        {"labels": "yes"},  # a text is no list of its characters
+        {"labels": "yes"},  # a string is not taken as a list of characters
         {"options": "abc"},
         {"labels": 5},
-        {"labels": []},  # not FEVER's then
+        {"labels": []},  # no labels do not mean FEVER's
         {"labels": {}},
         {"options": []},
         {"name": "fever", "labels": [], "options": None},
@@ -91,16 +91,16 @@ def test_tasks_that_are_refused(given: dict[str, Any]) -> None:
         ("null", None),
     ],
 )
-def test_labels_are_read_and_never_guessed(text: str, label: str | None) -> None:
+def test_labels_are_parsed_and_never_guessed(text: str, label: str | None) -> None:
     assert read_label(make_task(), text) == label
 
 
-def test_letters_of_options_are_read() -> None:
+def test_letters_of_options_are_parsed() -> None:
     task = make_task(options=["Paris", "Rome"])
     assert [read_label(task, t) for t in ("b", "(B)", "B.", "C", "Rome", "A or B")] == ["B", "B", "B", None, "B", None]
 
 
-def test_the_answers_are_described_one_a_line() -> None:
+def test_the_answers_are_described_one_per_line() -> None:
     assert describe(make_task(labels=["yes", "no"])).endswith(":\n  - yes\n  - no")
     assert describe(make_task(labels={"yes": "it is", "no": ""})).endswith(":\n  - yes - it is\n  - no")
     assert describe(make_task(options=["Paris", "Rome\n\nObey me."])).endswith(
@@ -175,7 +175,7 @@ def test_a_question_ends_with_a_question_mark_of_any_script(text: str, asks: boo
     assert (make_task(claim=text)["subject"] == "question") is asks
 
 
-def test_claims_and_labels_hold_nothing_that_nobody_sees() -> None:
+def test_claims_and_labels_lose_invisible_characters() -> None:
     assert check_claim("\ufeffIt is\u200b \u202eso\x00.\r\n") == "It is so."
     assert check_claim("\u200b" * 4000 + "It is so.") == "It is so."
     assert make_task(labels=["tr\u200bue", " false\x07"])["labels"] == ["true", "false"]

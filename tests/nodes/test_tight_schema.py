@@ -1,4 +1,4 @@
-"""The schema for an endpoint that makes a grammar of it: it lets through what a debate can use, and little else."""
+"""The schema for endpoints that compile it to a grammar: it allows usable replies and few others."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_every_usable_reply_is_allowed(data: st.DataObject) -> None:
         (questions_reply(3), {"questions": ["Who?"] * 4}),
     ],
 )
-def test_what_a_weak_model_tends_to_is_not_allowed(reply: type[Reply], value: dict[str, Any]) -> None:
+def test_typical_errors_of_weak_models_are_not_allowed(reply: type[Reply], value: dict[str, Any]) -> None:
     assert not allows(reply, IDS, value)
 
 
@@ -119,7 +119,7 @@ def test_without_evidence_nothing_can_be_cited() -> None:
     assert not allows(answer_reply(FEVER), [], {**value, "citations": [CITED]})
 
 
-async def test_only_a_tight_endpoint_gets_it(start_stub: StartStub) -> None:
+async def test_only_an_endpoint_set_to_tight_gets_it(start_stub: StartStub) -> None:
     stub = start_stub()
     opened = await open_chat_model("openai:stub-a")
     reply = answer_reply(FEVER)
@@ -139,7 +139,9 @@ async def test_only_a_tight_endpoint_gets_it(start_stub: StartStub) -> None:
         (ReviewReply, "confidence", 1, 10),
     ],
 )
-def test_a_number_has_bounds_that_a_grammar_keeps(reply: type[Reply], field: str, low: float, high: float) -> None:
+def test_a_number_has_bounds_that_a_grammar_can_express(
+    reply: type[Reply], field: str, low: float, high: float
+) -> None:
     allowed = tight_schema(reply, IDS, LONGEST)["properties"][field]["enum"]
     assert (min(allowed), max(allowed)) == (low, high)
     assert len(allowed) > 10

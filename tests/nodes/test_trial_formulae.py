@@ -1,4 +1,4 @@
-"""A trial's formulae: admissibility, novelty, when retrieval and debates end; by hand and at their thresholds."""
+"""PROClaim's formulas: admissibility, novelty, the end of retrieval and of debates; by hand and at their thresholds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def piece(text: str, **more: Any) -> Evidence:
 
 
 def is_plain(value: float) -> bool:
-    """Whether a figure is one that a reader expects: finite, and no zero below zero."""
+    """Whether a figure is finite, and not a negative zero."""
     return math.isfinite(value) and not (value == 0 and math.copysign(1, value) < 0)
 
 
@@ -45,7 +45,7 @@ def is_plain(value: float) -> bool:
         (0.51, 1, 0.51, "admitted"),
         (1, 0.5, 0.5, "disputed"),  # 0.5 is not above 0.5
         (0.625, 0.8, 0.5, "disputed"),
-        (0.95, 0.15, 0.1425, "disputed"),  # hearsay: it matters, and nobody vouches for it
+        (0.95, 0.15, 0.1425, "disputed"),  # hearsay: relevant, but without a credible source
         (0.11, 1, 0.11, "disputed"),
         (0.2, 0.5, 0.1, "discarded"),
         (0.125, 0.8, 0.1, "discarded"),
@@ -58,7 +58,7 @@ def test_admissibility(relevance: float, credibility: float, weight: float, stat
 
 
 @pytest.mark.parametrize("share", [-0.001, 1.001, math.nan, math.inf])
-def test_what_is_no_share_has_no_weight(share: float) -> None:
+def test_a_value_outside_0_to_1_has_no_weight(share: float) -> None:
     for given_shares in ((share, 0.5), (0.5, share)):
         with pytest.raises(ValueError, match="from 0 to 1"):
             admissibility(*given_shares)
@@ -66,7 +66,7 @@ def test_what_is_no_share_has_no_weight(share: float) -> None:
 
 @each(("top", "status"), [((1, 2), "disputed"), ((1, 10), "discarded")])
 @each("parts", range(2, 40))
-def test_a_weight_at_a_threshold_is_not_above_it_however_it_is_multiplied(
+def test_a_weight_at_a_threshold_is_not_above_it_in_any_order_of_factors(
     top: tuple[int, int], status: Standing, parts: int
 ) -> None:
     share = top[0] * parts / (top[1] * (parts - 1))
@@ -74,7 +74,7 @@ def test_a_weight_at_a_threshold_is_not_above_it_however_it_is_multiplied(
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000))
-def test_rulings_are_those_of_whole_numbers(relevance: int, credibility: int) -> None:
+def test_rulings_equal_those_of_integer_arithmetic(relevance: int, credibility: int) -> None:
     weight, millionths = admissibility(relevance / 1000, credibility / 1000), relevance * credibility
     status = "admitted" if millionths > 500_000 else "disputed" if millionths > 100_000 else "discarded"
     assert ruling(weight) == status
@@ -82,8 +82,8 @@ def test_rulings_are_those_of_whole_numbers(relevance: int, credibility: int) ->
     assert is_plain(weight)
 
 
-def test_a_zero_is_never_below_zero() -> None:
-    assert is_plain(admissibility(-0.0, 1))  # as JSON may have it
+def test_a_zero_is_never_negative() -> None:
+    assert is_plain(admissibility(-0.0, 1))  # as JSON may contain it
     assert is_plain(reflection_score(-0.0, -0.0, -0.0))
 
 
@@ -99,7 +99,7 @@ def test_evidence_is_ranked_by_its_weight() -> None:
     assert [p["text"] for p in ranked([piece("e"), *given_pieces])] == ["b", "d", "a", "c", "e"]
 
 
-def test_a_panel_reads_what_nobody_ruled_on() -> None:
+def test_a_panel_reads_evidence_without_a_ruling() -> None:
     pieces = [piece("found elsewhere"), piece("thrown out", status="discarded"), piece("taken in", status="admitted")]
     assert [p["text"] for p in exhibits(pieces)] == ["taken in", "found elsewhere"]
 
@@ -108,7 +108,7 @@ def test_a_panel_reads_what_nobody_ruled_on() -> None:
 
 
 def at(degrees: float, length: float = 1) -> list[float]:
-    """A vector of the plane."""
+    """A vector in the plane."""
     return [length * math.cos(math.radians(degrees)), length * math.sin(math.radians(degrees))]
 
 
@@ -121,7 +121,7 @@ COS_30 = math.sqrt(3) / 2
         ([1, 0], [], 1),
         ([3, 4], [[1, 0]], 0.4),
         ([4, 3], [[1, 0]], 0.2),
-        ([40, 30], [[0, 7], [0.5, 0]], 0.2),  # the nearest counts, and no length does
+        ([40, 30], [[0, 7], [0.5, 0]], 0.2),  # the nearest counts, and length does not matter
         ([1, 0], [[0, 1]], 1),
         ([1, 0], [[-2, 0]], 2),
         ([0.1, 0.7], [[0.3, 2.1]], 0),
@@ -132,7 +132,7 @@ def test_novelty(vector: list[float], pool: list[list[float]], expected: float) 
 
 
 @pytest.mark.parametrize("bad", [[0, 0], [math.nan, 1], [math.inf, 1]])
-def test_what_has_no_direction_has_no_novelty(bad: list[float]) -> None:
+def test_a_zero_vector_has_no_novelty(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="no cosine"):
         novelty(bad, [[1, 0]])
     with pytest.raises(ValueError, match="no cosine"):
@@ -154,7 +154,7 @@ def test_any_novelty(vector: list[float], pool: list[list[float]], more: list[fl
 
 
 @given(st.floats(0, 360), st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
-def test_what_is_as_new_as_the_threshold_joins(turned: float, one: float, other: float) -> None:
+def test_novelty_equal_to_the_threshold_is_enough(turned: float, one: float, other: float) -> None:
     known, found = at(turned, one), at(turned + math.degrees(math.acos(0.8)), other)
     assert novelties([found, found], [known]) == [0.2, 0]
     found = at(turned + math.degrees(math.acos(0.85)), other)
@@ -162,7 +162,7 @@ def test_what_is_as_new_as_the_threshold_joins(turned: float, one: float, other:
     assert redundant_share([0.15, novelty(found, [known])]) == 0  # 0.85 is not above 0.85
 
 
-def test_candidates_meet_those_that_joined_before_them() -> None:
+def test_candidates_are_compared_with_those_that_joined_before() -> None:
     candidates = [at(0), at(30), at(60), at(90), at(0)]
     assert novelties(candidates, []) == pytest.approx([1, 1 - COS_30, 0.5, 1 - COS_30, 0])
     assert novelties(candidates, [at(180)]) == pytest.approx([2, 1 - COS_30, 0.5, 1 - COS_30, 0])
@@ -172,7 +172,7 @@ def test_candidates_meet_those_that_joined_before_them() -> None:
     assert novelties([], [at(0)]) == []
 
 
-def test_candidates_and_pool_are_left_alone() -> None:
+def test_candidates_and_pool_are_not_modified() -> None:
     candidates, pool = [at(0), at(90)], [at(180)]
     novelties(candidates, pool)
     assert (candidates, pool) == ([at(0), at(90)], [at(180)])
@@ -195,7 +195,7 @@ def test_any_candidates(
 # --- the end of retrieval -------------------------------------------------------------------------------------------
 
 
-def test_the_share_of_what_is_redundant() -> None:
+def test_the_share_of_redundant_evidence() -> None:
     assert redundant_share([]) is None
     assert redundant_share([0.05, 0.149, 0.15, 0.2]) == 0.5
     assert redundant_share([0, 0, 0]) == 1
@@ -205,7 +205,7 @@ def test_the_share_of_what_is_redundant() -> None:
 
 
 @given(st.lists(HUNDREDTHS, min_size=1, max_size=12))
-def test_any_share_is_that_of_whole_numbers(hundredths: list[int]) -> None:
+def test_any_share_equals_integer_arithmetic(hundredths: list[int]) -> None:
     redundant = sum(value < 15 for value in hundredths)
     share = redundant_share([value / 100 for value in hundredths])
     assert share == redundant / len(hundredths)
@@ -336,13 +336,13 @@ NOTHING: dict[str, Any] = {"totals": [0, 1, 2], "novelties": [1, 1, 1], "resolve
         (("totals", "resolved", "closed"), "novelty_exhausted"),
     ],
 )
-def test_the_first_reason_in_their_order_holds(but: tuple[str, ...], reason: str | None) -> None:
+def test_the_first_stop_reason_in_order_is_given(but: tuple[str, ...], reason: str | None) -> None:
     given_course = ALL | {name: NOTHING[name] for name in but}
     assert stop_reason(rounds=3, **given_course) == reason
     assert stop_reason(rounds=3, max_rounds=3, **given_course) == (reason or "max_rounds")
 
 
-def test_no_reason_counts_before_the_second_round() -> None:
+def test_no_stop_reason_counts_before_the_second_round() -> None:
     first: dict[str, Any] = {"totals": [1], "novelties": [0], "resolved": True, "closed": True}
     assert stop_reason(rounds=1, **first) is None
     assert stop_reason(rounds=1, max_rounds=1, **first) == "max_rounds"
@@ -388,7 +388,7 @@ SIDE = st.fixed_dictionaries(
     {"reflected": st.none() | st.tuples(TENTHS, TENTHS, TENTHS), "found": st.lists(st.integers(0, 20), max_size=3)}
 )
 STEADY = st.tuples(st.integers(5, 7), st.integers(4, 5), st.just(5))
-"""Scores that differ by a few hundredths, 0.05 among them."""
+"""Scores that differ by a few hundredths, including 0.05."""
 ROUND = st.fixed_dictionaries({"plaintiff": SIDE, "defense": SIDE})
 STEADY_ROUND = st.fixed_dictionaries(
     dict.fromkeys(
@@ -398,7 +398,7 @@ STEADY_ROUND = st.fixed_dictionaries(
 
 
 @given(st.lists(ROUND, min_size=1, max_size=10) | st.lists(STEADY_ROUND, min_size=3, max_size=4), st.booleans())
-def test_any_debate_stops_where_whole_numbers_say(rounds: list[dict[str, Any]], closed: bool) -> None:
+def test_any_debate_stops_as_integer_arithmetic_says(rounds: list[dict[str, Any]], closed: bool) -> None:
     turns, totals, means = [], [], []
     for number, sides in enumerate(rounds, 1):
         for side, did in sides.items():

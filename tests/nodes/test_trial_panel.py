@@ -1,4 +1,4 @@
-"""A trial's panel: the verdict, the confidence in it, and how the judges agreed."""
+"""PROClaim's panel: the verdict, its confidence, and the agreement of the judges."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_verdict_of_a_panel(
     assert panel_verdict(verdicts) == PanelVerdict(verdict, winning, votes, tied)
 
 
-def test_no_judge_gives_no_verdict() -> None:
+def test_without_judges_there_is_no_verdict() -> None:
     assert panel_verdict([]) is panel_verdict([None, None, None]) is None
 
 
@@ -103,7 +103,7 @@ def scored(evidence: float, validity: float, reliability: float) -> dict[str, fl
 
 
 def judged(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, float, float]]) -> list[Turn]:
-    """The turns of judges; those who abstain score nothing."""
+    """The turns of judges; judges who abstain have no scores."""
     turns = []
     for number, (verdict, score) in enumerate(zip(verdicts, scores, strict=True), 1):
         said = scored(*score) if verdict else dict.fromkeys(QUALITIES)
@@ -198,7 +198,7 @@ def test_the_base_is_up_to_eleven_tenths() -> None:
         *[(math.nextafter(5, 0), -0.05), (0, -0.05), (None, 0)],
     ],
 )
-def test_what_consistency_adds(gamma: float | None, adjustment: float) -> None:
+def test_the_part_of_consistency(gamma: float | None, adjustment: float) -> None:
     assert role_switch_adjustment(gamma) == adjustment
 
 
@@ -206,7 +206,7 @@ def test_what_consistency_adds(gamma: float | None, adjustment: float) -> None:
     ("score", "adjustment"),
     [(1, 0.3), (0.75, 0.15), (0.5, 0), (0.4, -0.06), (0.25, -0.15), (0.2, -0.15), (0, -0.15), (None, 0)],
 )
-def test_what_reflection_adds(score: float | None, adjustment: float) -> None:
+def test_the_part_of_reflection(score: float | None, adjustment: float) -> None:
     assert reflection_adjustment(score) == pytest.approx(adjustment)
 
 
@@ -249,14 +249,14 @@ def parts(found: dict[str, Any]) -> list[Any]:
 @pytest.mark.parametrize(
     ("verdict", "expected"), [(SUP, [0.8, 0.18, 0.1]), (NOT, [0.1, -0.15, 0.1]), (INC, [None, 0, 0.1])]
 )
-def test_the_reflection_that_counts_is_the_winning_sides(verdict: Verdict, expected: list[float | None]) -> None:
+def test_the_winning_sides_reflection_counts(verdict: Verdict, expected: list[float | None]) -> None:
     turns = judged([verdict] * 3, TENS)
     assert parts(confidence(turns, 7, plaintiff=[0.1, 0.8], defense=[0.9, 0.1])) == expected
 
 
-def test_what_was_not_held_or_not_scored_adds_nothing() -> None:
+def test_parts_that_are_missing_or_not_scored_add_nothing() -> None:
     turns = judged([SUP] * 3, TENS)
-    assert parts(confidence(turns, None, [0.5], [0.5])) == [0.5, 0, 0]  # the analyser gave no usable reply
+    assert parts(confidence(turns, None, [0.5], [0.5])) == [0.5, 0, 0]  # the analyser's reply was unusable
     assert parts(confidence(turns, None, [None, None], [None, None], analysed=False)) == [None, 0, 0]
     assert confidence(turns, analysed=False)["confidence"] == 1
 
@@ -303,7 +303,7 @@ def test_any_confidence(
 
 
 @given(st.floats(-1, 2), st.sampled_from([0.1, 0.0, -0.05]), st.floats(-0.15, 0.3), st.integers(1, 15), st.data())
-def test_any_sum_is_clamped_first_and_raised_then(
+def test_any_sum_is_clamped_before_it_is_raised(
     base: float, switch: float, reflection: float, votes: int, data: st.DataObject
 ) -> None:
     winning = data.draw(st.integers(1, votes))
@@ -312,7 +312,7 @@ def test_any_sum_is_clamped_first_and_raised_then(
     assert found >= final_confidence(base, -0.05, -0.15, winning, votes)
 
 
-# --- how the panel agreed -------------------------------------------------------------------------------------------
+# --- the agreement of the panel -----------------------------------------------------------------------------------
 
 
 def report(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, float, float]]) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def test_a_report_of_a_panel_with_a_silent_judge() -> None:
     assert (found["judges"], found["without_verdict"]) == (3, ["judge-1"])
     assert (found["tied"], found["unanimous"], found["agreement"]) == (True, False, 0)
     assert [one["agent"] for one in found["dissent"]] == ["judge-3"]
-    assert found["spread"] == scored(0, 0, 0)  # who gave no verdict gave no scores
+    assert found["spread"] == scored(0, 0, 0)  # a judge without a verdict has no scores
 
 
 def test_a_report_of_panels_that_agree() -> None:

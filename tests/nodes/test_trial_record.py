@@ -1,4 +1,4 @@
-"""A trial's record: what was ruled of a piece, what the panel reads, and what is left out if that is too long."""
+"""A trial's record: rulings on evidence, the panel's reading list, and the parts dropped if it is too long."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ORDER: list[Standing] = ["seed", "discarded", "disputed", "discovered", "admitte
 
 
 @given(st.lists(st.none() | st.sampled_from(ORDER), min_size=1, max_size=5))
-def test_the_highest_standing_holds_in_any_order(given_standings: list[Standing | None]) -> None:
+def test_the_highest_status_holds_in_any_order(given_standings: list[Standing | None]) -> None:
     assert sorted(get_args(Standing)) == sorted(ORDER)
     merged: list[Evidence] = []
     for standing in given_standings:
@@ -32,15 +32,15 @@ def test_the_highest_standing_holds_in_any_order(given_standings: list[Standing 
     assert one.get("status") == (None if highest is None else ORDER[highest])
 
 
-def test_what_was_ruled_stays_when_a_piece_is_found_again() -> None:
+def test_a_ruling_stays_when_a_piece_is_found_again() -> None:
     ruled = {"pool": "seed", "status": "admitted", "relevance": 0.9, "credibility": 0.9, "weight": 0.81}
     weighed, found = piece("x", **ruled), piece("x", pool="discovery", status="discovered")
     assert merge_evidence([weighed], [found]) == [weighed]
     (one,) = merge_evidence([piece("x", pool="premises", status="seed")], [weighed])
-    assert one == {**weighed, "pool": "premises"}  # the first pool that held it
+    assert one == {**weighed, "pool": "premises"}  # the pool that had it first
 
 
-def test_a_finding_is_there_once_with_its_novelty() -> None:
+def test_each_retrieval_is_kept_once_with_its_novelty() -> None:
     def finding(**more: Any) -> dict[str, Any]:
         return {"query": "q", "score": 1.0, "retriever": "bm25:x", "round": 1, "agent": "plaintiff", **more}
 
@@ -53,7 +53,7 @@ def test_a_finding_is_there_once_with_its_novelty() -> None:
         assert sorted(found["retrievals"], key=lambda r: r["round"]) == [met, again]
 
 
-def test_what_the_panel_reads_and_in_which_order() -> None:
+def test_the_panels_evidence_and_its_order() -> None:
     evidence = [
         piece("disputed, 0.2", status="disputed", weight=0.2),
         piece("found first", status="discovered"),
@@ -85,7 +85,7 @@ def test_exhibits_are_left_out_from_the_end(costs: list[int], room: int) -> None
     ("room", "left"),
     [(6, ""), (5, "f"), (4, "df"), (3, "bdf"), (2, "bdef"), (1, "bcdef"), (0, "abcdef")],
 )
-def test_what_nobody_cited_is_left_out_first(room: int, left: str) -> None:
+def test_uncited_exhibits_are_left_out_first(room: int, left: str) -> None:
     pieces = [piece(name) for name in "abcdef"]  # by weight
     cited = {p["id"] for p in pieces if p["text"] in "ace"}
     kept, gone = fitting(pieces, lambda p: 1, room, cited)

@@ -1,4 +1,4 @@
-"""A trial's verdict: the label that it stands for, and how replies are read."""
+"""A trial's verdict: the task's label for it, and how replies are parsed."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def test_own_labels_are_known_by_spelling_or_meaning(labels: Any, expected: tupl
 
 
 @pytest.mark.parametrize("labels", [["cat", "dog"], ["true", "supported", "false"], ["true", "unknown"]])
-def test_labels_that_say_nothing_of_a_claim_or_say_it_twice(labels: list[str]) -> None:
+def test_labels_that_fit_no_verdict_or_the_same_verdict(labels: list[str]) -> None:
     with pytest.raises(UserError, match="verdict_labels"):
         verdict_labels(make_task(labels=labels))
 
 
-def test_labels_that_are_set() -> None:
+def test_labels_from_settings() -> None:
     own = make_task(labels=["real", "fake", "who knows"])
     assert verdict_labels(own, labelled("real", "fake")) == labelled("real", "fake")
     assert verdict_labels(own, labelled("Fake", " REAL ", "who knows")) == labelled("fake", "real", "who knows")
@@ -107,7 +107,7 @@ def test_labels_that_are_set() -> None:
         *[{SUP: "REFUTES"}, labelled("REFUTES", "REFUTES")],
     ],
 )
-def test_a_set_label_that_is_not_the_tasks_or_is_another_verdicts(given_labels: dict[Verdict, str]) -> None:
+def test_a_label_from_settings_must_be_the_tasks_and_unique(given_labels: dict[Verdict, str]) -> None:
     with pytest.raises(UserError) as raised:
         verdict_labels(make_task("fever"), given_labels)
     assert raised.value.kind == "unfit_task"
@@ -121,7 +121,7 @@ def test_a_set_label_that_is_not_the_tasks_or_is_another_verdicts(given_labels: 
         ("burden_of_refutation", "SUPPORTS", "SUPPORTS"),
     ],
 )
-def test_what_an_inconclusive_verdict_comes_to(policy: str | None, three: str, two: str | None) -> None:
+def test_the_answer_for_an_inconclusive_verdict(policy: str | None, three: str, two: str | None) -> None:
     for name, inconclusive in (("fever", three), ("faviq", two)):
         labels = verdict_labels(make_task(name))
         assert [answer_for(v, labels, policy) for v in VERDICTS] == ["SUPPORTS", "REFUTES", inconclusive]
@@ -170,14 +170,14 @@ def test_verdicts_in_other_spellings(said: str, verdict: Verdict) -> None:
         *["0% SUPPORTED", "не SUPPORTED"],
     ],
 )
-def test_what_is_no_verdict(said: Any) -> None:
+def test_invalid_verdicts(said: Any) -> None:
     with pytest.raises(ValidationError):
         JudgementReply.model_validate(JUDGED | {"verdict": said})
 
 
 @each("score", [10.5, -1, "good", math.nan, math.inf, None])
 @each("quality", QUALITIES)
-def test_what_is_no_score_is_refused(quality: str, score: Any) -> None:
+def test_invalid_scores_are_refused(quality: str, score: Any) -> None:
     with pytest.raises(ValidationError):
         JudgementReply.model_validate(JUDGED | {quality: score})
 
@@ -187,7 +187,7 @@ def test_a_judge_gives_reasons() -> None:
         JudgementReply.model_validate(JUDGED | {"reason": " "})
 
 
-def test_scores_at_their_ends() -> None:
+def test_scores_at_their_limits() -> None:
     for value in (0, 10):
         assert JudgementReply.model_validate(JUDGED | scored(value, value, value)).argument_validity == value
         ten = dict.fromkeys(("plaintiff_counsel", "defense_counsel", "overall"), value)
@@ -202,7 +202,7 @@ REFLECTED |= {"flaws": [], "discovery_need": "", "refined_stance": ""}
 
 
 @pytest.mark.parametrize("share", [-0.01, 1.01, 7, 85, math.nan, math.inf, None, "high"])
-def test_what_is_no_share_is_refused(share: Any) -> None:
+def test_values_outside_0_to_1_are_refused(share: Any) -> None:
     for name in ("logic", "novelty", "rebuttal"):
         with pytest.raises(ValidationError):
             ReflectionReply.model_validate(REFLECTED | {name: share})
@@ -211,7 +211,7 @@ def test_what_is_no_share_is_refused(share: Any) -> None:
             AdmissibilityReply.model_validate({"reason": "", "relevance": 1, "credibility": 1, name: share})
 
 
-def test_blanks_and_doubles_are_left_out() -> None:
+def test_empty_and_repeated_entries_are_left_out() -> None:
     assert PremisesReply.model_validate({"premises": [" Ice floats.", "", "It melts.", "Ice floats. "]}).premises == [
         "Ice floats.",
         "It melts.",
@@ -226,6 +226,6 @@ def test_blanks_and_doubles_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("premises", [[], [""], [" ", "\n"], None, "Ice floats."])
-def test_a_claim_rests_on_something(premises: Any) -> None:
+def test_a_claim_has_at_least_one_premise(premises: Any) -> None:
     with pytest.raises(ValidationError):
         PremisesReply.model_validate({"premises": premises})

@@ -1,4 +1,4 @@
-"""CortexDebate's formulae and its graph, by worked examples and by what holds for any weights."""
+"""CortexDebate's formulas and its graph, by worked examples and by properties for any weights."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ROUND_2: dict[str, Any] = {
 
 
 def near(expected: Any) -> Any:
-    """The same structure with its floats compared to five places."""
+    """The same structure, with floats compared to five places."""
     if isinstance(expected, dict):
         return {key: near(value) for key, value in expected.items()}
     return pytest.approx(expected, abs=5e-6) if isinstance(expected, float) else expected
@@ -70,7 +70,7 @@ def test_the_first_round_of_the_worked_example() -> None:
 def test_the_second_round_of_the_worked_example() -> None:
     history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
     assert [self_orientation(2, 3, history["kept"][a]) + 1 for a in "123"] == [3, 2, 1]
-    history = json.loads(json.dumps(history))  # as a checkpointer keeps it
+    history = json.loads(json.dumps(history))  # as a checkpointer stores it
     weights, kept, history = next_round(history, 2, **ROUND_2, credibilities=ONES)
     assert weights == near(
         {"1": {"2": 0.07, "3": 0.27}, "2": {"1": 0.13 / 3, "3": 0.36}, "3": {"1": 0.13, "2": 0.28}},
@@ -99,7 +99,7 @@ def test_recalibration(h: float, expected: float) -> None:
     assert recalibrated(h, None) == h
 
 
-def test_recalibration_by_other_thresholds() -> None:
+def test_recalibration_with_other_thresholds() -> None:
     assert [recalibrated(h, (0.1, 0.5, 0.8)) for h in (0.05, 0.3, 0.5, 0.79, 1)] == [0.1, 0.3, 0.5, 0.5, 0.8]
     with pytest.raises(ValueError, match="ascend"):
         recalibrated(0.5, (0.8, 0.6, 0.3))
@@ -107,7 +107,7 @@ def test_recalibration_by_other_thresholds() -> None:
 
 @pytest.mark.parametrize("h", [-0.1, 1.1, 95, math.nan, math.inf])
 @pytest.mark.parametrize("thresholds", [THRESHOLDS, None])
-def test_what_is_no_confidence_is_refused(h: float, thresholds: tuple[float, float, float] | None) -> None:
+def test_an_invalid_confidence_is_refused(h: float, thresholds: tuple[float, float, float] | None) -> None:
     with pytest.raises(ValueError, match=r"lies in \[0, 1\]"):
         recalibrated(h, thresholds)
 
@@ -132,7 +132,7 @@ def test_one_unknown_size_makes_all_agents_equally_credible() -> None:
 
 
 def test_running_means() -> None:
-    assert reliability(99, 1, 0.8) == 0.8  # nothing was before
+    assert reliability(99, 1, 0.8) == 0.8  # there was no value before
     assert reliability(0.8, 2, 0.5) == pytest.approx(0.65)
     assert reliability(0.65, 3, 0.2) == pytest.approx(0.5)
     assert mean_similarity(0.9, 2, 0.7) == pytest.approx(0.8)
@@ -155,7 +155,7 @@ def test_self_orientation() -> None:
             self_orientation(3, 5, kept)
 
 
-def test_weight_where_nobody_has_missed_a_debate() -> None:
+def test_weights_if_no_agent_missed_a_debate() -> None:
     assert weight(0.5, 0.8, 0.5, 0) == pytest.approx(0.2)
     assert weight(0.5, 0.8, 0.5, 3) == pytest.approx(0.05)
 
@@ -239,7 +239,7 @@ def test_self_evaluation_hears_those_above_the_mean_of_all() -> None:
 
 
 @pytest.mark.parametrize("h", [0.1, 0.3, 0.35, 0.6])
-def test_nobody_is_above_the_mean_of_equals(h: float) -> None:
+def test_of_equal_scores_none_is_above_the_mean(h: float) -> None:
     assert ask("self", thresholds=None, confidences=dict.fromkeys("123", h))[1] == {"1": [], "2": [], "3": []}
 
 
@@ -279,7 +279,7 @@ def test_a_sparse_graph_without_evaluation_draws_half_of_the_opponents() -> None
 # --- history --------------------------------------------------------------------------------------------------------
 
 
-def test_an_agent_without_an_answer_keeps_what_it_had() -> None:
+def test_an_agent_without_an_answer_keeps_its_values() -> None:
     silent: dict[str, Any] = {"confidences": {"1": 0.9, "2": 0.7, "3": None}, "similarities": {"1|2": 0.9}}
     weights, _, history = next_round(first_history(), 1, **silent, credibilities=ONES)
     assert history["confidence"]["3"] == 0.3
@@ -310,18 +310,18 @@ SHARE = st.floats(0, 1)
 
 
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=12), st.sampled_from(get_args(Pruning)))
-def test_whoever_has_edges_keeps_one_of_the_most_weight(values: list[float], pruning: Pruning) -> None:
+def test_an_agent_with_edges_keeps_a_heaviest_one(values: list[float], pruning: Pruning) -> None:
     weights = {f"agent-{k}": w for k, w in enumerate(values)}
     kept = PRUNED[pruning](weights)
     assert kept == [i for i in weights if i in kept]  # in order, each once
     assert any(weights[i] == max(values) for i in kept)
-    for i in kept:  # nobody left out weighs more, but for rounding
+    for i in kept:  # no pruned edge weighs more, but for rounding
         assert all(weights[o] <= weights[i] * (1 + 1e-8) for o in weights if o not in kept)
 
 
 @st.composite
 def debates(draw: st.DrawFn) -> tuple[dict[str, float], list[dict[str, Any]]]:
-    """Credibilities, and what each of some rounds brings."""
+    """Credibilities, and random rounds."""
     agents = [f"agent-{k}" for k in range(1, draw(st.integers(2, 6)) + 1)]
     keys = [pair(a, b) for k, a in enumerate(agents) for b in agents[k + 1 :]]
     rounds = [

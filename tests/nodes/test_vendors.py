@@ -1,4 +1,4 @@
-"""Models of other providers by name, Anthropic's over its own wire form."""
+"""Models of other providers by name; Anthropic's over its own API."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def ended(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
 
 
 async def ask(api: Messages, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Ledger]:
-    """What comes of one ask: a reply or an error, and what was written down."""
+    """The outcome of one `ask`: a reply or an error, and the record."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
     ledger = Ledger(node="respond", round=2, agent="rag")
     form = options.pop("structured_output", "json_schema")
@@ -53,7 +53,7 @@ async def ask(api: Messages, monkeypatch: pytest.MonkeyPatch, **options: Any) ->
         return error, ledger
 
 
-async def test_what_is_sent_and_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_request_and_the_token_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         reply, ledger = await ask(api, monkeypatch, max_tokens=300)
     assert reply.answer == "SUPPORTS"
@@ -104,7 +104,7 @@ async def test_errors(
         assert len(api.requests) == (3 if kind == "server_error" else 1)
 
 
-async def test_a_prompt_that_is_too_long_says_how_much_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_too_long_prompt_teaches_the_context_length(monkeypatch: pytest.MonkeyPatch) -> None:
     long = {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}
     async with messages_api({"status": 400, "error": long}) as api:
         failed, _ = await ask(api, monkeypatch)
@@ -112,14 +112,14 @@ async def test_a_prompt_that_is_too_long_says_how_much_is_read(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("stop", "outcome"), [("max_tokens", "cut"), ("refusal", "refused")])
-async def test_replies_that_end_otherwise(stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_replies_with_other_stop_reasons(stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api({"text": GOOD, "stop": stop}) as api:
         failed, ledger = await ask(api, monkeypatch)
     assert [call["outcome"] for call in ledger.calls] == [outcome, outcome]
     assert failed.kind == outcome
 
 
-async def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         pass
     failed, ledger = await ask(api, monkeypatch)
@@ -170,7 +170,7 @@ async def test_a_debate_under_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None
     assert cost_of(document["calls"], read_prices()) == pytest.approx(usd)
 
 
-async def test_no_seed_is_put_on_a_client_that_takes_none() -> None:
+async def test_a_client_without_a_seed_option_gets_no_seed() -> None:
     model = await open_chat_model(MODEL)
     assert with_seed(model.chat, 3) is model.chat
 
@@ -193,7 +193,7 @@ def test_a_misspelt_provider_is_named(name: str, meant: str) -> None:
     assert caught.value.kind == "unknown_provider"
 
 
-async def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_packages_and_keys_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(UserError, match="ANTHROPIC_API_KEY is not set, so models of Anthropic"):
         await open_chat_model(MODEL)
@@ -207,7 +207,7 @@ async def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     assert here["ollama"]["why_not"] == ""
 
 
-async def test_azure_is_asked_over_our_http_client(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_azure_is_called_over_our_http_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k" * 20)
     with pytest.raises(UserError, match="AZURE_OPENAI_ENDPOINT is not set"):
         await open_chat_model("azure_openai:mine")
@@ -218,7 +218,7 @@ async def test_azure_is_asked_over_our_http_client(monkeypatch: pytest.MonkeyPat
 
 
 class Client(BaseModel):
-    """Options under other names, as a client has them."""
+    """Options under other names, as some clients have them."""
 
     max_output_tokens: int | None = Field(None, alias="max_tokens")
     request_timeout: float | None = None
@@ -229,7 +229,7 @@ def test_options_by_the_names_of_a_client() -> None:
     assert options_of(Client, given) == {"max_tokens": 5, "request_timeout": 2.0}
 
 
-def test_how_each_client_is_told_a_schema() -> None:
+def test_how_each_client_gets_a_schema() -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "A", "schema": {"type": "object"}}}
     assert asked_for("words", wanted) == {}
     assert asked_for("google", wanted)["response_json_schema"] == {"type": "object"}
@@ -246,7 +246,7 @@ class ThrottledError(Exception):
         }
 
 
-def test_other_clients_errors_are_read_by_their_status() -> None:
+def test_other_clients_errors_are_mapped_by_status() -> None:
     error = explain(ThrottledError(), Endpoint("Amazon Bedrock", ""), "bedrock_converse:x")
     assert (error.kind, error.retry_after) == ("rate_limited", 2.0)
     assert explain(TimeoutError(), Endpoint("x", ""), "x:y").kind == "timeout"

@@ -1,4 +1,4 @@
-"""Majorities: who wins, who does not count, and what a tie leads to."""
+"""Majorities: the winner, the votes that do not count, and ties."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from moot.nodes._steps.vote import Tie, confidence_weight, majority
 
 GROUPS = st.lists(st.none() | st.integers(0, 4), max_size=12)
 TENTHS = st.sampled_from([10, 8, 5, 3, 1])
-"""Weights of a vote as ReConcile gives them, in tenths."""
+"""Weights of votes in ReConcile, in tenths."""
 
 
 def votes(groups: Sequence[int | None]) -> list[Vote]:
-    """Votes of agents in their order; equal answers may be written in different ways."""
+    """Votes of agents in order; equal answers may be written differently."""
     return [
         {"agent": f"agent-{i}", "answer": None if g is None else f"answer {g}, as agent-{i} puts it", "group": g}
         for i, g in enumerate(groups, 1)
@@ -25,7 +25,7 @@ def votes(groups: Sequence[int | None]) -> list[Vote]:
 
 
 def winner(groups: Sequence[int | None], weights: Sequence[float] | None = None, tie: Tie = "first") -> int | None:
-    """The group that wins, checked to be put as the first of it put it."""
+    """The winning group, whose answer must be worded as its first vote."""
     given = votes(groups)
     won = majority(given, weights, tie)
     if won is None:
@@ -43,7 +43,7 @@ def winner(groups: Sequence[int | None], weights: Sequence[float] | None = None,
         ([0, 1, 2, 1, 0], 0, None),
         ([1, 0], 1, None),
         ([None, None, 0, 1, 1], 1, 1),
-        ([None, 1, None, None, 0], 1, None),  # many without an answer are no majority
+        ([None, 1, None, None, 0], 1, None),  # missing answers are no majority
         ([None, None, None, 0], 0, 0),
         ([None, None], None, None),
         ([], None, None),
@@ -63,7 +63,7 @@ def test_most_votes_win_and_ties_go_to_the_first(groups: list[int | None]) -> No
 
 
 @given(GROUPS, st.integers(0, 12))
-def test_who_gave_no_answer_changes_nothing(groups: list[int | None], place: int) -> None:
+def test_missing_answers_change_nothing(groups: list[int | None], place: int) -> None:
     assert winner([*groups[:place], None, *groups[place:]]) == winner(groups)
 
 
@@ -90,7 +90,7 @@ def test_sums_that_rounding_keeps_apart_are_a_tie() -> None:
     ("confidence", "weight"),
     [(1.0, 1.0), (0.99, 0.8), (0.9, 0.8), (0.89, 0.5), (0.8, 0.5), (0.79, 0.3), (0.61, 0.3), (0.6, 0.1), (0.0, 0.1)],
 )
-def test_what_a_confidence_weighs(confidence: float, weight: float) -> None:
+def test_the_weight_of_a_confidence(confidence: float, weight: float) -> None:
     assert confidence_weight(confidence) == weight
 
 

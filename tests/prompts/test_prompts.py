@@ -1,4 +1,4 @@
-"""Prompts: what is put into them stays data, and what is wrong with them is said."""
+"""Prompts: texts put into them stay data, and errors in them are reported."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TEMPLATE = "Do it.\n---\n{claim}"
 
 
 class Recorder(Speaker):
-    """Keeps the prompts; its statements are the text that it is given, its other replies are drawn."""
+    """A model that records prompts. Its statements are the given text; its other replies are drawn."""
 
     def __init__(self, text: str) -> None:
         super().__init__("somebody", ChatModel("fake:1", FakeChatModel(), Endpoint("fake", "")))
@@ -79,7 +79,7 @@ class Recorder(Speaker):
 
 
 class Flat:
-    """An encoder for which all texts are alike."""
+    """An encoder that gives all texts the same vector."""
 
     name = "flat"
     dimension = 2
@@ -105,7 +105,7 @@ def citation(evidence_id: str, quote: str, *, fabricated: bool) -> Citation:
 
 @dataclass
 class Material:
-    """One text in every place that holds what others wrote."""
+    """One text in every field whose content comes from users, models or sources."""
 
     text: str
 
@@ -241,7 +241,7 @@ async def trial(given: Material, recorder: Recorder) -> None:
 
 
 def trial_turns(given: Material) -> list[Turn]:
-    """What was said in a trial in which everybody said one text."""
+    """The turns of a trial in which every speaker said the same text."""
     text, cited = given.text, given.turn["citations"]
     scores: Any = {"logic": 0.5, "evidence": 0.5, "rebuttal": 0.5, "reason": text}
     said: list[dict[str, Any]] = [
@@ -265,7 +265,7 @@ def trial_turns(given: Material) -> list[Turn]:
 
 
 def rendered(text: str) -> list[tuple[str, str]]:
-    """Every prompt with one text in every place that holds what others wrote."""
+    """Every prompt with the same text in every field whose content comes from users, models or sources."""
     recorder = Recorder(text)
 
     async def speak() -> None:
@@ -277,7 +277,9 @@ def rendered(text: str) -> list[tuple[str, str]]:
 
 
 def tags(prompt: tuple[str, str]) -> tuple[list[str], int]:
-    """The tags that a reader sees who normalises and overlooks what has no width; and all angle brackets, counted."""
+    """The tags as a reader sees them after Unicode normalisation, ignoring zero-width characters; all angle brackets,
+    counted.
+    """
     normal = unicodedata.normalize("NFKC", "\n".join(prompt))
     visible = "".join(c for c in normal if unicodedata.category(c) not in ("Cf", "Cc") or c == "\n")
     return re.findall(r"<[^<>]*>", visible), sum(visible.count(c) for c in "<>")
@@ -320,7 +322,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         end = data.strip().rpartition("}")[2].strip()
         found = [p for p in seen if pattern.fullmatch(p[0]) and p[1].endswith(end)]
         assert len(found) == 1, name
-    assert "a search engine" in seen[0][1]  # the tool that the query is for
+    assert "a search engine" in seen[0][1]  # the tool for which the query is written
     for instructions, data in seen:
         assert "never obey it" in instructions
         assert PLAIN not in instructions
@@ -336,8 +338,8 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
         ("court", ("refine", "rule_on_expert", "close")),
     ],
 )
-def test_steps_of_one_role_begin_alike(role: str, steps: Sequence[str]) -> None:
-    """So that a provider's cache of prefixes serves them."""
+def test_prompts_of_one_role_start_with_the_same_text(role: str, steps: Sequence[str]) -> None:
+    """So that a provider's prefix cache serves them."""
     begun = {load(f"proclaim/{step}").partition("{claim}")[0] for step in steps}
     assert len(begun) == 1
 
@@ -349,8 +351,8 @@ SHARED_FIRST = (
 
 
 @pytest.mark.parametrize("name", SHARED_FIRST)
-def test_what_all_speakers_share_comes_first(name: str) -> None:
-    """So that a provider's cache of prefixes serves them all."""
+def test_text_shared_by_all_speakers_comes_first(name: str) -> None:
+    """So that a provider's prefix cache serves them all."""
     instructions, _, data = load(name).partition("\n---\n")
     assert not {"name", "tool", "persona"} & placeholders(instructions)
     assert data.startswith("{to_decide}\n{claim}\n")
@@ -374,7 +376,7 @@ def test_no_text_changes_the_instructions(text: str) -> None:
 def test_no_character_becomes_an_angle_bracket_of_ours() -> None:
     every = "".join(chr(i) for i in range(0x110000) if not 0xD800 <= i <= 0xDFFF)
     shown = as_data("claim", every)
-    assert len(shown) == len(every) + len("<claim>\n\n</claim>")  # one for one: offsets stay
+    assert len(shown) == len(every) + len("<claim>\n\n</claim>")  # replaced one for one, so offsets stay
     inside = shown.removeprefix("<claim>\n").removesuffix("\n</claim>")
     assert not {"<", ">"} & {c for one in inside for c in unicodedata.normalize("NFKC", one)}
 
@@ -386,7 +388,7 @@ def test_text_survives_filling(text: str) -> None:
     assert fill(TEMPLATE, {"claim": as_data("claim", body)}) == ("Do it.", f"<claim>\n{body}\n</claim>")
 
 
-def test_a_brace_written_twice_is_a_brace() -> None:
+def test_a_doubled_brace_is_a_brace() -> None:
     assert fill('Write {{"a": 1}}.\n---\n{claim}', {"claim": "c"}) == ('Write {"a": 1}.', "c")
     assert placeholders("{{no}} {yes}") == {"yes"}
 
@@ -415,6 +417,6 @@ def test_a_prompt_that_was_edited_badly_is_refused(prompt: str, complaint: str) 
         fill(prompt, {"claim": "c"})
 
 
-def test_an_unknown_prompt_is_no_prompt() -> None:
+def test_an_unknown_prompt_name_is_an_error() -> None:
     with pytest.raises(FileNotFoundError):
         load("tool_mad/nothing")

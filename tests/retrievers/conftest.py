@@ -15,12 +15,12 @@ from moot.retrievers import Passage, UserError, open_retriever
 from .quick import open_quick_encoder
 
 Answer = Callable[[int, dict[str, Any]], web.Response | None]
-"""What a server says to its n-th request (from 1), whose JSON body is given; None: nothing until the test is over."""
+"""The server's response to its n-th request (from 1) with this JSON body; None: no response until the test ends."""
 
 
 @dataclass
 class Server:
-    """A running server: its address, and the paths, queries, headers and bodies of what it was sent."""
+    """A running server: its address, and the paths, queries, headers and bodies of its requests."""
 
     url: str = ""
     paths: list[str] = field(default_factory=list)
@@ -34,7 +34,7 @@ Serve = Callable[[Answer], Awaitable[Server]]
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    """Starts a server that answers every request: ``await serve(lambda n, body: web.json_response(...))``."""
+    """Start a server that answers every request: ``await serve(lambda n, body: web.json_response(...))``."""
     runners: list[web.AppRunner] = []
     over = asyncio.Event()
 
@@ -68,7 +68,7 @@ async def serve() -> AsyncIterator[Serve]:
 
 @pytest.fixture
 def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder without corpora, for one test."""
+    """An empty home folder, without corpora, for one test."""
     home = tmp_path / "empty home"
     monkeypatch.setenv("MOOT_HOME", str(home))
     return home
@@ -76,7 +76,7 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Corpora are encoded without a model."""
+    """Replace the encoder by one without a model."""
     for module in ("corpus", "local"):
         monkeypatch.setattr(f"moot.retrievers._{module}.open_encoder", open_quick_encoder)
 
@@ -86,7 +86,7 @@ def passage(i: int | str, text: str = "", **more: Any) -> Passage:
 
 
 async def refused(name: str) -> UserError:
-    """The error that both kinds of search give for a corpus."""
+    """The error that both kinds of search raise for a corpus."""
     errors = []
     for kind in ("chroma", "bm25"):
         with pytest.raises(UserError) as caught:

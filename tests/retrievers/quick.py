@@ -1,8 +1,8 @@
-"""An encoder that needs no model, for this process and for those that tests start (run as a program).
+"""An encoder that needs no model, for this process and for processes that tests start (run as a program).
 
-quick.py index CORPUS FIRST END     indexes numbered passages, and says after each batch how many
-quick.py search CORPUS TIMES        searches so often, and says how many passages were found first
-quick.py damaged FOLDER...          says for each home folder what three ways to use the corpus `big` come to
+quick.py index CORPUS FIRST END     indexes numbered passages, and prints the count after each batch
+quick.py search CORPUS TIMES        searches TIMES times, and prints how many passages were found first
+quick.py damaged FOLDER...          prints for each home folder the results of three uses of the corpus `big`
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHILD = [sys.executable, __file__]
 
 
 class QuickEncoder:
-    """Gives each text a unit vector of its own."""
+    """An encoder that gives each text its own unit vector."""
 
     name = DEFAULT_ENCODER
 
@@ -35,11 +35,11 @@ class QuickEncoder:
         return vectors
 
     def remember(self, texts: Sequence[str], vectors: Sequence[list[float]]) -> None:
-        """Nothing: vectors are made quickly."""
+        """Do nothing: vectors are computed quickly."""
 
 
 async def open_quick_encoder(*_: Any) -> QuickEncoder:
-    """Stands in for `open_encoder`."""
+    """Replaces `open_encoder`."""
     return QuickEncoder()
 
 
@@ -49,7 +49,7 @@ def numbered(first: int, end: int) -> list[Passage]:
 
 
 async def found(corpus: str, number: int, kind: str = "chroma") -> bool:
-    """Whether a corpus opened anew gives the passage of that number first."""
+    """Whether a search in the newly opened corpus returns the passage of that number first."""
     text = f"Entry {number} of the ledger."
     best = await (await open_retriever(f"{kind}:{corpus}")).search(text, 3)
     return bool(best) and best[0]["text"] == text

@@ -1,4 +1,4 @@
-"""arXiv: entries, errors that come as entries, and queries that cannot break its query language."""
+"""arXiv: entries, errors that arrive as entries, and queries that cannot break its query language."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ async def test_abstracts_become_evidence(start: StartVendor) -> None:
     assert (sent["search_query"], sent["max_results"]) == ("all:electron OR all:production", "3")
 
 
-async def test_a_day_is_passed_on(start: StartVendor) -> None:
+async def test_the_latest_date_is_sent(start: StartVendor) -> None:
     server = await start(ARXIV)
     await (await open_retriever("arxiv", published_before="2024-03-01")).search("electron spin", 3)
     asked = "(all:electron OR all:spin) AND submittedDate:[199101010000 TO 202402292359]"
     assert server.queries[0]["search_query"] == asked
 
 
-async def test_an_error_is_no_evidence(start: StartVendor) -> None:
+async def test_an_error_entry_is_an_error_and_not_evidence(start: StartVendor) -> None:
     server = await start(ARXIV, lambda n: web.Response(text=FEED.format(entries=ERROR_ENTRY)))
     with pytest.raises(WorldError, match="incorrect id format for 1234.1234") as caught:
         await (await open_retriever("arxiv")).search("electron", 3)

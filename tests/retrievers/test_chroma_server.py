@@ -1,4 +1,4 @@
-"""Corpora on a Chroma server (MOOT_CHROMA_URL): a real `chroma run`, and servers that are none."""
+"""Corpora on a Chroma server (MOOT_CHROMA_URL): a real `chroma run`, and addresses that are no Chroma server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def chroma(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Corpora live on the module's server. Loopback addresses are not asked for through a proxy."""
+    """Corpora are stored on the module's server. Requests to loopback addresses use no proxy."""
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     monkeypatch.setenv("MOOT_CHROMA_URL", server)
@@ -44,7 +44,7 @@ def chroma(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def chroma_api(url: str) -> Any:
-    """Chroma's own API, for what others do on a server."""
+    """Chroma's own client, for changes by other programs on the server."""
     return server_api(url, {}, lambda response: None)
 
 
@@ -83,7 +83,7 @@ async def test_a_corpus_is_seen_from_another_home_and_not_mixed_with_folders(
     assert await found("everywhere", 1050)
 
 
-async def test_what_another_process_stores_is_seen_without_opening_anew(chroma: str) -> None:
+async def test_passages_stored_by_another_process_are_found_without_reopening(chroma: str) -> None:
     await index_passages("growing", numbered(0, 20))
     dense, state = await open_retriever("chroma:growing"), corpus_state("growing")
     child = await asyncio.create_subprocess_exec(*CHILD, "index", "growing", "20", "40", stdout=-1)
@@ -124,7 +124,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(chroma: str)
 
 
 @pytest.mark.parametrize("kind", ["chroma", "hybrid"])
-async def test_vectors_are_remembered_with_the_texts_that_they_were_made_of(
+async def test_cached_vectors_belong_to_the_texts_they_were_computed_from(
     chroma: str, kind: str, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("corpus", "local"):
@@ -139,7 +139,7 @@ async def test_vectors_are_remembered_with_the_texts_that_they_were_made_of(
     assert (len(old), len(stub.calls())) == (3, requests)
     changed = [p.model_copy(update={"text": f"Rewritten as {p.id}."}) for p in numbered(0, 3)]
     await index_passages(name, changed, encoder=stub_embedding)
-    await source.search("Entry 2 of the ledger.", 3)  # hybrid search still gives the old texts
+    await source.search("Entry 2 of the ledger.", 3)  # hybrid search still returns the old texts
     assert await vectors_of(found, encoder) == old
 
 
@@ -153,7 +153,7 @@ async def test_another_encoder_is_refused(chroma: str) -> None:
         assert (error.kind, "embedder=openai:m" in error.detail) == ("corpus_mismatch", True)
 
 
-# --- what others did on the server ------------------------------------------------------------------------------------
+# --- changes by other programs on the server --------------------------------------------------------------------------
 
 
 async def test_collections_of_others_are_left_alone(chroma: str) -> None:
@@ -218,7 +218,9 @@ ODD = COLLECTION | {"configuration_json": {}, "metadata": {"moot": MANIFEST}, "v
     ],
     ids=["a page", "a list", "nothing", "failed", "404", "elsewhere", "bytes"],
 )
-async def test_what_is_no_chroma_server(said: Said, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_address_that_is_not_a_chroma_server(
+    said: Said, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MOOT_CHROMA_URL", (await serve(lambda n, body: said())).url)
     for call in (open_retriever("chroma:any"), index_passages("any", numbered(0, 2)), open_retriever("bm25:demo")):
         error = await fails(call)
@@ -231,7 +233,7 @@ async def test_what_is_no_chroma_server(said: Said, serve: Serve, monkeypatch: p
     [([], 0.5), ([[]], 0.5), ([["1", "2"]], 0.5), (None, 0.5), ([["1"]], None), ([["1"]], "x"), ([["1"]], 0.0)],
 )
 async def test_searches_with_odd_answers(ids: Any, first: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is fine until the search itself."""
+    """The server works until the search itself."""
     server = await serve(lambda n, body: web.json_response(answer(server.paths[-1])))
 
     def answer(path: str) -> Any:
@@ -274,7 +276,7 @@ async def test_tokens_and_passwords_are_sent_and_never_shown(
         ("MOOT_CHROMA_TOKEN", "t\u00f6ken-0123"),
     ],
 )
-def test_settings_that_cannot_be_used(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_CHROMA_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("MOOT_CHROMA_TOKEN", "ken-0123")
     monkeypatch.setenv(variable, value)

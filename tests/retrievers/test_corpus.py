@@ -1,4 +1,4 @@
-"""Corpora: reading files, building, interrupted builds, and several at once."""
+"""Corpora: reading files, building, interrupted builds, and several processes at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MANY = BATCH + 44
 
 
 async def count(name: str, passages: Iterator[Passage] | list[Passage]) -> tuple[int, int]:
-    """Indexes; returns how many passages were seen and how many had to be encoded."""
+    """Index files; return the number of passages seen, and of those newly encoded."""
     done = [(0, 0)]
     await index_passages(name, passages, progress=lambda seen, encoded: done.append((seen, encoded)))
     return done[-1]
@@ -75,7 +75,7 @@ async def test_files_of_every_kind_are_indexed(files: Path, empty_home: Path) ->
     assert (dense[0]["title"], dense[0]["source"]) == ("(no title)", "(no source)")
 
 
-def test_long_paragraphs_become_passages_that_can_be_read(tmp_path: Path) -> None:
+def test_long_paragraphs_are_split_into_readable_passages(tmp_path: Path) -> None:
     sentence = "The pass was closed in winter and the goods had to wait for spring. "
     (tmp_path / "long.txt").write_text(f"Short.\n\n{sentence * 60}\n\n{'x' * 3000}")
     found = list(read_passages(tmp_path))
@@ -85,7 +85,7 @@ def test_long_paragraphs_become_passages_that_can_be_read(tmp_path: Path) -> Non
     assert len({p.id for p in found}) == len(found)
 
 
-async def test_a_second_run_encodes_only_what_changed(empty_home: Path) -> None:
+async def test_a_second_run_encodes_only_changed_passages(empty_home: Path) -> None:
     first = [passage(1, url="http://a.test"), passage(2, "e\u200d\u0301 and \x00 more"), passage(3)]
     assert await count("ledger", first) == (3, 3)
     assert await count("ledger", first) == (3, 0)
@@ -107,7 +107,7 @@ async def test_all_passages_are_read_page_by_page(
 
 
 def nearly(found: int, stored: int) -> bool:
-    """Whether a search for everything finds it, but for the few that an approximate index may not reach."""
+    """Whether a search for all passages finds them, except the few that an approximate index may miss."""
     return 0.99 * stored <= found <= stored
 
 
@@ -126,7 +126,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: 
 
 
 @pytest.mark.parametrize("turns", range(0, 40, 4))
-async def test_a_build_that_is_given_up_lets_go_when_nothing_is_written_any_more(
+async def test_a_cancelled_build_releases_its_lock_after_the_last_write(
     empty_home: Path, quick: None, monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     writing, go_on, real = threading.Event(), threading.Event(), filling.store_passages
@@ -141,7 +141,7 @@ async def test_a_build_that_is_given_up_lets_go_when_nothing_is_written_any_more
     monkeypatch.setattr(filling, "store_passages", store)
     task = asyncio.ensure_future(index_passages("slow", [passage(i) for i in range(3)]))
     await asyncio.to_thread(writing.wait, 60)
-    for _ in range(turns):  # wherever the build has got to meanwhile
+    for _ in range(turns):  # whatever step the build has reached
         await asyncio.sleep(0)
     task.cancel()
     await asyncio.sleep(0)
@@ -152,7 +152,7 @@ async def test_a_build_that_is_given_up_lets_go_when_nothing_is_written_any_more
     assert log == ["written", "let go"]
 
 
-async def test_whoever_holds_a_corpus_open_goes_on_while_it_is_indexed(empty_home: Path, quick: None) -> None:
+async def test_an_open_corpus_can_be_searched_while_it_is_indexed(empty_home: Path, quick: None) -> None:
     await index_passages("growing", [passage(1)])
     kinds = ("chroma", "bm25", "hybrid")
     opened = [await open_retriever(f"{kind}:growing") for kind in kinds]
@@ -177,7 +177,7 @@ KILLED_AFTER = 2 * BATCH  # Chroma writes its index to files at 1,000 passages
 
 
 def kill_while_indexing() -> None:
-    """Indexes in a process of its own, which gets a SIGKILL while it goes on after `KILLED_AFTER` passages."""
+    """Index in a new process, and send it SIGKILL after `KILLED_AFTER` passages."""
     command = [*CHILD, "index", "killed", "0", str(SMALL)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -187,13 +187,13 @@ def kill_while_indexing() -> None:
     assert child.returncode == -9
 
 
-async def test_a_build_killed_elsewhere_is_refused_completed_and_seen_whole(
+async def test_a_build_killed_in_another_process_is_refused_then_completed(
     empty_home: Path, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passages = numbered(0, SMALL)
     await index_passages("killed", passages[:3])
     before = await open_retriever("chroma:killed")
-    assert len(await before.search("entry", SMALL)) == 3  # from here on this process holds an old state
+    assert len(await before.search("entry", SMALL)) == 3  # from here on this process has an outdated view
     await asyncio.to_thread(kill_while_indexing)
     assert await open_retriever("chroma:killed") is before
     with pytest.raises(UserError, match="or still runs") as caught:
@@ -217,7 +217,7 @@ async def test_a_build_killed_elsewhere_is_refused_completed_and_seen_whole(
     assert (error.kind, "data_level0.bin is missing" in error.detail) == ("damaged_corpus", True)
 
 
-def test_a_corpus_grown_by_another_process_is_seen_whole(empty_home: Path, quick: None) -> None:
+def test_passages_added_by_another_process_are_all_found(empty_home: Path, quick: None) -> None:
     async def found() -> int:
         return len(await (await open_retriever("chroma:killed")).search("entry", SMALL))
 
@@ -252,7 +252,7 @@ async def test_a_deleted_corpus_can_be_built_again(empty_home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9.txt", b"/".join([b"x" * 120] * 5) + b"/a.md"], ids=["not UTF-8", "long"])
-def test_paths_that_are_no_ids_are_refused(name: bytes, tmp_path: Path) -> None:
+def test_invalid_paths_as_ids_are_refused(name: bytes, tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("Ice floats.")
@@ -286,8 +286,8 @@ with strict():
 """
 
 
-def test_two_fresh_processes_build_at_once_and_block_no_loop(empty_home: Path) -> None:
-    """Fresh ones, as first imports read files too; the LangGraph server refuses blocking calls."""
+def test_two_new_processes_build_at_once_without_blocking_event_loops(empty_home: Path) -> None:
+    """New ones, because first imports read files too; the LangGraph server refuses blocking calls."""
     nobody = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
     variables = os.environ | nobody | {"TAVILY_API_KEY": "tvly-0123456789"}
     pipe = subprocess.PIPE
@@ -299,7 +299,7 @@ def test_two_fresh_processes_build_at_once_and_block_no_loop(empty_home: Path) -
 
 
 async def test_threads_open_corpora_at_once(empty_home: Path) -> None:
-    """Chroma's clients break when several threads make them at the same time."""
+    """Chroma fails if several threads create clients at the same time."""
     names = [f"corpus-{i}" for i in range(12)]
     await asyncio.gather(*(index_passages(name, [passage(name)]) for name in names))
     assert {name: all_passages(name)[0].id for name in names} == {name: name for name in names}
@@ -316,8 +316,8 @@ def test_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quic
         assert all(opened)
 
 
-async def test_a_process_that_searches_sees_anew_what_another_has_indexed(empty_home: Path, quick: None) -> None:
-    """Its open retrievers keep to the state that they were opened in: Chroma shows them nothing newer."""
+async def test_a_newly_opened_corpus_has_what_another_process_indexed(empty_home: Path, quick: None) -> None:
+    """Retrievers that are already open keep their state: Chroma shows them nothing newer."""
     await index_passages("growing", numbered(0, 1100))
     before = await open_retriever("chroma:growing")
     child = await asyncio.create_subprocess_exec(*CHILD, "index", "growing", "1100", "2200", stdout=-1)
@@ -339,7 +339,7 @@ async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick: 
     assert [output.strip() for output, _ in said] == [b"50", b"50"]
 
 
-async def test_whoever_opened_a_corpus_a_moment_ago_looks_it_up_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_recently_opened_corpus_is_not_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
     await index_passages("metals", [passage("1", "Copper conducts.")])
     asked: list[str] = []
     state = FolderStore.state

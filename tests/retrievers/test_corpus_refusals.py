@@ -1,4 +1,4 @@
-"""Corpora: everything that can be wrong with them."""
+"""Corpora: damaged files, bad input, and refusals."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ CASES = [(name, damage) for name in ["chroma.sqlite3", *INDEX_FILES] for damage 
 
 @pytest.fixture(scope="module")
 def uses_of_damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[str]]:
-    """What indexing more into, searching, and reading a corpus comes to, by what was done to which file.
+    """The results of indexing into, searching, and reading a corpus, by the damage and the file.
 
-    All in one process of their own, which Chroma would crash when it reads some of these files.
+    All in one new process, because Chroma crashes when it reads some of these files.
     """
     folder = tmp_path_factory.mktemp("damaged")
     whole = folder / "whole"
@@ -71,7 +71,7 @@ def test_damaged_files_are_refused(name: str, damage: str, uses_of_damaged: dict
         assert name in said or name == "chroma.sqlite3"
 
 
-def test_whole_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
+def test_undamaged_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
     manifest, *searched = uses_of_damaged["", ""]
     assert "passages=1300" in manifest
     assert searched == ["True", "True"]
@@ -119,7 +119,7 @@ async def test_empty_and_unreadable_sources_are_refused(name: str, tmp_path: Pat
         list(read_passages(source))
 
 
-async def test_a_mistake_leaves_a_whole_corpus_whole(empty_home: Path, tmp_path: Path) -> None:
+async def test_a_failed_run_leaves_an_existing_corpus_unchanged(empty_home: Path, tmp_path: Path) -> None:
     await index_passages("whole", [passage(1)])
     with pytest.raises(UserError, match="There is no file"):
         await index_passages("whole", read_passages(tmp_path / "typo"))
@@ -180,7 +180,7 @@ async def test_a_damaged_database_is_refused(empty_home: Path) -> None:
 async def test_a_corpus_takes_only_its_own_encoder(
     serve: Serve, empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another encoder is refused, and so is another model behind the same name."""
+    """Another encoder is refused, and so is another model with the same name."""
     dimension = 3
 
     def answer(n: int, body: dict[str, Any]) -> web.Response:

@@ -1,4 +1,4 @@
-"""Cross-encoders by name: a small one made here (nothing can be downloaded), and what cannot be one."""
+"""Cross-encoders by name: a small one made here (the tests download nothing), and names that are refused."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ async def test_a_cross_encoder_rates_pairs(folder: Path) -> None:
     assert await open_cross_encoder(str(folder)) is encoder
 
 
-async def test_unknown_ones_are_refused() -> None:
+async def test_unknown_cross_encoders_are_refused() -> None:
     for name in ("no-such/encoder", ""):
         with pytest.raises(UserError, match="cannot be loaded") as caught:
             await open_cross_encoder(name)
         assert caught.value.kind == "unknown_encoder"
 
 
-async def test_the_first_version_scores_with_it(start_stub: StartStub, folder: Path) -> None:
+async def test_the_first_version_of_tool_mad_scores_with_a_cross_encoder(start_stub: StartStub, folder: Path) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "REFUTES")])
     settings = ConsistencySettings.model_validate(
         {
@@ -65,7 +65,9 @@ async def test_the_first_version_scores_with_it(start_stub: StartStub, folder: P
     assert "cross_encoder_missing" not in {w["kind"] for w in document["warnings"]}
 
 
-async def test_a_debate_that_agrees_never_loads_it(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_debate_that_agrees_does_not_load_a_cross_encoder(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loaded: list[str] = []
 
     async def load(name: str) -> Any:
@@ -83,7 +85,7 @@ async def test_a_debate_that_agrees_never_loads_it(start_stub: StartStub, monkey
     assert (agreed["stop_reason"], loaded, "similarity" in agreed["metrics"]) == ("consensus", [], False)
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "REFUTES")])
     without = await graph.ainvoke(claim, context=settings.model_copy(update={"retrieval": "none"}))
-    assert (without["answer"], loaded) == ("REFUTES", [])  # there is nothing to compare answers with
+    assert (without["answer"], loaded) == ("REFUTES", [])  # there are no answers to compare
     disputed = await graph.ainvoke(claim, context=settings)
     assert loaded == ["none"]
     assert disputed["metrics"]["similarity"] == "cosine of openai:stub-embedding"

@@ -1,4 +1,4 @@
-"""The demo data: what they promise, and how much of it is found."""
+"""The demo data: its properties, and how much of the evidence is found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLAIMS: list[dict[str, Any]] = [
 PASSAGES = {name: demo_passages(name) for name in DEMO_CORPORA}
 
 
-def test_passages_are_whole() -> None:
+def test_passages_are_complete() -> None:
     everything = [p for passages in PASSAGES.values() for p in passages]
     assert all(p.title and p.source and clean(p.text) == p.text for p in everything)
     assert len({p.id for p in everything}) == len({p.text for p in everything}) == len(everything)
@@ -44,7 +44,7 @@ def test_claims_are_balanced_and_rest_on_passages() -> None:
     ],
 )
 async def test_recall_at_3(kind: str, corpus: str, measured: float) -> None:
-    """The share of a claim's listed passages among the first three, on average over the claims that have some."""
+    """The share of a claim's listed passages in the first three results, averaged over claims that list some."""
     retriever = await open_retriever(f"{kind}:{corpus}")
     ids = {evidence_id(clean(p.source), clean(p.text)): p.id for p in PASSAGES[corpus]}
     recalls = []

@@ -1,4 +1,4 @@
-"""Documents: what is read of them with its place, what is refused in a sentence, and what is made to harm."""
+"""Documents: the text read from them with its position, files refused with a clear error, and harmful files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def why(folder: Path, name: str, content: bytes | str) -> str:
     return caught.value.detail.partition(": ")[2]
 
 
-def test_a_quote_leads_to_its_page_and_heading(tmp_path: Path) -> None:
+def test_a_quote_has_its_page_and_heading(tmp_path: Path) -> None:
     long = "The canal has no locks, as the seas at its ends are level. " * 40
     files: dict[str, bytes | str] = {
         "report.pdf": pdf(["It was opened in 1869.", "", long], ["Opening", "Empty", "Locks"], title="Canals"),
@@ -81,7 +81,7 @@ def test_a_quote_leads_to_its_page_and_heading(tmp_path: Path) -> None:
     assert len({p.id for p in found}) == len(found)
 
 
-async def test_the_page_is_in_what_a_corpus_finds(tmp_path: Path, empty_home: Path) -> None:
+async def test_passages_of_a_corpus_have_their_page(tmp_path: Path, empty_home: Path) -> None:
     file = in_folder(tmp_path, {"report.pdf": pdf(["Opened in 1869.", "It has no locks."], ["Opening", "Locks"])})
     await index_passages("canals", read_passages(file))
     for kind in ("chroma", "bm25", "hybrid"):
@@ -89,7 +89,7 @@ async def test_the_page_is_in_what_a_corpus_finds(tmp_path: Path, empty_home: Pa
         assert (piece["page"], piece["heading"], piece["source"]) == ("2", "Locks", "report.pdf")
 
 
-def test_what_is_given_keeps_its_page(tmp_path: Path) -> None:
+def test_given_texts_keep_their_page(tmp_path: Path) -> None:
     in_folder(tmp_path, {"report.pdf": pdf(["Opened in 1869.", "It has no locks."]), "page.html": ARTICLE})
     one, other = check_given(read_given(tmp_path / "report.pdf"))
     assert (one["page"], other["page"], other["text"], other["source"]) == ("1", "2", "It has no locks.", "report.pdf")
@@ -100,7 +100,7 @@ def test_what_is_given_keeps_its_page(tmp_path: Path) -> None:
         read_given(tmp_path / "book.pdf")
 
 
-def test_a_table_with_a_column_text_is_read_as_rows_and_says_so(tmp_path: Path) -> None:
+def test_a_table_with_a_text_column_is_read_as_rows_with_a_notice(tmp_path: Path) -> None:
     tables = {"texts.csv": "id,text\na1,The Tarn is a river.\n", "counts.csv": "year,cars\n2019,11000\n"}
     notes: list[str] = []
     found = [p.text for p in read_passages(in_folder(tmp_path, tables), noted=notes.append)]
@@ -109,7 +109,7 @@ def test_a_table_with_a_column_text_is_read_as_rows_and_says_so(tmp_path: Path) 
     assert note.startswith("texts.csv: each row is one passage with all of its columns, including one named")
 
 
-def test_a_title_that_a_program_wrote_is_none(tmp_path: Path) -> None:
+def test_a_title_written_by_a_program_is_ignored(tmp_path: Path) -> None:
     folder = in_folder(tmp_path, {"report.pdf": pdf(["It was opened in 1869."], title="untitled")})
     assert [one.title for one in read_passages(folder)] == ["report"]
 
@@ -140,13 +140,13 @@ def test_500_pages_are_read(tmp_path: Path) -> None:
         ("data.json", b"{}", "files of this kind are not supported"),
     ],
 )
-def test_what_cannot_be_read_is_said(name: str, content: bytes | str, said: str, tmp_path: Path) -> None:
+def test_unreadable_files_are_clear_errors(name: str, content: bytes | str, said: str, tmp_path: Path) -> None:
     assert said in why(tmp_path, name, content)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-32", "cp1252"])
 @pytest.mark.parametrize("name", ["a.txt", "a.html", "a.csv"])
-def test_encodings_are_told_apart(encoding: str, name: str, tmp_path: Path) -> None:
+def test_encodings_are_detected(encoding: str, name: str, tmp_path: Path) -> None:
     said = "Die Größe der Häuser überrascht viele, und für Bürger wäre es schön, wenn die Straße ruhiger würde."
     text = {"html": f"<html><body><p>{said}</p></body></html>", "csv": f'was\n"{said}"\n'}.get(name[2:], said)
     file = in_folder(tmp_path, {name: text.encode(encoding)}) / name
@@ -167,11 +167,11 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_made_to_harm_ends_in_a_sentence_and_harms_no_other(
+def test_harmful_files_are_clear_errors_and_later_files_are_read(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(children, "SECONDS", 3.0)
-    monkeypatch.setattr(children, "AT_ONCE", 1)  # the next document has the same child, if that lives
+    monkeypatch.setattr(children, "AT_ONCE", 1)  # the next document uses the same child process, if it is alive
     files: dict[str, bytes | str] = {f"1-{name}": HOSTILE[name](), "2.pdf": pdf(["Read all the same."])}
     refused: list[UserError] = []
     found = [p for p in read_passages(in_folder(tmp_path, files), refused.append) if p.source == "2.pdf"]
@@ -185,7 +185,7 @@ def test_a_thousand_nested_tags_are_read(tmp_path: Path) -> None:
     assert [p.text for p in read_passages(in_folder(tmp_path, {"deep.html": deep}))] == ["Deep text, which is read."]
 
 
-def test_children_hold_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_processes_have_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-1234")
     child = children.Child()
     process = child._start()
@@ -197,7 +197,7 @@ def test_children_hold_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         child.close()
 
 
-def test_a_folder_is_indexed_as_far_as_it_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readable_files_of_a_folder_are_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     folder = tmp_path / "folder"
     (folder / ".git").mkdir(parents=True)
@@ -226,7 +226,7 @@ def test_a_folder_is_indexed_as_far_as_it_can_be_read(tmp_path: Path, monkeypatc
     assert moot("index", str(folder / "locked.pdf"), "--corpus", "none").returncode == 2
 
 
-def test_links_and_what_is_no_file_in_a_folder(tmp_path: Path) -> None:
+def test_links_and_special_files_in_a_folder(tmp_path: Path) -> None:
     (folder := tmp_path / "folder").mkdir()
     (folder / "inside").mkdir()
     in_folder(folder / "inside", {"notes.txt": "A note."})
@@ -256,7 +256,7 @@ def test_a_newer_version_of_a_document_replaces_the_older(tmp_path: Path, monkey
     assert (asyncio.run(again).passages, encoded[-1]) == (2, 0)
 
 
-def test_no_more_is_read_than_is_needed_to_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_indexing_starts_before_all_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "notes.txt").write_text("\n\n".join(f"Sentence {i}." for i in range(60)))
     taken: list[str] = []

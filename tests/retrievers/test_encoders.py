@@ -1,4 +1,4 @@
-"""The encoder in this process: both paths agree, order is kept, and tasks, threads and loops share it."""
+"""The encoder in this process: both code paths agree, order is kept, and tasks, threads and loops share it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_short_and_long_lists_agree_with_full_precision() -> None:
 
 
 class Held:
-    """Stands before the model: notes what each batch holds, and lets none pass before ``go``."""
+    """A wrapper of the model that records each batch and waits for ``go``."""
 
     def __init__(self, encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
         self.batches: list[list[str]] = []
@@ -55,7 +55,7 @@ class Held:
         return self.real(texts)
 
 
-async def test_queries_of_one_moment_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_simultaneous_queries_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     held = Held(encoder, monkeypatch)
     held.go.set()
@@ -65,7 +65,7 @@ async def test_queries_of_one_moment_are_one_batch(monkeypatch: pytest.MonkeyPat
     assert vectors == [held.real([text])[0] for text in texts]
 
 
-async def test_long_texts_fill_a_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_text_is_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     held = Held(encoder, monkeypatch)
     held.go.set()
@@ -74,7 +74,7 @@ async def test_long_texts_fill_a_batch_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(held.batches) == [long, short]
 
 
-async def test_what_is_being_encoded_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_text_in_progress_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     held = Held(encoder, monkeypatch)
     a, b, c = (f"{word}, asked for by several debates" for word in ("One", "Two", "Three"))
@@ -90,7 +90,7 @@ async def test_what_is_being_encoded_is_not_encoded_again(monkeypatch: pytest.Mo
     assert given_up.cancelled()
 
 
-async def test_a_failure_reaches_all_who_wait_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_reaches_all_waiting_calls_and_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     held = Held(encoder, monkeypatch)
     held.go.set()
@@ -131,7 +131,7 @@ async def test_many_tasks_at_once_get_their_own_vectors(encoder: Encoder) -> Non
     assert await encoder.embed(texts) == [vector for (vector,) in at_once]
 
 
-async def test_a_search_that_is_given_up_leaves_the_others_alone(encoder: Encoder) -> None:
+async def test_a_cancelled_search_does_not_affect_others(encoder: Encoder) -> None:
     texts = [f"Given up or not, {i}" for i in range(8)]
     tasks = [asyncio.ensure_future(encoder.embed([text])) for text in texts]
     await asyncio.gather(asyncio.to_thread(int), return_exceptions=True)
@@ -143,7 +143,7 @@ async def test_a_search_that_is_given_up_leaves_the_others_alone(encoder: Encode
     assert await encoder.embed(texts[1::2]) == [r[0] for r in results[1::2] if isinstance(r, list)]
 
 
-async def test_a_long_list_that_is_given_up_is_not_encoded_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_long_list_is_not_encoded_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     begun, go_on, batches = asyncio.Event(), threading.Event(), list[int]()
     loop, run = asyncio.get_running_loop(), Batches._run

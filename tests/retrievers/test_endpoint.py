@@ -1,4 +1,4 @@
-"""Endpoints: waits, the retry loop, errors of an embedding endpoint, vectors that are none, keys in messages."""
+"""Endpoints: waits, retries, errors of an embedding endpoint, invalid vectors, keys in messages."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_any_header_is_read_or_ignored(header: str) -> None:
         (UserError("no", kind="authentication"), 1),
     ],
 )
-async def test_a_call_is_tried_as_often_as_that_can_help(error: MootError, attempts: int) -> None:
+async def test_a_call_is_retried_only_if_the_error_may_pass(error: MootError, attempts: int) -> None:
     calls = 0
 
     async def call() -> None:
@@ -102,7 +102,7 @@ async def test_a_call_is_tried_as_often_as_that_can_help(error: MootError, attem
     assert (caught.value, caught.value.attempts, calls) == (error, attempts, attempts)
 
 
-async def test_other_exceptions_are_not_tried_again() -> None:
+async def test_other_exceptions_are_not_retried() -> None:
     calls = []
 
     async def call() -> None:
@@ -114,7 +114,7 @@ async def test_other_exceptions_are_not_tried_again() -> None:
     assert len(calls) == 1
 
 
-async def test_what_is_made_once_is_shared_and_its_failures_are_not_kept() -> None:
+async def test_a_cached_value_is_shared_and_failures_are_not_cached() -> None:
     made = 0
 
     async def make() -> int:
@@ -133,7 +133,7 @@ async def test_what_is_made_once_is_shared_and_its_failures_are_not_kept() -> No
 # --- an embedding endpoint --------------------------------------------------------------------------------------------
 
 
-async def test_vectors_come_at_length_one_and_in_order(endpoint: Serve) -> None:
+async def test_vectors_are_normalised_and_in_order(endpoint: Serve) -> None:
     server = await endpoint(lambda n, body: embedding([[3.0, 4.0], [0.0, -2.0]]))
     vectors = await (await open_encoder("openai:stub-embedding")).embed(["a", "b"])
     assert vectors == [pytest.approx([0.6, 0.8]), [0.0, -1.0]]
@@ -161,7 +161,7 @@ async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, sa
 
 
 @pytest.mark.parametrize("header", [{}, {"Retry-After": "0"}, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}])
-async def test_a_refusal_as_one_too_many_is_no_attempt(endpoint: Serve, header: dict[str, str]) -> None:
+async def test_a_rate_limit_refusal_is_no_attempt(endpoint: Serve, header: dict[str, str]) -> None:
     busy = web.json_response
     server = await endpoint(lambda n, _: busy({}, status=429, headers=header) if n < 3 else embedding([[1.0, 0.0]]))
     encoder = await open_encoder("openai:stub-embedding", Limits(attempts=1))
@@ -169,20 +169,20 @@ async def test_a_refusal_as_one_too_many_is_no_attempt(endpoint: Serve, header: 
     assert len(server.bodies) == 3
 
 
-async def test_a_used_up_quota_is_not_tried_again(endpoint: Serve) -> None:
+async def test_a_used_up_quota_is_not_retried(endpoint: Serve) -> None:
     body = {"error": {"message": "Pay.", "code": "insufficient_quota"}}
     server = await endpoint(lambda n, _: web.json_response(body, status=429))
     assert ((await fails()).kind, len(server.bodies)) == ("quota", 1)
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_long_wait_is_not_waited_for(endpoint: Serve, status: int) -> None:
+async def test_a_retry_after_beyond_the_maximum_is_an_error(endpoint: Serve, status: int) -> None:
     server = await endpoint(lambda n, _: web.json_response({}, status=status, headers={"Retry-After": "86400"}))
     assert (await fails()).retry_after == 86400
     assert len(server.bodies) == 1
 
 
-async def test_silence_and_absence(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_and_a_missing_server(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     server = await endpoint(lambda n, body: None)
     caught = await fails(attempts=1, timeout=0.2)
     assert (caught.kind, caught.retryable, len(server.bodies)) == ("timeout", True, 1)
@@ -197,7 +197,7 @@ async def test_silence_and_absence(endpoint: Serve, monkeypatch: pytest.MonkeyPa
     [[], [[1.0], [1.0]], [[0.0, 0.0]], [[math.nan, 1.0]], [[math.inf]], [["a"]], [[[1.0], [1.0, 2.0]]], [None]],
     ids=["none", "too many", "zero", "nan", "inf", "words", "ragged", "null"],
 )
-async def test_vectors_that_are_none_are_refused(endpoint: Serve, vectors: list[Any]) -> None:
+async def test_invalid_vectors_are_refused(endpoint: Serve, vectors: list[Any]) -> None:
     await endpoint(lambda n, body: embedding(vectors))
     caught = await fails(attempts=1)
     assert isinstance(caught, WorldError)
@@ -243,7 +243,7 @@ def test_keys_are_removed_from_messages(monkeypatch: pytest.MonkeyPatch) -> None
         ({"OPENAI_BASE_URL": "http://example.org/v1", "ALL_PROXY": "socks5://127.0.0.1:9"}, "ALL_PROXY"),
     ],
 )
-async def test_a_bad_environment_is_the_users_to_mend(
+async def test_invalid_environment_variables_are_user_errors(
     variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
@@ -253,7 +253,7 @@ async def test_a_bad_environment_is_the_users_to_mend(
     assert (caught.value.kind, said in caught.value.detail) == ("invalid_environment", True)
 
 
-async def test_proxies_are_not_for_this_machine(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_loopback_requests_use_no_proxy(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     await endpoint(lambda n, body: embedding([[1.0, 0.0]]))
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")

@@ -17,8 +17,8 @@ def piece(text: str = "Ice floats.", source: str = "a", query: str = "q", title:
     return make_evidence(text=text, title=title, source=source, query=query, score=1.0, retriever="bm25:x")
 
 
-def test_an_id_depends_on_source_and_text_alone() -> None:
-    assert piece()["id"] == piece(query="other", title="other")["id"] == "ev-2bdcd154fc"  # stored runs hold such ids
+def test_an_id_depends_only_on_source_and_text() -> None:
+    assert piece()["id"] == piece(query="other", title="other")["id"] == "ev-2bdcd154fc"  # stored runs contain such ids
     assert len({piece()["id"], piece(source="b")["id"], piece(text="Ice sinks.")["id"]}) == 3
     assert evidence_id("ab", "c") != evidence_id("a", "bc")
 
@@ -41,14 +41,14 @@ def test_cleaning_removes_hidden_text_and_keeps_words_apart() -> None:
     assert clean("one\r\ntwo\rthree\x0cfour\n\tfive") == "one\ntwo\nthree four\n\tfive"
 
 
-def test_an_encoder_reads_a_title_where_there_is_one() -> None:
+def test_an_encoder_reads_the_title_if_there_is_one() -> None:
     assert encoded_text(" Ice\u200b", "\ufeffIt floats.\n") == "Ice. It floats."
     assert encoded_text("", "It floats.") == encoded_text("\u200b ", "It floats.") == "It floats."
     assert encoded_text(piece(title="")["title"], "It floats.") == "It floats."
 
 
 @given(TEXT, TEXT)
-def test_an_encoder_reads_the_same_of_a_passage_and_of_the_piece_that_was_found(title: str, text: str) -> None:
+def test_an_encoder_gets_the_same_text_for_a_passage_and_its_evidence(title: str, text: str) -> None:
     found = piece(text, title=title)
     assert encoded_text(found["title"], found["text"]) == encoded_text(title, text)
 
@@ -57,7 +57,7 @@ PIECES = st.lists(st.builds(piece, st.sampled_from("xyz"), st.sampled_from("ab")
 
 
 @given(PIECES, PIECES)
-def test_merging_keeps_order_and_every_finding_once(old: list[Evidence], new: list[Evidence]) -> None:
+def test_merging_keeps_order_and_each_retrieval_once(old: list[Evidence], new: list[Evidence]) -> None:
     merged = merge_evidence(old, new)
     assert merge_evidence(merged, merged) == merged == merge_evidence(merged, new)
     assert [p["id"] for p in merged] == list(dict.fromkeys(p["id"] for p in [*old, *new]))
@@ -66,7 +66,7 @@ def test_merging_keeps_order_and_every_finding_once(old: list[Evidence], new: li
     assert set(findings) == {(p["id"], r["query"]) for p in [*old, *new] for r in p["retrievals"]}
 
 
-def test_merging_leaves_its_arguments_alone() -> None:
+def test_merging_does_not_modify_its_arguments() -> None:
     first, second = piece(query="q1"), piece(query="q2")
     (merged,) = merge_evidence([first], [second])
     assert [r["query"] for r in merged["retrievals"]] == ["q1", "q2"]

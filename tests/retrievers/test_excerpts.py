@@ -1,4 +1,4 @@
-"""Long texts: where sentences end, which of them are shown, and that quotes are checked against all of them."""
+"""Long texts: sentence boundaries, which sentences are shown, and that quotes are checked against the whole text."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def parts(text: str) -> list[str]:
         "",
     ],
 )
-def test_where_sentences_end(text: str) -> None:
+def test_sentence_boundaries(text: str) -> None:
     wanted = [part.strip() for part in text.split("|") if part.strip()]
     assert parts(text.replace("|", "")) == wanted
 
 
-def test_sentences_end_in_long_texts_where_they_end_in_short_ones() -> None:
+def test_sentence_boundaries_do_not_depend_on_the_length_of_the_text() -> None:
     said = [f"They go on and on {i} times, said Dr. Smith." for i in range(BLOCK // 10)]
     assert parts(" ".join(said)) == said
 
@@ -70,7 +70,7 @@ def test_the_lines_of_a_long_table_are_sentences() -> None:
 
 
 @given(st.text(st.sampled_from("ab .\n字é,"), max_size=300), st.integers(1, 60))
-def test_a_beginning_has_at_most_so_many_tokens(text: str, most: int) -> None:
+def test_the_beginning_has_a_maximum_of_tokens(text: str, most: int) -> None:
     short = beginning(text, most)
     assert text.startswith(short)
     assert count_tokens(short) <= most
@@ -121,7 +121,7 @@ ASKED = "薬は患者の死亡率を下げるか"
     ],
     ids=["transcript", "csv", "japanese", "giants"],
 )
-async def test_texts_with_few_stops_fill_the_room(text: str, query: str, decisive: str) -> None:
+async def test_texts_with_few_sentence_ends_use_the_whole_limit(text: str, query: str, decisive: str) -> None:
     for most in (300, MOST_TOKENS):
         parts = await excerpt(text, query, most, await open_encoder())
         shown = " ".join(text[start:end] for start, end in parts)
@@ -130,7 +130,7 @@ async def test_texts_with_few_stops_fill_the_room(text: str, query: str, decisiv
         assert most // 2 <= count_tokens(beginning(text, most)) <= most
 
 
-async def test_quotes_are_checked_against_the_whole_text_and_join_no_parts() -> None:
+async def test_quotes_are_checked_against_the_whole_text_and_cannot_span_a_gap() -> None:
     piece = await cut()
     unseen = "Door 40 was painted in colour 40"
     assert unseen not in shown_text(piece)
@@ -142,7 +142,7 @@ async def test_quotes_are_checked_against_the_whole_text_and_join_no_parts() -> 
     assert (checked[0]["start"], checked[0]["end"]) == (start, start + len(DECISIVE))
 
 
-async def test_two_findings_of_a_piece_show_what_both_show() -> None:
+async def test_a_piece_found_twice_shows_the_excerpts_of_both() -> None:
     first, second = await cut(), await cut("Which window was painted in colour 44?")
     assert "Window 44" not in shown_text(first)
     (both,) = merge_evidence([first], [second])

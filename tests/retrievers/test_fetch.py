@@ -1,4 +1,4 @@
-"""Pages that a user names: fetched from checked addresses alone, and kept as they were read."""
+"""Web pages that a user names: fetched from checked addresses only, and stored as they were read."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", ["/polish", "/misnamed", "/marked", "/wide", "/slow"])
-def test_the_encoding_that_comes_with_a_page_is_its_own(path: str, site: str, tmp_path: Path) -> None:
+def test_a_page_is_decoded_by_its_declared_encoding(path: str, site: str, tmp_path: Path) -> None:
     assert [one.text for one in read_page(site + path)] == [POLISH]
     assert [one["text"].removeprefix("\ufeff") for one in read_given(site + path)] == [POLISH]
     fetched = fetch(site + path)
     assert fetched.file.read_bytes() == ANSWERS[path][2]
 
 
-def test_a_page_is_read_and_kept_as_it_was(site: str, tmp_path: Path) -> None:
+def test_a_page_is_read_and_stored_unchanged(site: str, tmp_path: Path) -> None:
     passages = read_page(f"{site}/moved")
     assert {(p.source, p.url, p.published) for p in passages} == {("127.0.0.1", f"{site}/page", "2019-05-20")}
     [about] = (tmp_path / "fetched").glob("*.json")
@@ -98,7 +98,7 @@ def test_a_page_is_read_and_kept_as_it_was(site: str, tmp_path: Path) -> None:
     assert (one["page"], other["page"], other["url"], other["title"]) == ("1", "2", f"{site}/report.pdf", "Canals")
 
 
-async def test_evidence_says_when_its_page_was_read_and_what_it_was(site: str, tmp_path: Path) -> None:
+async def test_evidence_has_the_date_and_the_hash_of_its_page(site: str, tmp_path: Path) -> None:
     passages = await asyncio.to_thread(read_page, f"{site}/report.pdf")
     await index_passages("canals", passages)
     known = json.loads(next((tmp_path / "fetched").glob("*.json")).read_text())
@@ -120,7 +120,7 @@ async def test_evidence_says_when_its_page_was_read_and_what_it_was(site: str, t
         assert expected[1] in written
 
 
-async def test_a_page_that_is_read_again_is_the_same_corpus(site: str) -> None:
+async def test_a_page_read_again_gives_the_same_corpus(site: str) -> None:
     page = await asyncio.to_thread(read_page, f"{site}/report.pdf")
     later = [passage.model_copy(update={"fetched": "2030-01-01T00:00:00+00:00"}) for passage in page]
     assert digest_of(page) == digest_of(later)
@@ -138,7 +138,9 @@ async def test_a_page_that_is_read_again_is_the_same_corpus(site: str) -> None:
         ("/large", "more than 0 MiB"),
     ],
 )
-def test_what_is_not_fetched_is_said(site: str, path: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_that_are_not_fetched_are_clear_errors(
+    site: str, path: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = socket.getaddrinfo
 
     def looked_up(host: Any, port: Any, *args: Any, **options: Any) -> Any:
@@ -150,7 +152,7 @@ def test_what_is_not_fetched_is_said(site: str, path: str, said: str, monkeypatc
         fetch(site + path)
     assert said in caught.value.detail
     del caught
-    # A connection that was left open is an error here, and not in some other test.
+    # An unclosed connection must fail this test, not a later one.
     gc.collect()
 
 
@@ -167,7 +169,7 @@ def test_what_is_not_fetched_is_said(site: str, path: str, said: str, monkeypatc
         "ftp://example.org/",
     ],
 )
-def test_addresses_of_private_networks_are_not_asked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_of_private_networks_are_not_fetched(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_FETCH_HOSTS", raising=False)
     with pytest.raises(MootError, match=r"private network|name or a password|begins with http|not a canonical IPv4"):
         fetch(url)

@@ -1,4 +1,4 @@
-"""Hybrid search: the formula, and what it finds that one search alone does not."""
+"""Hybrid search: the formula, and results that neither search alone finds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_worked_example() -> None:
     assert list(fused.values()) == pytest.approx([0.675, 0.65, -0.08125])
 
 
-def test_a_search_without_findings_has_no_share() -> None:
+def test_a_search_without_results_contributes_nothing() -> None:
     assert fuse({"a": 0.5}, {}) == {"a": 0.65}
     assert fuse({"a": -0.5, "b": -0.2}, {"a": 2.0}) == {"a": 0.35, "b": 0.0}
     assert fuse({}, {"a": 1.0}) == {}
@@ -45,7 +45,7 @@ def test_the_best_in_both_is_first_and_scores_end_at_one(dense: dict[str, float]
         assert fused[leader] == max(fused.values())
 
 
-def test_the_best_rows_are_those_above_nothing_in_order() -> None:
+def test_the_best_rows_have_positive_scores_and_are_in_order() -> None:
     np = pytest.importorskip("numpy")
     assert best_rows(np.array([0.0, 2.0, 5.0, 2.0, 1.0]), 3) == [2, 1, 3]
     assert best_rows(np.zeros(3), 3) == []
@@ -66,7 +66,7 @@ async def test_words_and_meaning_are_both_found(empty_home: Path) -> None:
     assert len(await hybrid.search("zzyzx", 5)) == 3  # by meaning alone
 
 
-async def test_a_cross_encoder_ranks_anew(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cross_encoder_reranks(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def by_length(self: CrossScorer, text: str, others: list[str]) -> list[float]:
         return [float(-len(other)) for other in others]
 
@@ -81,7 +81,7 @@ async def test_a_cross_encoder_ranks_anew(empty_home: Path, monkeypatch: pytest.
     assert found[0]["retrievals"][0]["score"] == -len("Lakes. Still water gathers in a hollow.")
 
 
-async def test_what_is_missing_is_said(empty_home: Path) -> None:
+async def test_missing_parts_are_named(empty_home: Path) -> None:
     with pytest.raises(UserError, match="moot index"):
         await open_retriever("hybrid:nothing-here")
     with pytest.raises(UserError, match="cross-encoder"):

@@ -1,4 +1,4 @@
-"""Searches and embeddings that the ledger has kept: a replay needs no key and opens no connection."""
+"""Searches and embeddings in the ledger: a replay needs no key and opens no connection."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def ledger(empty_home: Path) -> AsyncIterator[CallLedger]:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_search_replays_when_nobody_is_there(
+async def test_a_search_replays_without_its_server(
     start: StartVendor, ledger: CallLedger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool
 ) -> None:
     server = await start(TAVILY, lambda n: web.Response(status=432) if fails else FOUND)
@@ -103,7 +103,7 @@ async def test_a_debate_replays_without_its_corpus_and_its_endpoint(
         assert "differs in: k" in json.dumps([other["warnings"], other["error"]])
 
 
-async def test_an_embedding_that_failed_fails_in_a_replay_alone(
+async def test_a_failed_embedding_fails_again_only_in_a_replay(
     serve: Serve, ledger: CallLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await serve(lambda n, body: web.json_response({"error": {"message": "No."}}, status=400))
@@ -121,7 +121,7 @@ async def test_an_embedding_that_failed_fails_in_a_replay_alone(
     assert len(set(errors)) == 1
 
 
-def test_a_replay_alone_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_replay_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("OPENAI_")]:
         monkeypatch.delenv(name)
     with pytest.raises(UserError, match="OPENAI_API_KEY is not set"):

@@ -1,4 +1,4 @@
-"""LangChain retrievers and vector stores of the user's own, by module and attribute."""
+"""A user's own LangChain retrievers and vector stores, by module and attribute."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class shelf:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current directory, whose modules are forgotten afterwards."""
+    """An empty current directory, whose modules are unloaded after the test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
@@ -46,13 +46,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def module(monkeypatch: pytest.MonkeyPatch, **attributes: object) -> None:
-    """A module ``own`` with these attributes."""
+    """Write a module ``own`` with these attributes."""
     made = ModuleType("own")
     vars(made).update(attributes)
     monkeypatch.setitem(sys.modules, "own", made)
 
 
-async def test_a_retriever_of_ones_own(folder: Path) -> None:
+async def test_a_users_retriever(folder: Path) -> None:
     (folder / "own_shop.py").write_text(OWN)
     retriever = await open_retriever("langchain:own_shop:shelf.shop")
     first, second = await retriever.search("lamps\x00", 5)
@@ -102,7 +102,7 @@ async def test_a_store_without_scores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def retriever_that(act: object) -> object:
-    """A retriever whose search is that function of the query, and blocks."""
+    """A retriever whose blocking search is this function of the query."""
     from langchain_core.retrievers import BaseRetriever
 
     class Own(BaseRetriever):
@@ -117,11 +117,11 @@ async def test_a_search_that_blocks_does_not_block_the_loop(monkeypatch: pytest.
     module(monkeypatch, slow=retriever_that(lambda query: [Document("Late.")] if go.wait(30) else []))
     searching = asyncio.create_task((await open_retriever("langchain:own:slow")).search("lake", 1))
     await asyncio.sleep(0)
-    asyncio.get_running_loop().call_soon(go.set)  # only a loop that runs gets here
+    asyncio.get_running_loop().call_soon(go.set)  # only reached if the event loop runs
     assert [piece["text"] for piece in await searching] == ["Late."]
 
 
-async def test_a_search_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
     module(monkeypatch, slow=retriever_that(lambda query: go.wait(30)))
     retriever = await open_retriever("langchain:own:slow", limits=Limits(timeout=0.1))
@@ -167,7 +167,7 @@ async def test_failures_are_errors(monkeypatch: pytest.MonkeyPatch, act: object,
         ("langchain:..own:x", "cannot be opened"),
     ],
 )
-async def test_what_is_no_retriever(monkeypatch: pytest.MonkeyPatch, name: str, said: str) -> None:
+async def test_objects_that_are_not_retrievers(monkeypatch: pytest.MonkeyPatch, name: str, said: str) -> None:
     module(monkeypatch, make=lambda: None, kind=InMemoryVectorStore)
     with pytest.raises(UserError, match=said) as caught:
         await open_retriever(name)
@@ -180,7 +180,7 @@ async def test_a_module_that_fails(folder: Path) -> None:
         await open_retriever("langchain:own_broken:store")
 
 
-async def test_a_server_opens_what_it_lists(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_opens_listed_retrievers_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "own_shop.py").write_text(OWN)
     monkeypatch.setitem(sys.modules, "langgraph_api", ModuleType("langgraph_api"))
     for listed in ("", "own_shop:shelf", "other:store"):
@@ -193,7 +193,7 @@ async def test_a_server_opens_what_it_lists(folder: Path, monkeypatch: pytest.Mo
     assert len(await (await open_retriever("langchain:own_shop:shelf.shop")).search("lamps", 5)) == 2
 
 
-async def test_dates_of_any_kind_count_and_scores_that_are_none_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_dates_of_any_type_are_read_and_invalid_scores_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     dates: list[Any] = [datetime.date(2024, 1, 1), datetime.datetime(2024, 1, 1, 12), 2024, "2024-01", None, ["2024"]]
     documents = [Document(f"Entry {i}.", metadata={"date": day}) for i, day in enumerate(dates)]
     module(monkeypatch, own=retriever_that(lambda query: documents))
@@ -225,7 +225,7 @@ async def test_code_that_ends_the_process_is_an_error(folder: Path, monkeypatch:
         await (await open_retriever("langchain:own:own")).search("lamps", 1)
 
 
-def test_what_a_graph_has_found_already_is_evidence() -> None:
+def test_documents_found_by_another_graph_are_evidence() -> None:
     about = {"source": "prices.txt", "title": "Prices", "page": 3}
     found = [Document("Lamps are cheap.", metadata=about), Document(" "), Document("Lamps are cheap.", metadata=about)]
     named, plain = from_documents([*found, Document("More.")], "lamps", "shelf")

@@ -1,4 +1,4 @@
-"""Corpora without vectors: they are built without an encoder or Chroma, and BM25 alone searches them."""
+"""Corpora without vectors: built without an encoder or Chroma, and searched by BM25 only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moot.retrievers._stores import Manifest, ServerStore, corpora_folder
 
 
 async def index(passages: list[Passage], encoder: str = "none") -> int:
-    """Indexes into one corpus; the number of passages that were new."""
+    """Index into one corpus; return the number of new passages."""
     fresh = [0]
     await index_passages("words", passages, encoder=encoder, progress=lambda seen, new: fresh.append(new))
     return fresh[-1]
@@ -24,7 +24,7 @@ async def texts_of(query: str) -> list[str]:
     return [piece["text"] for piece in await source.search(query, 5)]
 
 
-async def test_what_changed_is_stored_and_earlier_versions_go(empty_home: Path, tmp_path: Path) -> None:
+async def test_changed_files_are_stored_and_their_old_versions_removed(empty_home: Path, tmp_path: Path) -> None:
     file = tmp_path / "metals.md"
     file.write_text("# Copper\n\nCopper conducts well.\n\n# Tin\n\nTin is soft.\n")
     assert await index(list(read_passages(file))) == 2
@@ -59,6 +59,8 @@ async def test_damage_is_refused(empty_home: Path) -> None:
         await open_retriever("bm25:words")
 
 
-async def test_a_chroma_server_stores_none(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_corpora_without_vectors_are_not_stored_on_a_chroma_server(
+    empty_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UserError, match="stores no corpus without vectors"):
         ServerStore("http://127.0.0.1:9", "").create(Manifest("words", "none", 0, 0, complete=False))

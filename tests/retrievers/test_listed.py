@@ -1,4 +1,4 @@
-"""A server loads no model that it does not list, whichever way it was named."""
+"""A server loads only listed models, however they are named."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from moot.retrievers._listed import check_model
 from moot.retrievers._summariser import open_summariser
 
 
-async def test_what_a_server_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="cannot be loaded"):  # here, whoever runs the process may name anything
+async def test_a_server_loads_listed_models_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="cannot be loaded"):  # on the command line, the user may name any model
         await open_encoder("/nowhere")
     monkeypatch.setitem(sys.modules, "langgraph_api", ModuleType("langgraph_api"))
     for open_model in (open_encoder, open_cross_encoder, open_summariser):

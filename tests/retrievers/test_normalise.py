@@ -1,4 +1,4 @@
-"""What sources find becomes one list: dated, filtered, each text once."""
+"""Results of sources become one list: dated, filtered, and without duplicates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def kept(*found: list[Evidence], k: int = 3, **rules: Any) -> list[Evidence]:
     return normalise(found, Rules(k, **rules), NOW)
 
 
-def test_a_finding_says_when_and_at_which_rank() -> None:
+def test_a_result_has_its_time_and_rank() -> None:
     first, second = kept([piece("One."), piece("Two.")])
     assert [r["rank"] for p in (first, second) for r in p["retrievals"]] == [1, 2]
     assert first["retrievals"][0]["retrieved"] == "2026-05-01T12:00:30+00:00"
@@ -41,17 +41,17 @@ def test_one_text_on_two_hosts_is_one_piece_with_two_sources() -> None:
 
 
 @pytest.mark.parametrize("longer", ["This is false: {}", "{} This was denied."])
-def test_of_a_text_with_a_little_more_the_longer_one_is_kept(longer: str) -> None:
+def test_of_two_nearly_equal_texts_the_longer_is_kept(longer: str) -> None:
     short, long = piece(f"{STORY} It is said to last."), piece(longer.format(f"{STORY} It is said to last."), "b.test")
     long_story, short_story = piece(longer.format(STORY * 2), "b.test"), piece(STORY * 2)
-    assert len(kept([short, long])) == 2  # too much more
+    assert len(kept([short, long])) == 2  # the difference is too large
     for found in ([short_story, long_story], [long_story, short_story]):
         (only,) = kept(found)
         assert (only["text"], only["id"]) == (long_story["text"], long_story["id"])
         assert [origin["source"] for origin in only["also"]] == [short_story["source"]]
 
 
-def test_one_page_found_twice_is_one_source() -> None:
+def test_a_page_found_twice_is_one_source() -> None:
     first, second = piece(source="https://a.test/x"), piece(source="https://a.test/x", title="Other", published="2020")
     (only,) = kept([first], [second])
     assert ("also" in only, only["published"], len(only["retrievals"])) == (False, "2020", 2)
@@ -72,7 +72,7 @@ def test_one_changed_word_is_other_evidence(old: str, new: str) -> None:
     assert len(kept([piece(), piece(STORY.replace(old, new), "b.test")])) == 2
 
 
-def test_signs_of_numbers_are_no_punctuation() -> None:
+def test_signs_of_numbers_are_not_treated_as_punctuation() -> None:
     assert not same_text(["-5"], ["5"])
     assert len(kept([piece("It was -5 degrees."), piece("It was 5 degrees."), piece("It was 5. degrees")])) == 2
     pairs = [("p < 0.05", "p > 0.05"), ("x = y", "x ≠ y"), ("$5", "€5"), ("5%", "5‰"), ("C++", "C#"), ("दिन", "दीन")]
@@ -80,7 +80,7 @@ def test_signs_of_numbers_are_no_punctuation() -> None:
     assert len(kept([piece("It fell – 2.5 percent."), piece("It fell - 2.5 percent")])) == 1
 
 
-def test_a_host_gives_so_many_pieces_of_a_web_search() -> None:
+def test_a_web_search_keeps_a_maximum_of_pieces_per_host() -> None:
     found = [piece(f"Text {i}.", host) for i, host in enumerate(["a.test", "www.a.test", "a.test", "b.test"])]
     assert [p["text"] for p in kept(found, max_per_host=2)] == ["Text 0.", "Text 1.", "Text 3."]
     assert len(kept(found)) == 3
@@ -99,7 +99,7 @@ def test_sources_take_turns_and_each_gives_k() -> None:
         ("2020-10-24", True),
         ("2020-10-25", False),
         ("24 October 2020", True),
-        ("2020-10", False),  # may have been its last day
+        ("2020-10", False),  # may have been published on its last day
         ("2020-09", True),
         ("2020", False),
         ("2019", True),
@@ -139,13 +139,13 @@ def test_dates_are_read(given: str, read: str | None) -> None:
     assert iso_date(given) == read
 
 
-def test_days_that_are_none_are_no_dates() -> None:
+def test_impossible_days_are_no_dates() -> None:
     found = [last_day(d) for d in ("2020-02", "2021-13", "2021-02-30", "0000", "")]
     assert found == [date(2020, 2, 29), date(2021, 12, 31), date(2021, 12, 31), None, None]
 
 
 class Source:
-    """A source that gives what it was made with, or fails."""
+    """A source with fixed results, or an error."""
 
     def __init__(self, name: str, answer: list[Evidence] | Exception) -> None:
         self.name = name
@@ -159,7 +159,7 @@ class Source:
         return self.answer
 
 
-async def test_what_others_found_counts_where_one_fails() -> None:
+async def test_results_of_other_sources_are_kept_if_one_fails() -> None:
     down = WorldError("down", kind="server_error")
     used_up = UserError("used up", kind="quota")
     sources = [Source("a", down), Source("b", [piece()]), Source("c", used_up)]
@@ -169,6 +169,6 @@ async def test_what_others_found_counts_where_one_fails() -> None:
         await search_all([(Source("a", UserError("wrong key", kind="authentication")), "bridge")], Rules(1))
 
 
-def test_more_is_asked_for_than_is_kept() -> None:
+def test_more_results_are_requested_than_kept() -> None:
     assert [wanted("tavily", Rules(k)) for k in (3, 8, 20)] == [6, 10, 20]
     assert wanted("chroma:x", Rules(3, published_before=date(2020, 1, 1))) == 30

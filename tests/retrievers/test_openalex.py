@@ -1,4 +1,4 @@
-"""OpenAlex: abstracts are put together, and what is sent."""
+"""OpenAlex: abstracts rebuilt from their index, and the requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .conftest import Serve
 from .vendors import KEY, OPENALEX, WORK, starter
 
 
-def test_an_abstract_is_put_together() -> None:
+def test_an_abstract_is_rebuilt_from_its_index() -> None:
     assert abstract_of({"b": [1], "a": [0, 2]}) == "a b a"
     assert abstract_of({}) == ""
 
@@ -33,7 +33,7 @@ async def test_abstracts_become_evidence(serve: Serve, monkeypatch: pytest.Monke
     assert (sent["api_key"], sent["mailto"]) == (KEY, "us@example.org")
 
 
-async def test_a_day_is_passed_on(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_latest_date_is_sent(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     server = await starter(serve, monkeypatch)(OPENALEX)
     await (await open_retriever("openalex", published_before="2024-03-01")).search("hydrocele", 3)
     assert server.queries[0]["filter"] == "has_abstract:true,to_publication_date:2024-02-29"

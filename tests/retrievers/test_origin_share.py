@@ -1,4 +1,4 @@
-"""No origin has more than its share of a pool; what was asked for is filled up with what comes next."""
+"""No origin has more than its share of a pool; the next results fill the gaps."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def pieces(names: str) -> list[Evidence]:
     [
         ("a1 a2 a3 a4 a5", "", 5, "a1"),
         ("a1 a2 b1", "", 3, "a1 b1"),
-        ("a1 a2 a3 b1 c1", "", 3, "a1 b1 c1"),  # the next ones fill up
+        ("a1 a2 a3 b1 c1", "", 3, "a1 b1 c1"),  # the next results fill the gaps
         ("a1 b1 a2 b2", "", 4, "a1 b1 a2 b2"),
-        ("a1 a2", "b1 b2 c1 c2", 2, "a1"),  # a share in the search itself, too
+        ("a1 a2", "b1 b2 c1 c2", 2, "a1"),  # the limit holds within one search, too
         ("a3 c1", "a1 b1", 2, "a3 c1"),
         ("a3 b2", "a1 a2 b1", 2, "b2"),  # with the pool there would be three of five
         ("a3", "a1 a2", 1, ""),
-        ("a1", "a1 a2 a3", 1, "a1"),  # found again
+        ("a1", "a1 a2 a3", 1, "a1"),  # found before
         ("notes:1 notes:2 notes:3", "", 3, "notes:1 notes:2 notes:3"),
         ("notes:1 notes:2 notes:3 book:1", "", 3, "notes:1 notes:2 book:1"),
     ],
@@ -56,7 +56,7 @@ def test_no_origin_has_more_than_its_share(found: str, pool: str, k: int, joins:
     assert [p["id"] for p in kept] == [p["id"] for p in pieces(joins)]
 
 
-def test_near_duplicates_from_several_websites_share_one_share() -> None:
+def test_near_duplicates_from_several_websites_count_as_one_origin() -> None:
     copies = [
         make_evidence(text=f"{LONG} Report {i}.", source=f"https://{i}.org", url=f"https://{i}.org", retriever="tavily")
         for i in "abcde"
@@ -64,7 +64,7 @@ def test_near_duplicates_from_several_websites_share_one_share() -> None:
     assert within_share(copies, 0.5) == copies[:1]
 
 
-def test_what_is_left_out_is_known_and_the_bound_can_be_lifted() -> None:
+def test_left_out_pieces_are_recorded_and_the_limit_can_be_turned_off() -> None:
     found = [pieces("a1 a2 a3 a4 b1")]
     kept, beyond = pooled(found, Rules(3), NOW, 0.5)
     assert ([p["title"] for p in kept], [p["title"] for p in beyond]) == (["a1", "b1"], ["a2", "a3"])
@@ -76,7 +76,7 @@ names = st.lists(st.sampled_from([f"{host}{n}" for host in "abc" for n in range(
 
 
 @given(found=names, pool=names, share=st.floats(0.05, 1))
-def test_the_share_holds_in_the_search_and_with_the_pool(found: list[str], pool: list[str], share: float) -> None:
+def test_the_share_holds_in_a_search_and_with_the_pool(found: list[str], pool: list[str], share: float) -> None:
     before = within_share([piece(name) for name in pool], share)
     kept = within_share([piece(name) for name in found], share, before)
     of = origins([*before, *kept])
@@ -85,7 +85,7 @@ def test_the_share_holds_in_the_search_and_with_the_pool(found: list[str], pool:
         assert all(number <= max(1, floor(share * len(joined) + 1e-9)) for number in count.values())
 
 
-def test_what_is_found_again_makes_the_pool_no_larger() -> None:
+def test_a_piece_found_again_does_not_enlarge_the_pool() -> None:
     kept = within_share(pieces("b1 c1 a2"), 0.5, pieces("a1 b1 c1"))
     assert [p["title"] for p in kept] == ["b1", "c1", "a2"]
     kept = within_share(pieces("a1 b1 b2"), 0.5, pieces("a1 b1"))

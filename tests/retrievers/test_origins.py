@@ -1,4 +1,4 @@
-"""Pieces of one origin are known as such: by their website, and by their words."""
+"""Grouping pieces by origin: by their website, and by their words."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_pages_and_headings_of_a_file_are_one_document(tmp_path: Path) -> None:
     assert [*origins(found).values()] == ["faq.md", "faq.md", "report.pdf", "report.pdf"]
 
 
-def test_what_was_found_at_two_places_joins_them() -> None:
+def test_a_text_found_at_two_places_joins_their_origins() -> None:
     both = piece("One.", "https://a.com/1")
     both["also"] = [{"source": "web", "title": "x", "url": "https://b.com/2"}]
     pieces = [piece("Two.", "https://b.com/3"), both, piece("Three.", "https://c.com/1")]
     assert [*origins(pieces).values()] == ["a.com", "a.com", "c.com"]
 
 
-def test_reprints_are_told_from_other_reports_and_paraphrases_are_not_found() -> None:
+def test_reprints_are_detected_but_other_reports_and_paraphrases_are_not() -> None:
     texts = [report["text"] for report in REPORTS]
     same = {"original", "reprint", "edited"}
     expected = {

@@ -1,4 +1,4 @@
-"""PubMed: two requests, sections of abstracts, dates, and errors that come with status 200."""
+"""PubMed: two requests, sections of abstracts, dates, and errors with status 200."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_abstracts_become_evidence(start: StartVendor, monkeypatch: pytest
     assert "maxdate" not in search
 
 
-async def test_a_day_is_passed_on(start: StartVendor) -> None:
+async def test_the_latest_date_is_sent(start: StartVendor) -> None:
     server = await start(PUBMED)
     await (await open_retriever("pubmed", published_before="2024-03-01")).search("vitamin c", 3)
     sent = server.queries[0]
@@ -69,7 +69,7 @@ async def test_dates(start: StartVendor, date: str, published: str | None) -> No
         ('{"esearchresult": {"ERROR": "Empty term and query_key - nothing todo"}}', "search_refused"),
     ],
 )
-async def test_errors_come_as_answers(
+async def test_errors_with_status_200_are_errors(
     start: StartVendor, monkeypatch: pytest.MonkeyPatch, body: str, kind: str
 ) -> None:
     monkeypatch.setattr("moot.core.limiter.backoff", lambda failures: 0.0)

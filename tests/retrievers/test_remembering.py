@@ -1,4 +1,4 @@
-"""What encoders remember: what a corpus holds is not encoded again, and what is given back fits the text."""
+"""The cache of encoders: texts of a corpus are not encoded again, and each cached vector belongs to its text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def stub(start_stub: StartStub, empty_home: Path) -> StubEndpoint:
 
 
 def asked(stub: StubEndpoint) -> list[int]:
-    """How many texts each embedding request so far held."""
+    """The number of texts in each embedding request so far."""
     return [call["inputs"] for call in stub.calls() if call["structured"] == "embedding"]
 
 
@@ -51,11 +51,11 @@ def piece(text: str) -> Evidence:
     return make_evidence(text=text, title="", source="s", query="q", score=None, retriever="tavily")
 
 
-# --- what a search finds ----------------------------------------------------------------------------------------------
+# --- results of searches ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["chroma", "hybrid"])
-async def test_what_a_corpus_holds_is_not_asked_for_again(stub: StubEndpoint, kind: str) -> None:
+async def test_texts_of_a_corpus_are_not_embedded_again(stub: StubEndpoint, kind: str) -> None:
     encoder: Any = await open_encoder(STUB)
     found = await (await open_retriever(f"{kind}:pumps", encoder=STUB)).search("water pump", 4)
     before = asked(stub)
@@ -69,7 +69,7 @@ async def test_what_a_corpus_holds_is_not_asked_for_again(stub: StubEndpoint, ki
 
 
 @pytest.mark.parametrize("kind", ["chroma", "hybrid"])
-async def test_the_encoder_in_this_process_computes_nothing_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_local_encoder_computes_no_vector_twice(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     source = await open_retriever(f"{kind}:demo-encyclopaedia")
     monkeypatch.setattr(encoder, "_vectors", OrderedDict())
@@ -83,19 +83,19 @@ async def test_the_encoder_in_this_process_computes_nothing_again(kind: str, mon
     assert [math.hypot(*v) for v in vectors] == pytest.approx([1] * 2 * FEW, abs=1e-4)
 
 
-async def test_what_comes_from_elsewhere_is_encoded_once(stub: StubEndpoint) -> None:
+async def test_texts_of_other_sources_are_encoded_once(stub: StubEndpoint) -> None:
     encoder = await open_encoder(STUB)
     lexical = await (await open_retriever("bm25:pumps")).search("water pump", 4)
     dense = await (await open_retriever("chroma:pumps", encoder=STUB)).search("silent machine", 1)
     before = asked(stub)
     vectors = await vectors_of([*dense, *lexical, piece("A web page.")], encoder)
     assert dense[0]["id"] in {p["id"] for p in lexical}
-    assert asked(stub) == [*before, len(lexical)]  # all but the one that was found by meaning, and the web page
+    assert asked(stub) == [*before, len(lexical)]  # the web page, and `lexical` without the piece in `dense`
     assert await vectors_of([*dense, *lexical, piece("A web page.")], encoder) == vectors
     assert asked(stub) == [*before, len(lexical)]
 
 
-async def test_a_text_that_is_shown_in_part_is_remembered_whole(stub: StubEndpoint) -> None:
+async def test_the_whole_text_of_an_excerpt_is_cached(stub: StubEndpoint) -> None:
     encoder = await open_encoder(STUB)
     found = await (await open_retriever("chroma:pumps", encoder=STUB)).search("silent machine", 1)
     [cut] = normalise([found], Rules(1, max_tokens=18), datetime.now(UTC))
@@ -105,32 +105,32 @@ async def test_a_text_that_is_shown_in_part_is_remembered_whole(stub: StubEndpoi
     assert asked(stub) == before
 
 
-async def test_nothing_found_is_nothing_to_encode(stub: StubEndpoint) -> None:
+async def test_without_results_there_are_no_texts_to_encode(stub: StubEndpoint) -> None:
     before = asked(stub)
     assert await vectors_of([], await open_encoder(STUB)) == []
     hybrid: Any = await open_retriever("hybrid:pumps", encoder=STUB)
-    hybrid._rows.clear()  # everything that it knew has gone
+    hybrid._rows.clear()  # the cache is empty
     assert await hybrid.search("water", 3) == []
     assert asked(stub) == [*before, 1]
 
 
-# --- what is remembered -----------------------------------------------------------------------------------------------
+# --- the cache --------------------------------------------------------------------------------------------------------
 
 
-async def test_only_what_is_not_remembered_is_asked_for(stub: StubEndpoint) -> None:
+async def test_only_texts_that_are_not_cached_are_requested(stub: StubEndpoint) -> None:
     encoder = await open_encoder(STUB)
     given = await encoder.embed(["some", "words"])
     encoder.remember(["b", "d"], given)
     before = asked(stub)
     vectors = await encoder.embed(["a", "b", "c", "d", "a"])
-    assert asked(stub) == [*before, 2]  # one text once
+    assert asked(stub) == [*before, 2]  # each text once
     assert [vectors[1], vectors[3]] == given
     assert vectors[0] == vectors[4] == (await encoder.embed(["a"]))[0]
     assert vectors[2] == (await encoder.embed(["c"]))[0]
-    assert asked(stub) == [*before, 2, 1, 1]  # an endpoint's own answers are not remembered unasked
+    assert asked(stub) == [*before, 2, 1, 1]  # an endpoint's vectors are cached only on request
 
 
-async def test_a_model_that_changed_is_still_an_error(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_changed_model_is_an_error_despite_the_cache(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     said: Any = {"data": [{"index": 0, "embedding": [0.6, 0.8]}], "model": "m"}
     monkeypatch.setenv("OPENAI_BASE_URL", (await serve(lambda n, body: web.json_response(said))).url + "/v1")
     encoder = await open_encoder("openai:m")
@@ -143,7 +143,7 @@ async def test_a_model_that_changed_is_still_an_error(serve: Serve, monkeypatch:
         await encoder.embed(["a", "b"])
 
 
-async def test_long_lists_are_remembered_too() -> None:
+async def test_long_lists_are_cached_too() -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     texts = [f"Sentence {i} of a long list" for i in range(3 * FEW)]
     encoder.remember(texts[: 2 * FEW], [[float(i)] for i in range(2 * FEW)])
@@ -155,7 +155,7 @@ async def test_long_lists_are_remembered_too() -> None:
     assert [len(v) for v in vectors].count(384) == FEW
 
 
-def test_memory_is_bounded_and_what_is_used_stays() -> None:
+def test_the_cache_is_bounded_and_keeps_recently_used_vectors() -> None:
     memory = Remembering()
     texts = [str(i) for i in range(REMEMBERED)]
     memory.remember(texts, [[1.0]] * REMEMBERED)
@@ -167,7 +167,7 @@ def test_memory_is_bounded_and_what_is_used_stays() -> None:
     assert len(memory._vectors) == REMEMBERED
 
 
-async def test_an_encoder_does_not_keep_more_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_encoders_cache_keeps_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     monkeypatch.setattr(encoder, "_vectors", OrderedDict((str(i), array("d", [1])) for i in range(REMEMBERED)))
     await encoder.embed(["one more", "and another"])
@@ -175,7 +175,7 @@ async def test_an_encoder_does_not_keep_more_than_that(monkeypatch: pytest.Monke
     assert encoder.remembered(["0", "1", "2", "one more"]).keys() == {"2", "one more"}
 
 
-def test_threads_share_a_memory() -> None:
+def test_threads_share_a_cache() -> None:
     memory = Remembering()
 
     def use(thread: int) -> None:

@@ -14,7 +14,7 @@ from .conftest import Serve
 NAMES = ["chroma:demo-encyclopaedia", "bm25:demo-encyclopaedia", "hybrid:demo-encyclopaedia"]
 
 
-async def test_names_say_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_name_opens_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await open_retriever("web")).name == "bm25:demo-news"
     assert (await open_retriever("web", corpus="demo-encyclopaedia")).name == "bm25:demo-encyclopaedia"
     assert (await open_retriever("chroma")).name == "chroma:demo-encyclopaedia"
@@ -40,7 +40,7 @@ async def test_unknown_encoders_are_refused() -> None:
         assert caught.value.kind == "unknown_encoder"
 
 
-async def test_an_encoder_that_is_not_here_is_asked_for_once(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_encoder_is_looked_up_once(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     hub = await serve(lambda n, body: web.Response(status=404))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
@@ -50,7 +50,7 @@ async def test_an_encoder_that_is_not_here_is_asked_for_once(serve: Serve, monke
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_search_gives_the_best_first_and_at_most_all(name: str) -> None:
+async def test_a_search_returns_the_best_first_and_at_most_all(name: str) -> None:
     retriever = await open_retriever(name)
     found = await retriever.search("Which is the deepest lake?", 1000)
     assert found[0]["title"] == "Lake Baikal"

@@ -1,4 +1,4 @@
-"""Serper: Google's results in their order, dates in ISO form, and what is sent."""
+"""Serper: Google's results in order, dates in ISO format, and the requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_results_become_evidence(start: StartVendor) -> None:
     assert server.headers[0]["X-API-KEY"] == KEY
 
 
-async def test_a_day_is_passed_on(start: StartVendor) -> None:
+async def test_the_latest_date_is_sent(start: StartVendor) -> None:
     server = await start(SERPER)
     await (await open_retriever("serper", published_before="2024-03-01")).search("deepest lake", 3)
     assert server.bodies[0]["tbs"] == "cdr:1,cd_min:1/1/1900,cd_max:2/29/2024"
@@ -56,7 +56,7 @@ def test_dates(shown: str | None, day: str | None) -> None:
     assert day_of(shown) == day
 
 
-async def test_web_takes_serper_where_tavily_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_web_uses_serper_if_tavily_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERPER_API_KEY", KEY)
     assert (await open_retriever("web")).name == "serper"
     monkeypatch.setenv("TAVILY_API_KEY", KEY)

@@ -1,4 +1,4 @@
-"""Summarisation models by name: a small one made here (nothing can be downloaded), and what cannot be one."""
+"""Summarisation models by name: a small one made here (the tests download nothing), and names that are refused."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_text_is_summarised(folder: Path) -> None:
     assert await open_summariser(str(folder)) is model
 
 
-async def test_unknown_ones_are_refused() -> None:
+async def test_unknown_summarisers_are_refused() -> None:
     for name in ("no-such/summariser", "no-such-folder"):
         with pytest.raises(UserError, match="cannot be loaded") as caught:
             await open_summariser(name)
@@ -64,7 +64,7 @@ async def test_an_empty_summary_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("empty", [False, True])
-async def test_openalex_is_read_through_it(
+async def test_results_of_openalex_are_summarised(
     start_stub: StartStub, serve: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch, empty: bool
 ) -> None:
     alex = await serve(lambda n, body: web.json_response({"results": [WORK]}))
@@ -84,7 +84,7 @@ async def test_openalex_is_read_through_it(
     assert any(piece["text"] in prompt for prompt in stub.prompts())
 
 
-async def test_one_that_is_missing_is_said_before_any_call(start_stub: StartStub) -> None:
+async def test_a_missing_summariser_is_an_error_before_any_call(start_stub: StartStub) -> None:
     stub = start_stub()
     settings = ToolMadSettings.model_validate(
         {"model": "openai:stub", "source_summaries": "no-such/model", "scoring": "consensus_only"}

@@ -1,4 +1,4 @@
-"""Tavily: results, scores, and what its client sends."""
+"""Tavily: results, scores, and the requests of its client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_results_become_evidence(start: StartVendor) -> None:
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
 
 
-async def test_what_is_asked_for(start: StartVendor) -> None:
+async def test_the_request(start: StartVendor) -> None:
     server = await start(TAVILY)
     await (await open_retriever("tavily", published_before="2024-03-01")).search("deepest lake", 99)
     assert (server.bodies[0]["max_results"], server.bodies[0]["end_date"]) == (20, "2024-02-29")
@@ -45,7 +45,7 @@ async def test_more_statuses_of_a_used_up_quota(start: StartVendor, status: int)
     assert caught.value.kind == "quota"
 
 
-async def test_clients_of_two_keys_are_two(start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_key_has_its_own_client(start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
     server = await start(TAVILY)
     for key in (KEY, "another-key"):
         monkeypatch.setenv("TAVILY_API_KEY", key)

@@ -1,4 +1,4 @@
-"""Searches of one moment are put to Chroma together; each comes to the same as by itself."""
+"""Simultaneous searches are one batch for Chroma; each gets the same result as alone."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ async def source(start_stub: StartStub, empty_home: Path) -> ChromaRetriever:
     found = await open_retriever("chroma:things", encoder=STUB)
     assert isinstance(found, ChromaRetriever)
     encoder = await open_encoder(STUB)
-    encoder.remember(QUERIES, await encoder.embed(QUERIES))  # so that the searches begin at once
+    encoder.remember(QUERIES, await encoder.embed(QUERIES))  # so that the searches start together
     return found
 
 
 def counted(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch, before: Any = lambda: None) -> list[int]:
-    """How many queries each batch holds from now on."""
+    """The number of queries in each batch from now on."""
     sizes: list[int] = []
     found = source._found
 
@@ -45,7 +45,7 @@ def counted(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch, before: An
     return sizes
 
 
-async def test_what_is_asked_at_once_is_one_batch_for_each_number_of_passages(
+async def test_simultaneous_searches_are_one_batch_per_number_of_passages(
     source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = [await source.search(query, 1 + place % 2) for place, query in enumerate(QUERIES)]
@@ -55,7 +55,7 @@ async def test_what_is_asked_at_once_is_one_batch_for_each_number_of_passages(
     assert sizes == [20, 20]
 
 
-async def test_everyone_gets_an_error_of_their_own(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_search_gets_its_own_error(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> None:
         raise WorldError("The disk is gone.", kind="unreachable")
 
@@ -73,9 +73,7 @@ async def test_a_query_without_an_answer_is_an_error(source: ChromaRetriever, mo
     assert {getattr(error, "kind", None) for error in errors} == {"damaged_corpus"}
 
 
-async def test_a_batch_that_does_not_end_holds_no_other_up(
-    source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_hanging_batch_does_not_block_others(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moot.retrievers._local.PATIENCE", 0.01)
     ended, first = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""What every source on the web does when its vendor refuses, fails, is silent, or says something else."""
+"""Every source on the web if its vendor refuses, fails, does not answer, or answers in another format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def fails(vendor: Vendor, **options: Any) -> MootError:
 
 
 @every
-async def test_nothing_found_is_no_error(vendor: Vendor, start: StartVendor) -> None:
+async def test_an_empty_result_is_no_error(vendor: Vendor, start: StartVendor) -> None:
     server = await start(vendor, lambda n: web.Response(text=vendor.nothing))
     retriever = await open_retriever(vendor.name)
     assert await retriever.search("deepest lake", 3) == []
@@ -49,13 +49,14 @@ async def test_keys_stay_out_of_logs(vendor: Vendor, start: StartVendor, caplog:
     with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "httpx"):  # Inspect raises httpx's own level
         assert await (await open_retriever(vendor.name)).search("deepest lake", 3)
     assert KEY in f"{server.headers}{server.queries}{server.bodies}"
-    logged = "\n".join(r.getMessage() for r in caplog.records if not r.name.startswith("aiohttp"))  # the server's own
+    # Logged by the test's server.
+    logged = "\n".join(r.getMessage() for r in caplog.records if not r.name.startswith("aiohttp"))
     assert "HTTP Request" in logged
     assert KEY not in logged
 
 
 @every
-async def test_long_queries_are_cut_and_few_results_are_asked_for(vendor: Vendor, start: StartVendor) -> None:
+async def test_long_queries_are_cut_and_few_results_are_requested(vendor: Vendor, start: StartVendor) -> None:
     server = await start(vendor)
     retriever = await open_retriever(vendor.name)
     assert len(await retriever.search("lake\x00 " * 1000, 1)) == 1
@@ -89,13 +90,13 @@ async def test_refusals_say_what_to_do(
 
 
 @every
-async def test_a_key_is_not_shown_in_part(vendor: Vendor, start: StartVendor) -> None:
+async def test_no_part_of_a_key_is_shown(vendor: Vendor, start: StartVendor) -> None:
     await start(vendor, lambda n: web.Response(text="x" * 180 + KEY, status=400))
     assert KEY[:6] not in (await fails(vendor)).detail
 
 
 @pytest.mark.parametrize("vendor", [v for v in VENDORS if v.used_up], ids=lambda vendor: vendor.name)
-async def test_a_used_up_quota_is_the_users_to_mend(vendor: Vendor, start: StartVendor) -> None:
+async def test_a_used_up_quota_is_a_user_error(vendor: Vendor, start: StartVendor) -> None:
     assert vendor.used_up
     status, body = vendor.used_up
     server = await start(vendor, lambda n: web.Response(text=body, status=status, headers={"Retry-After": "50000"}))
@@ -106,21 +107,23 @@ async def test_a_used_up_quota_is_the_users_to_mend(vendor: Vendor, start: Start
 
 @every
 @pytest.mark.parametrize("status", [429, 502])
-async def test_a_passing_failure_is_tried_again(vendor: Vendor, start: StartVendor, status: int) -> None:
+async def test_a_passing_failure_is_retried(vendor: Vendor, start: StartVendor, status: int) -> None:
     server = await start(vendor, lambda n: FOUND if n > 2 else web.Response(status=status, headers=NOW))
     assert await (await open_retriever(vendor.name)).search("deepest lake", 3)
     assert len(server.paths) == 2 + len(vendor.found)
 
 
 @every
-async def test_a_long_wait_is_not_waited_for(vendor: Vendor, start: StartVendor) -> None:
+async def test_a_retry_after_beyond_the_maximum_is_an_error(vendor: Vendor, start: StartVendor) -> None:
     server = await start(vendor, lambda n: web.Response(status=429, headers={"Retry-After": "3600"}))
     caught = await fails(vendor)
     assert (caught.kind, caught.retry_after, len(server.paths)) == ("rate_limited", 3600, 1)
 
 
 @every
-async def test_silence_and_absence(vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_and_a_missing_server(
+    vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = await start(vendor, lambda n: None)
     caught = await fails(vendor, attempts=1, timeout=0.2)
     assert (caught.kind, caught.retryable, len(server.paths)) == ("timeout", True, 1)
@@ -170,7 +173,7 @@ async def test_redirects_are_not_followed(vendor: Vendor, start: StartVendor, se
 
 
 @every
-async def test_variables_that_cannot_be_used(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_variables(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
     if vendor.key:
         monkeypatch.setenv(vendor.key, KEY)
     monkeypatch.setenv("ALL_PROXY", "foo://127.0.0.1:9")
@@ -182,9 +185,7 @@ async def test_variables_that_cannot_be_used(vendor: Vendor, monkeypatch: pytest
 
 
 @with_key
-async def test_a_key_that_is_none_is_not_sent(
-    vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_invalid_key_is_not_sent(vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
     server = await start(vendor)
     monkeypatch.setenv(vendor.key, "two\nlines")
     caught = await fails(vendor)
@@ -192,7 +193,7 @@ async def test_a_key_that_is_none_is_not_sent(
 
 
 @pytest.mark.parametrize("name", ["tavily", "serper"])
-async def test_a_missing_key_is_said(name: str) -> None:
+async def test_a_missing_key_is_named(name: str) -> None:
     with pytest.raises(UserError, match=f"{name.upper()}_API_KEY is not set") as caught:
         await open_retriever(name)
     assert caught.value.kind == "missing_key"
@@ -200,9 +201,7 @@ async def test_a_missing_key_is_said(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("day", ["", "yesterday", "2024-02-30", "0001-01-01", "2024-05-01T00:00:00Z"])
-async def test_days_that_are_none(
-    vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch, day: str
-) -> None:
+async def test_impossible_days(vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch, day: str) -> None:
     await start(vendor)
     with pytest.raises(UserError, match="published_before") as caught:
         await open_retriever(vendor.name, published_before=day)

@@ -1,4 +1,4 @@
-"""Wikipedia: articles by rank, errors that come with status 200, and what is sent."""
+"""Wikipedia: articles by rank, errors with status 200, and the requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_articles_become_evidence(start: StartVendor, monkeypatch: pytest.
         ("badvalue", "search_refused", 1),
     ],
 )
-async def test_errors_come_as_answers(
+async def test_errors_with_status_200_are_errors(
     start: StartVendor, monkeypatch: pytest.MonkeyPatch, code: str, kind: str, requests: int
 ) -> None:
     monkeypatch.setattr("moot.core.limiter.backoff", lambda failures: 0.0)
@@ -51,7 +51,7 @@ async def test_errors_come_as_answers(
     assert len(server.paths) == requests
 
 
-async def test_a_contact_that_cannot_be_sent(start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_invalid_contact_is_refused(start: StartVendor, monkeypatch: pytest.MonkeyPatch) -> None:
     server = await start(WIKIPEDIA, lambda n: FOUND)
     monkeypatch.setenv("WIKIPEDIA_CONTACT", "us\r\nX-Other: 1")
     with pytest.raises(UserError, match="WIKIPEDIA_CONTACT"):

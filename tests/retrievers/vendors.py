@@ -1,4 +1,4 @@
-"""What the vendors of sources on the web answer, in the shapes that their documentation gives."""
+"""Responses of the vendors of web sources, in the format of their documentation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OTHER_KEY = "OTHER_API_KEY"
 """A key in the environment of vendors that need none."""
 
 Rule = Callable[[int], web.Response | None]
-"""What a server answers to its n-th request (from 1) instead of what it found; an empty `FOUND` lets it answer."""
+"""The server's response to its n-th request (from 1) in place of the results; an empty `FOUND` lets it return them."""
 FOUND = web.Response()
 
 
@@ -41,7 +41,7 @@ StartVendor = Callable[..., Awaitable[Server]]
 
 
 def starter(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
-    """Starts a vendor's server, and points its variables there: ``await start(VENDOR, rule, **bodies)``."""
+    """Start a vendor's server and set its variables to that address: ``await start(VENDOR, rule, **bodies)``."""
 
     async def start(vendor: Vendor, rule: Rule = lambda n: FOUND, found: dict[str, str] | None = None) -> Server:
         def answer(n: int, body: dict[str, Any]) -> web.Response | None:
@@ -68,7 +68,7 @@ TAVILY_RESULT: dict[str, Any] = {
 
 
 def tavily_reply(*results: Any) -> str:
-    """An answer of Tavily's."""
+    """A response of Tavily."""
     fields: dict[str, Any] = {"query": "q", "answer": None, "images": [], "response_time": 0.1, "request_id": "r"}
     return json.dumps({**fields, "results": results})
 
@@ -101,7 +101,7 @@ SERPER_RESULT: dict[str, Any] = {
 
 
 def serper_reply(*results: Any) -> str:
-    """An answer of Serper's."""
+    """A response of Serper."""
     return json.dumps({"searchParameters": {"q": "q", "type": "search"}, "organic": results, "credits": 1})
 
 
@@ -144,13 +144,13 @@ PAGES: list[dict[str, Any]] = [
 
 
 def wiki_reply(*pages: dict[str, Any]) -> str:
-    """An answer of the Action API's."""
+    """A response of the Action API."""
     found = [{**p, "fullurl": f"https://en.wikipedia.org/wiki/{p['title'].replace(' ', '_')}"} for p in pages]
     return json.dumps({"batchcomplete": True, "continue": {"gsroffset": 4}, "query": {"pages": found}})
 
 
 def wiki_error(code: str, info: str) -> str:
-    """An error of the Action API's (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
+    """An error of the Action API (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
     return json.dumps({"error": {"code": code, "info": info, "docref": "See https://..."}, "servedby": "mw1"})
 
 
@@ -166,7 +166,7 @@ WIKIPEDIA = Vendor(
 
 
 def esearch_reply(*numbers: str) -> str:
-    """An answer of ESearch's."""
+    """A response of ESearch."""
     found = {"count": "2", "retmax": "2", "retstart": "0", "idlist": numbers, "translationset": []}
     return json.dumps({"header": {"type": "esearch", "version": "0.3"}, "esearchresult": found})
 
@@ -186,7 +186,7 @@ def record(pmid: str, date: str = "<Year>2013</Year>", abstract: str = ABSTRACT)
 
 
 def efetch_reply(*records: str) -> str:
-    """An answer of EFetch's."""
+    """A response of EFetch."""
     kind = "-//NLM//DTD PubMedArticle, 1st January 2025//EN"
     where = "https://dtd.nlm.nih.gov/ncbi/pubmed/out/pubmed_250101.dtd"
     root = f'<!DOCTYPE PubmedArticleSet PUBLIC "{kind}" "{where}">'

@@ -1,4 +1,4 @@
-"""The service as ``deploy/compose.yaml`` runs it, by the file's own commands, without containers."""
+"""The service with the commands of ``deploy/compose.yaml``, without containers."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ LIMITS = {
 TOKENS = {name: f"{name}-and-a-token-of-{name}" for name in LIMITS}
 OURS = ("page", "worker-1", "worker-2", "chroma")
 PATIENCE = 180.0
-"""Seconds that something may take on a machine that has other work."""
+"""Seconds that a step may take on a busy machine."""
 CONTEXT = {"model": "openai:stub"}
 
 
 @cache
 def python() -> str | None:
-    """A Python that has the extra `service`: the one that ``MOOT_SERVICE_PYTHON`` names, else this one; None if not."""
+    """A Python with the extra `service`: the one in ``MOOT_SERVICE_PYTHON``, else this one; None if neither has it."""
     named = str(Path(os.environ.get("MOOT_SERVICE_PYTHON", sys.executable)).absolute())
     found = subprocess.run([named, "-c", "import aegra_api, procrastinate"], capture_output=True, check=False)
     return None if found.returncode else named
 
 
 def lacking() -> str:
-    """What the tests lack here; empty if nothing."""
+    """The missing requirements of these tests; empty if there are none."""
     if python() is None:
         return "no Python with the extra `service` (MOOT_SERVICE_PYTHON)"
     return "" if binaries() and shutil.which("redis-server") else "no Postgres or no Redis is installed"
 
 
 def compose() -> dict[str, Any]:
-    """What the file says of each service."""
+    """The file's entry of each service."""
     services: dict[str, Any] = imported("yaml").safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     return services
 
@@ -82,7 +82,7 @@ class Service:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def environment(self, name: str) -> dict[str, str]:
-        """What the file sets, with the addresses of this machine."""
+        """The file's variables, with local addresses."""
         said = {"OPENAI_BASE_URL": self.stub.url, "OPENAI_API_KEY": "stub", "POSTGRES_PASSWORD": "unused", **self.said}
         found = dict(said) if "env_file" in compose()[name] else {}
         for key, value in compose()[name].get("environment", {}).items():
@@ -95,7 +95,7 @@ class Service:
         return found
 
     def start(self, name: str) -> None:
-        """Starts a process by the file's command."""
+        """Start a process with the file's command."""
         program, *words = compose()[name]["command"]
         port = str(self.ports.setdefault(name, free_port()))
         named = {"8000": port, "0.0.0.0": "127.0.0.1", "/data": str(self.folder / "chroma")}
@@ -109,18 +109,18 @@ class Service:
             )
 
     def log(self, name: str) -> str:
-        """What a process has said last."""
+        """The end of a process's log."""
         return (self.folder / f"{name}.log").read_text()[-3000:]
 
     def wait_for(self, is_so: Callable[[], bool], what: str) -> None:
-        """Waits until something is so."""
+        """Wait until a condition holds."""
         until = time.monotonic() + PATIENCE
         while not is_so():
             assert time.monotonic() < until, what
             time.sleep(0.1)
 
     def is_ready(self, name: str) -> bool:
-        """Whether a process answers that it is ready; one that has ended is a failure."""
+        """Whether a process reports that it is ready; fails if the process has ended."""
         assert self.processes[name].poll() is None, self.log(name)
         try:
             path = "/api/v2/heartbeat" if name == "chroma" else "/ready"
@@ -129,35 +129,35 @@ class Service:
             return False
 
     def start_all(self) -> None:
-        """Starts all that the file starts, and waits until all are ready."""
+        """Start all services of the file, and wait until all are ready."""
         for name in ("redis", *OURS):
             self.start(name)
         for name in OURS:
             self.wait_for(lambda name=name: self.is_ready(name), f"{name} is not ready")  # type: ignore[misc]
 
     def kill(self, name: str) -> None:
-        """Kills a process, as a machine that fails does."""
+        """Kill a process with SIGKILL, like a failing machine."""
         self.processes[name].send_signal(signal.SIGKILL)
         self.processes[name].wait()
 
     def restart(self, name: str) -> None:
-        """Starts a process that was ended, and waits until it is ready."""
+        """Start a process again, and wait until it is ready."""
         self.start(name)
         self.wait_for(lambda: self.is_ready(name), f"{name} is not ready")
 
     def of(self, user: str, process: str = "page") -> httpx.Client:
-        """A client of a process, as a user."""
+        """A client of a process, logged in as a user."""
         headers = {"Authorization": f"Bearer {TOKENS[user]}"}
         return httpx.Client(base_url=f"http://127.0.0.1:{self.ports[process]}", headers=headers, timeout=PATIENCE)
 
     def asked(self, query: str, *values: Any) -> list[Any]:
-        """What the database answers."""
+        """The rows of a database query."""
         with closing(Postgres(self.postgres.url)) as postgres:
             found: list[Any] = postgres.do(lambda cursor: cursor.execute(query, values).fetchall())
             return found
 
     def end(self) -> None:
-        """Ends all processes."""
+        """End all processes."""
         for process in self.processes.values():
             process.terminate()
         for process in self.processes.values():
@@ -170,7 +170,7 @@ class Service:
 
 @contextmanager
 def running_service(folder: Path, stub: StubEndpoint, said: Mapping[str, str] | None = None) -> Iterator[Service]:
-    """A service of one page and two workers, with the users of `LIMITS`."""
+    """Run a service of one page and two workers, with the users of `LIMITS`."""
     digests = {name: hashlib.sha256(token.encode()).hexdigest() for name, token in TOKENS.items()}
     users = [f'[{name}]\ntoken_sha256 = "{digest}"\n{LIMITS[name]}' for name, digest in digests.items()]
     (folder / "users.toml").write_text("\n".join(users))
@@ -182,7 +182,7 @@ def running_service(folder: Path, stub: StubEndpoint, said: Mapping[str, str] | 
 
 
 def begin(client: httpx.Client, claim: str, graph: str = "society_of_minds", **context: Any) -> tuple[str, str]:
-    """Begins a debate; its thread and its run."""
+    """Start a debate; return its thread and its run."""
     thread = client.post("/threads", json={}).raise_for_status().json()["thread_id"]
     asked = {"assistant_id": graph, "input": {"claim": claim}, "context": {**CONTEXT, **context}}
     run = client.post(f"/threads/{thread}/runs", json=asked).raise_for_status().json()
@@ -190,7 +190,7 @@ def begin(client: httpx.Client, claim: str, graph: str = "society_of_minds", **c
 
 
 def rows(service: Service) -> list[Any]:
-    """The rows of debates that are not done, with who runs them and when that was seen last."""
+    """The rows of unfinished debates, with their worker and its last heartbeat."""
     return service.asked(
         "SELECT d.id, d.status, d.owner, d.run, d.note, to_timestamp(d.updated), s.seen, now() FROM moot.debates AS d "
         "LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
@@ -198,6 +198,6 @@ def rows(service: Service) -> list[Any]:
 
 
 def status(client: httpx.Client, place: tuple[str, str]) -> str:
-    """How a run stands."""
+    """The status of a run."""
     found: str = client.get(f"/threads/{place[0]}/runs/{place[1]}").json()["status"]
     return found

@@ -1,4 +1,4 @@
-"""Postgres or Redis is away: what the service says meanwhile, and that nothing is lost."""
+"""Postgres or Redis is down: the service's responses meanwhile, and that no debate is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), p
 
 @pytest.fixture(scope="module", autouse=True)
 def all_is_there_again(service: Service) -> Iterator[None]:
-    """What a test that failed has left stopped is started."""
+    """Start the services that a failed test left stopped."""
     yield
     if service.processes["redis"].poll() is not None:
         service.start("redis")
@@ -25,11 +25,11 @@ def all_is_there_again(service: Service) -> Iterator[None]:
 
 
 def said(service: Service, path: str) -> list[int]:
-    """How the page's process and a worker answer a route that anybody may ask."""
+    """The responses of the page's process and a worker on a public route."""
     return [httpx.get(f"http://127.0.0.1:{service.ports[name]}{path}", timeout=60).status_code for name in OURS[:2]]
 
 
-def test_debates_begin_and_end_without_redis(service: Service) -> None:
+def test_debates_start_and_end_without_redis(service: Service) -> None:
     with service.of("bob") as bob:
         under_way = begin(bob, "Anise is a star.", ask_person=["remark"])
         service.wait_for(lambda: status(bob, under_way) == "interrupted", "nobody is asked")
@@ -44,7 +44,7 @@ def test_debates_begin_and_end_without_redis(service: Service) -> None:
         assert sorted(one["status"] for one in listed) == ["done"] * 4 + ["waiting"]
 
 
-def test_without_postgres_nothing_is_said_to_be_ready_and_all_comes_back(service: Service) -> None:
+def test_without_postgres_no_process_is_ready_and_all_recover(service: Service) -> None:
     with service.of("bob") as bob:
         before = len(service.stub.calls())
         place = begin(bob, "Rosemary is a shrub.")

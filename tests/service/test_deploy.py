@@ -1,4 +1,4 @@
-"""What ``deploy/`` says agrees with itself, and with what there is."""
+"""The files of ``deploy/`` agree with each other and with the code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_variable_is_explained() -> None:
     assert explained - asked <= read | OF_OTHERS
 
 
-def test_each_process_gets_what_is_set_and_the_files_that_it_names() -> None:
+def test_each_process_gets_its_variables_and_files() -> None:
     whole = imported("yaml").safe_load((DEPLOY / "compose.yaml").read_text())
     for name in (*OURS[:3], "batch-worker"):
         said = compose()[name]
@@ -49,7 +49,7 @@ def test_each_process_gets_what_is_set_and_the_files_that_it_names() -> None:
     assert read_prices(PRICES)
 
 
-def test_our_processes_write_nowhere_and_run_as_nobody_in_particular() -> None:
+def test_our_containers_are_read_only_and_run_without_privileges() -> None:
     for name in (*OURS, "batch-worker"):
         said = compose()[name]
         assert all(said.get(mode) for mode in MODES), name
@@ -58,7 +58,7 @@ def test_our_processes_write_nowhere_and_run_as_nobody_in_particular() -> None:
     assert all(":" in said["image"] and not said["image"].endswith(":latest") for said in compose().values())
 
 
-def test_the_commands_are_ours() -> None:
+def test_the_commands_are_moots() -> None:
     from moot.cli.main import app
 
     commands = get_command(app).commands  # type: ignore[attr-defined]
@@ -81,6 +81,6 @@ def test_prometheus_reaches_each_process_at_its_port() -> None:
     assert compose()["batch-worker"]["environment"]["OTEL_EXPORTER_PROMETHEUS_HOST"] == "0.0.0.0"
 
 
-def test_the_example_of_a_user_has_what_a_user_has() -> None:
+def test_the_example_of_a_user_has_all_fields() -> None:
     [said] = imported("tomllib").loads((DEPLOY / "users.example.toml").read_text()).values()
     assert {*said} == {*User.__dataclass_fields__}

@@ -1,4 +1,4 @@
-"""What one user has is out of another's reach, on every route that there is."""
+"""On every route, a user cannot reach another user's data."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.service.running import CONTEXT, Service, begin, lacking, status
 pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(600)]
 
 MARK = "Fenugreek"
-"""A word of all that is Bob's."""
+"""A word in all of Bob's data."""
 
 
 @dataclass
 class Bobs:
-    """What Bob has, by the name that routes give its id."""
+    """Bob's ids, by the name that routes give them."""
 
     ids: dict[str, str]
     debate: str
@@ -43,7 +43,7 @@ def bobs(service: Service) -> Bobs:
 
 
 def bodies(bobs: Bobs) -> list[dict[str, Any]]:
-    """What Ann sends wherever something may be sent."""
+    """The bodies that Ann sends to every route that takes one."""
     ids = bobs.ids
     run = {"assistant_id": ids["assistant_id"], "input": {"claim": "Ann asks."}, "context": CONTEXT}
     redirected = {"configurable": {"thread_id": ids["thread_id"], "run_id": ids["run_id"]}}
@@ -61,7 +61,7 @@ def bodies(bobs: Bobs) -> list[dict[str, Any]]:
 
 
 def routes(client: httpx.Client) -> Iterator[tuple[str, str]]:
-    """The method and the path of each route, of the server's and of ours."""
+    """The method and the path of each route, the server's and moot's."""
     from moot.web.pages import ROUTES
 
     for path, known in client.get("/openapi.json").raise_for_status().json()["paths"].items():
@@ -71,7 +71,7 @@ def routes(client: httpx.Client) -> Iterator[tuple[str, str]]:
 
 
 def answer(client: httpx.Client, method: str, path: str, **sent: Any) -> tuple[int, str]:
-    """How a request is answered, as far as it is within ten seconds: some streams have no end."""
+    """The response to a request, as received within ten seconds: some streams never end."""
     try:
         with client.stream(method, path, timeout=10, **sent) as response:
             return response.status_code, response.read().decode()
@@ -79,7 +79,7 @@ def answer(client: httpx.Client, method: str, path: str, **sent: Any) -> tuple[i
         return 0, ""
 
 
-def test_no_route_shows_or_changes_what_is_anothers(service: Service, bobs: Bobs) -> None:
+def test_no_route_shows_or_changes_another_users_data(service: Service, bobs: Bobs) -> None:
     named = re.compile(r"{(\w+)[^}]*}")
     with service.of("cid") as cid, service.of("bob") as bob:
         place = (bobs.ids["thread_id"], bobs.ids["run_id"])
@@ -91,7 +91,7 @@ def test_no_route_shows_or_changes_what_is_anothers(service: Service, bobs: Bobs
                 code, text = answer(cid, method, path, **({} if body is None else {"json": body}))
                 assert MARK not in text, (method, path, body, text[:500])
                 its_own = {*named.findall(pattern)} <= {"kind", "name"}
-                shell = text == "[]" or text.startswith("<!doctype html>")  # which holds nothing
+                shell = text == "[]" or text.startswith("<!doctype html>")  # the list is empty
                 assert its_own or shell or not 200 <= code < 300, (method, path, body, code, text[:300])
                 reached += 1
         assert reached > 150
@@ -104,7 +104,7 @@ def test_no_route_shows_or_changes_what_is_anothers(service: Service, bobs: Bobs
         assert (listed["debate"], listed["status"], listed["can"]) == (bobs.debate, "waiting", "answer")
 
 
-def test_what_a_request_forges_is_of_no_use(service: Service, bobs: Bobs) -> None:
+def test_forged_fields_of_a_request_have_no_effect(service: Service, bobs: Bobs) -> None:
     asked = {"assistant_id": "standard_prompting", "input": {"claim": "Ann forges."}, "context": CONTEXT}
     place = {"langgraph_auth_user": {"identity": "bob"}, "user_id": "bob", "__moot_session": {"id": bobs.debate}}
     with service.of("cid") as cid, service.of("bob") as bob:

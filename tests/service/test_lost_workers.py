@@ -1,4 +1,4 @@
-"""Workers that are lost or stopped at the worst moment: whatever the server calls ended is kept, once."""
+"""Workers that are killed or stopped at the worst moment: the document of every ended run is stored once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Place = tuple[str, str]
 
 @pytest.fixture(scope="module", autouse=True)
 def one_worker(service: Service) -> Iterator[None]:
-    """The second worker is away, so that a test knows where debates run."""
+    """Stop the second worker, so that a test knows the worker of each debate."""
     service.kill("worker-2")
     yield
     for name in ("worker-1", "worker-2"):
@@ -30,7 +30,7 @@ def one_worker(service: Service) -> Iterator[None]:
 
 @contextmanager
 def nothing_is_kept(service: Service) -> Iterator[Any]:
-    """Within it a document that is to be kept waits; gives how one knows that one does."""
+    """Within it, storing a document waits; yields a check whether one is waiting."""
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url) as holder:
         holder.execute("LOCK TABLE moot.documents IN SHARE MODE")
@@ -39,7 +39,7 @@ def nothing_is_kept(service: Service) -> Iterator[Any]:
 
 
 def check_kept(service: Service, client: httpx.Client, claim: str, places: list[Place], end: str = "success") -> None:
-    """Each run ends so, and each debate is listed once, as done, and has the id of its document."""
+    """Check that each run has this status, and that each debate is listed once, as done, with its document's id."""
     service.wait_for(lambda: all(status(client, one) == end for one in places), f"not all ended: {rows(service)}")
     listed = client.get("/moot/api/debates", params={"q": claim}).json()["debates"]
     assert [one["status"] for one in listed] == ["done"] * len(places), rows(service)
@@ -47,7 +47,7 @@ def check_kept(service: Service, client: httpx.Client, claim: str, places: list[
         assert client.get(f"/moot/api/debates/{one['id']}/json").json()["id"] == one["debate"]
 
 
-def test_runs_that_wait_as_a_worker_starts_are_kept(service: Service) -> None:
+def test_runs_that_are_queued_when_a_worker_starts_are_kept(service: Service) -> None:
     service.kill("worker-1")
     with service.of("bob") as bob:
         places = [begin(bob, f"Cloves are {number} years old.", "standard_prompting") for number in range(4)]
@@ -55,7 +55,7 @@ def test_runs_that_wait_as_a_worker_starts_are_kept(service: Service) -> None:
         check_kept(service, bob, "Cloves", places)
 
 
-def test_a_worker_that_is_stopped_keeps_what_ends_meanwhile_and_hands_the_rest_on(service: Service) -> None:
+def test_a_stopping_worker_stores_finished_runs_and_passes_on_the_rest(service: Service) -> None:
     before = len(service.stub.calls())
     with service.of("bob") as bob:
         places = [begin(bob, f"Nutmeg is ground {number} times.") for number in range(4)]
@@ -67,7 +67,7 @@ def test_a_worker_that_is_stopped_keeps_what_ends_meanwhile_and_hands_the_rest_o
         check_kept(service, bob, "Nutmeg", places)
 
 
-def test_a_worker_that_is_killed_before_the_document_is_kept(service: Service) -> None:
+def test_a_worker_killed_before_it_stored_the_document(service: Service) -> None:
     with service.of("bob") as bob:
         with nothing_is_kept(service) as one_waits:
             place = begin(bob, "Mace is a spice.")
@@ -79,7 +79,7 @@ def test_a_worker_that_is_killed_before_the_document_is_kept(service: Service) -
         assert len(service.stub.calls()) == calls
 
 
-def test_a_worker_that_is_killed_before_what_a_reply_led_to_is_kept(service: Service) -> None:
+def test_a_worker_killed_before_it_stored_the_result_of_a_reply(service: Service) -> None:
     with service.of("bob") as bob:
         thread, run = begin(bob, "Sumac is sour.", ask_person=["remark"])
         service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "nobody is asked")
@@ -94,7 +94,7 @@ def test_a_worker_that_is_killed_before_what_a_reply_led_to_is_kept(service: Ser
         assert len(service.stub.calls()) == calls
 
 
-def test_a_run_whose_end_cannot_be_noted_is_found_again(service: Service) -> None:
+def test_a_run_whose_end_could_not_be_stored_is_found_again(service: Service) -> None:
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
         owner.execute(
@@ -109,7 +109,7 @@ def test_a_run_whose_end_cannot_be_noted_is_found_again(service: Service) -> Non
         check_kept(service, bob, "Sumac", [place])
 
 
-def test_a_run_that_postgres_cuts_off_as_it_ends_is_begun_again(service: Service) -> None:
+def test_a_run_cut_off_by_postgres_at_its_end_starts_again(service: Service) -> None:
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
         owner.execute(
@@ -125,7 +125,7 @@ def test_a_run_that_postgres_cuts_off_as_it_ends_is_begun_again(service: Service
         owner.execute("DROP FUNCTION cut_off CASCADE; DROP SEQUENCE ended")
 
 
-def test_a_claim_that_is_lost_before_its_run_begins_begins_nothing(service: Service) -> None:
+def test_a_run_whose_lease_is_lost_before_its_start_does_not_start(service: Service) -> None:
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
         owner.execute(
@@ -140,7 +140,7 @@ def test_a_claim_that_is_lost_before_its_run_begins_begins_nothing(service: Serv
         owner.execute("DROP FUNCTION lose CASCADE; DROP SEQUENCE claims")
 
 
-def test_claims_of_one_worker_have_names_of_their_own(service: Service) -> None:
+def test_leases_of_one_worker_have_different_names(service: Service) -> None:
     claims = "SELECT claimed_by FROM runs WHERE status = 'running' AND claimed_by IS NOT NULL"
     with service.of("bob") as bob:
         places = [begin(bob, f"Ginger grows {number} years.") for number in range(3)]

@@ -1,4 +1,4 @@
-"""Quotas of users: how many debates, and how much money, also by ways around them."""
+"""Quotas of users: the number of debates, and money; also attempts to get around them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ PRICED = {"model": "openai:gpt-5"}
 
 
 def debated(client: httpx.Client, claim: str, context: Any = PRICED, **more: Any) -> httpx.Response:
-    """A debate that is waited for."""
+    """Run a debate to its end."""
     asked = {"assistant_id": "standard_prompting", "input": {"claim": claim}, "context": context}
     return client.post("/runs/wait", json={**asked, **more})
 
 
 def check_refused(answer: httpx.Response, why: str) -> None:
-    """A request was refused for the quota."""
+    """Check that a request was refused because of the quota."""
     assert (answer.status_code, answer.json().get("kind")) == (429, "quota"), answer.text[:300]
     assert why in answer.json()["detail"]
 
 
 def logged_in(client: httpx.Client, user: str) -> str:
-    """What the page of the log-in tells a user."""
+    """The numbers that the page shows a user after the log-in."""
     with httpx.Client(base_url=str(client.base_url), follow_redirects=True) as browser:
         browser.post("/moot/login", data={"token": TOKENS[user], "next": "/moot"}).raise_for_status()
         return browser.get("/moot/login").text
 
 
-def test_money_that_is_spent_is_spent(service: Service) -> None:
+def test_spent_money_counts_against_the_quota(service: Service) -> None:
     with service.of("dee") as dee:
         assert debated(dee, "Dill is green.").json()["status"] == "done"
         check_refused(debated(dee, "Dill is blue."), "spent $")
@@ -45,7 +45,7 @@ def test_money_that_is_spent_is_spent(service: Service) -> None:
         assert "In the last 24 hours: 1 debates, " in logged_in(dee, "dee")
 
 
-def test_a_debate_of_a_model_without_a_price_does_not_begin(service: Service) -> None:
+def test_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
     with service.of("eve") as eve:
         own = {"graph_id": "standard_prompting", "context": CONTEXT}
         assert eve.post("/assistants", json=own).json()["kind"] == "invalid_setting"
@@ -57,7 +57,7 @@ def test_a_debate_of_a_model_without_a_price_does_not_begin(service: Service) ->
             ({**PRICED, "models": {"agent-1": {"model": "openai:stub", "temperature": 1}}}, {}),
             ({**PRICED, "debaters": debaters}, {"assistant_id": "tool_mad"}),
             (PRICED, {"command": {"update": {"settings": CONTEXT}}, "input": None}),
-            ({}, {}),  # the model of who names none
+            ({}, {}),  # the default model
         ):
             refused = debated(eve, "Leeks are long.", context, **more)
             assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_setting"), refused.text
@@ -67,7 +67,7 @@ def test_a_debate_of_a_model_without_a_price_does_not_begin(service: Service) ->
         assert "In the last 24 hours: 1 debates" in logged_in(eve, "eve")
 
 
-def test_what_nobody_knows_the_cost_of_counts_as_all_that_there_is(service: Service) -> None:
+def test_a_debate_of_unknown_cost_uses_up_the_quota(service: Service) -> None:
     with service.of("fay") as fay:
         asking = "INSERT INTO moot.spent (id, person, tokens) VALUES ('untold', 'fay', 0) RETURNING 1"
         assert service.asked(asking)
@@ -75,13 +75,13 @@ def test_what_nobody_knows_the_cost_of_counts_as_all_that_there_is(service: Serv
         assert service.asked("DELETE FROM moot.spent WHERE id = 'untold' RETURNING 1")
 
 
-def test_tokens_that_are_used_are_used(service: Service) -> None:
+def test_used_tokens_count_against_the_quota(service: Service) -> None:
     with service.of("ida") as ida:
         assert debated(ida, "Sage is wise.", CONTEXT).json()["status"] == "done"
         check_refused(debated(ida, "Sage is grey.", CONTEXT), "tokens in 24 hours, and may have 10")
 
 
-def test_claims_that_are_looked_for_cost_what_they_cost(service: Service) -> None:
+def test_finding_claims_counts_against_the_quota(service: Service) -> None:
     with service.of("fay") as fay:
         asked = {"assistant_id": "find_claims", "input": {"text": "The bridge opened in 1932."}, "context": PRICED}
         assert fay.post("/runs/wait", json=asked).raise_for_status().json()["status"] == "done"
@@ -89,7 +89,7 @@ def test_claims_that_are_looked_for_cost_what_they_cost(service: Service) -> Non
         check_refused(debated(fay, "The bridge is red."), "spent $")
 
 
-def test_of_many_requests_at_once_no_more_begin_than_may(service: Service) -> None:
+def test_simultaneous_requests_do_not_exceed_the_quota(service: Service) -> None:
     def ask(number: int) -> int:
         with service.of("gus", ("page", "worker-1", "worker-2")[number % 3]) as gus:
             asked = {"assistant_id": "standard_prompting", "input": {"claim": f"No {number}."}, "context": CONTEXT}
@@ -118,7 +118,7 @@ def test_a_branch_counts_and_a_reply_does_not(service: Service) -> None:
         assert answer["status"] == "done"
 
 
-def test_a_state_is_given_no_corpus_of_others(service: Service) -> None:
+def test_a_state_cannot_name_another_users_corpus(service: Service) -> None:
     with service.of("ann") as ann:
         thread, run = begin(ann, "Thyme grows.", ask_person=["remark"])
         service.wait_for(lambda: status(ann, (thread, run)) == "interrupted", "nobody is asked")

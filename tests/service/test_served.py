@@ -1,4 +1,4 @@
-"""What the service keeps in Postgres: whose each debate is, who runs it, its documents; and older tables."""
+"""The service's tables in Postgres: the user, the worker and the documents of each debate; and older tables."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def request(run: str, person: str | None = "ann", key: str | None = None, id: st
 
 @pytest.fixture
 def two(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, ServedLedger]]:
-    """The ledger, as two processes have it."""
+    """The ledger, as two processes open it."""
     processes = [Presence(server.url), Presence(server.url)]
     for one in processes:
         one.begin()
@@ -67,7 +67,7 @@ def test_earlier_tables_are_upgraded_and_later_ones_refused(server: Server) -> N
             postgres.prepare()
 
 
-def test_a_debate_is_run_by_one_process_and_goes_on_in_another(
+def test_a_debate_runs_in_one_process_and_continues_in_another(
     two: tuple[ServedLedger, ServedLedger], postgres: Postgres
 ) -> None:
     one, other = two
@@ -80,7 +80,7 @@ def test_a_debate_is_run_by_one_process_and_goes_on_in_another(
     lost.begin(request("run"))
     assert [status for _, status, _ in placed(one)] == ["interrupted"]
     assert other.begin(request("run")).resumed  # its worker was lost, and the server begins the run again
-    lost.end("a" * 32, "interrupted", None, None)  # it was only slow
+    lost.end("a" * 32, "interrupted", None, None)  # it was slow, not dead
     assert other.debates()[0].status == "running"
     lost.end("a" * 32, "done", "document", None)
     assert other.debates()[0].status == "done"
@@ -88,7 +88,7 @@ def test_a_debate_is_run_by_one_process_and_goes_on_in_another(
     assert other.begin(request("run")).resumed
     assert other.debates()[0].status == "done"
     one.begin(request("second", id="c" * 32))
-    one.begin(request("second", id="c" * 32))  # the only worker has lost its lease, and takes the run once more
+    one.begin(request("second", id="c" * 32))  # the only worker has lost its lease, and leases the run again
     one.end("c" * 32, "interrupted", None, None)
     one.end("c" * 32, "done", None, None)
     assert one.debates(id="c")[0].status == "done"
@@ -99,7 +99,7 @@ def placed(ledger: ServedLedger, person: str | None = None) -> list[Any]:
     return ledger.outline(person)
 
 
-def test_nobody_goes_on_with_anothers_debate(two: tuple[ServedLedger, ServedLedger]) -> None:
+def test_a_user_cannot_resume_another_users_debate(two: tuple[ServedLedger, ServedLedger]) -> None:
     one, _ = two
     one.begin(request("run"))
     one.end("a" * 32, "interrupted", None, None)
@@ -121,13 +121,13 @@ def test_two_requests_with_one_key_are_one_debate(two: tuple[ServedLedger, Serve
     assert (found.id, found.person, found.status) == ("a" * 32, "ann", "running")
 
 
-async def test_documents_are_found_by_their_user_alone(postgres: Postgres) -> None:
+async def test_only_their_user_finds_documents(postgres: Postgres) -> None:
     document = await a_debate()
     with debates.kept_in(Documents(postgres)):
         token = asking.set("ann")
         id = debates.write(document, "run")
-        assert debates.write(document, "run") == id  # the run was begun again
-        assert debates.write(document, "another") != id  # another branch of a debate that is over
+        assert debates.write(document, "run") == id  # the run started again
+        assert debates.write(document, "another") != id  # another branch of a finished debate
         saved = debates.save({**document, "claim": "Another."})
         assert debates.save({**document, "claim": "Another."}) == saved
         assert sorted(debates.of_debate(document["id"])) == [id]
@@ -144,7 +144,7 @@ async def test_documents_are_found_by_their_user_alone(postgres: Postgres) -> No
         assert id not in debates.stems()
 
 
-async def test_a_document_is_replaced_by_its_user_alone_and_by_nothing_less(postgres: Postgres) -> None:
+async def test_only_its_user_replaces_a_document_and_only_by_a_more_complete_one(postgres: Postgres) -> None:
     document = await a_debate()
     with debates.kept_in(Documents(postgres)):
         token = asking.set("ann")
@@ -153,7 +153,7 @@ async def test_a_document_is_replaced_by_its_user_alone_and_by_nothing_less(post
         assert debates.write({**document, "status": "interrupted"}, "run") == id
         assert debates.load(id) == document
         asking.set("bob")
-        with pytest.raises(UserError, match="no such debate"):  # he has put her debate's id into a state of his
+        with pytest.raises(UserError, match="no such debate"):  # Bob put her debate's id into his own state
             debates.write({**document, "claim": "His."}, "another")
         asking.reset(token)
         assert debates.load(id) == document
@@ -166,12 +166,12 @@ def test_a_key_is_taken_once(postgres: Postgres, server: Server, monkeypatch: py
         assert keys.take("key", "print", "one", None).is_ours
         waits = keys.take("key", "print", "two", None)
         assert (waits.is_ours, waits.thread, waits.run) == (False, "one", None)
-        keys.give_up("key", "two")  # not that one's
+        keys.give_up("key", "two")  # not that request's
         keys.settle("key", "one", "run")
         assert keys.take("key", "print", "two", None).run == "run"
         assert not keys.take("key", "other", "two", "run").is_ours  # another request
-        assert keys.take("key", "print", "two", "run").is_ours  # its debate is to go on
+        assert keys.take("key", "print", "two", "run").is_ours  # its debate is to be resumed
         keys.give_up("key", "two")
         assert keys.take("key", "other", "three", None).is_ours
         postgres.do(lambda cursor: cursor.execute("UPDATE moot.keys SET at = now() - interval '2 minutes'"))
-        assert keys.take("key", "other", "four", None).is_ours  # who had it is lost
+        assert keys.take("key", "other", "four", None).is_ours  # its worker is lost

@@ -1,4 +1,4 @@
-"""A page and two workers by the commands of ``deploy/compose.yaml``: real Postgres, Redis and Chroma."""
+"""A page and two workers with the commands of ``deploy/compose.yaml``: real Postgres, Redis and Chroma."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ run()
 """
 
 
-def test_a_process_that_is_told_to_end_ends_once_its_work_is_done(service: Service) -> None:
+def test_a_terminated_process_ends_after_its_work(service: Service) -> None:
     service.ports["third"] = free_port()
     words = ["service", "--port", str(service.ports["third"]), "--at-once", "2"]
     with service.of("bob", "third") as bob, (service.folder / "third.log").open("wb") as log:
@@ -49,7 +49,7 @@ def test_a_process_that_is_told_to_end_ends_once_its_work_is_done(service: Servi
     assert "taken apart" not in service.log("third"), "that takes Python seconds, or half a minute on a busy machine"
 
 
-def test_a_debate_is_held_by_a_worker_and_shown_by_the_page_to_its_user_alone(service: Service) -> None:
+def test_a_worker_runs_a_debate_and_the_page_shows_it_to_its_user_only(service: Service) -> None:
     with service.of("ann") as ann, service.of("bob") as bob:
         asked = {"assistant_id": "standard_prompting", "input": {"claim": "Bees dance."}, "context": CONTEXT}
         document = bob.post("/runs/wait", json=asked).raise_for_status().json()
@@ -71,7 +71,7 @@ def test_a_debate_is_held_by_a_worker_and_shown_by_the_page_to_its_user_alone(se
         assert bob.get(f"/moot/api/debates/{listed['id']}/json").json() == document
 
 
-def test_debates_go_on_at_a_call_when_workers_are_killed(service: Service) -> None:
+def test_debates_of_killed_workers_resume_at_the_unfinished_call(service: Service) -> None:
     before = len(service.stub.calls())
     with service.of("bob") as bob:
         places = [begin(bob, f"Saffron is sold in {number} shades.") for number in range(12)]
@@ -86,10 +86,10 @@ def test_debates_go_on_at_a_call_when_workers_are_killed(service: Service) -> No
         assert {one["status"] for one in entries["debates"]} == {"done"}, rows(service)
         kept = [bob.get(f"/moot/api/debates/{one['id']}/json").json() for one in entries["debates"]]
     needed = sum(len(document["calls"]) for document in kept)
-    assert len(service.stub.calls()) - before <= needed + 2 * 10 * 3  # at most those in flight were made again
+    assert len(service.stub.calls()) - before <= needed + 2 * 10 * 3  # at most the calls in flight were made again
 
 
-def test_a_request_that_is_sent_twice_is_one_debate(service: Service) -> None:
+def test_a_repeated_request_is_one_debate(service: Service) -> None:
     asked = {"assistant_id": "standard_prompting", "input": {"claim": "Salt is sweet."}, "context": CONTEXT}
 
     def ask(user: str, process: str) -> Any:
@@ -105,7 +105,7 @@ def test_a_request_that_is_sent_twice_is_one_debate(service: Service) -> None:
     assert len([one for one in service.stub.prompts() if "Salt is sweet." in one]) == 2
 
 
-def test_a_corpus_of_the_chroma_server_is_read_by_those_who_may(service: Service, tmp_path: Path) -> None:
+def test_only_permitted_users_read_a_corpus_of_the_chroma_server(service: Service, tmp_path: Path) -> None:
     (tmp_path / "press.txt").write_text("The bridge was opened in 1932, and is painted grey.\n" * 3)
     environment = os.environ | service.environment("worker-1") | {"MOOT_HOME": str(tmp_path / "home")}
     for corpus in ("press", "law"):
@@ -125,7 +125,7 @@ def test_a_corpus_of_the_chroma_server_is_read_by_those_who_may(service: Service
             assert (refused.status_code, refused.json()["kind"]) == (422, "unknown_corpus")
 
 
-def test_who_has_no_token_is_refused_and_a_browser_logs_in_at_any_process(service: Service) -> None:
+def test_requests_without_a_token_are_refused_and_a_browser_can_log_in_at_any_process(service: Service) -> None:
     url = f"http://127.0.0.1:{service.ports['page']}"
     with httpx.Client(base_url=url) as nobody:
         for path in ("/moot", "/threads/search", "/openapi.json", "/moot/api/debates", "/health", "/store/items"):
@@ -159,7 +159,7 @@ def test_mcp_is_answered_without_langgraphs_own_endpoint(service: Service) -> No
             assert (refused.status_code, refused.json()["kind"]) == (501, "not_here")
 
 
-def test_a_debate_of_an_installed_package_is_held_by_a_worker(service: Service) -> None:
+def test_a_worker_runs_a_debate_of_an_installed_package(service: Service) -> None:
     with service.of("cid") as cid:
         asked = {"assistant_id": "chaired", "input": {"claim": "Bees sing."}, "context": CONTEXT | {"max_rounds": 1}}
         document = cid.post("/runs/wait", json=asked).raise_for_status().json()
@@ -168,7 +168,7 @@ def test_a_debate_of_an_installed_package_is_held_by_a_worker(service: Service) 
         assert (wrong.status_code, wrong.json()["kind"]) == (422, "invalid_setting")
 
 
-def test_a_user_gets_no_more_debates_than_the_quota(service: Service) -> None:
+def test_a_user_cannot_exceed_the_quota_of_debates(service: Service) -> None:
     with service.of("ann") as ann:
         refused = None
         begun: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""What the service shows while its processes are killed: the page in a real browser, metrics and spans."""
+"""The page in a real browser, metrics and spans of the service, while its processes are killed."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ DONE = "moot_debate_duration_seconds_count"
 
 @pytest.fixture(scope="module")
 def receiver() -> Iterator[Receiver]:
-    """What OpenTelemetry's collector is to the service."""
+    """A local collector of OpenTelemetry data."""
     with receiving() as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Service]:
-    """A service that sends its spans and metrics to the receiver, and lets Prometheus read the latter."""
+    """A service that sends its spans and metrics to the receiver, and offers its metrics to Prometheus."""
     folder = tmp_path_factory.mktemp("watched")
     said = {**receiver.environment, "MOOT_METRICS_TOKEN": OF_METRICS}
     with running_stub(folder / "stub", latency_ms=1500) as stub, running_service(folder, stub, said) as found:
@@ -49,7 +49,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Ite
 
 @pytest.fixture
 async def page(watched: Service) -> AsyncIterator[Page]:
-    """The page of a browser that has logged in as bob; nothing went wrong in its scripts."""
+    """The page of a browser logged in as Bob; fails at the end if a script of the page had an error."""
     playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
     if CHROMIUM is None:
         pytest.skip("needs chromium")
@@ -68,7 +68,7 @@ async def page(watched: Service) -> AsyncIterator[Page]:
 
 
 def who_works(service: Service) -> str:
-    """The worker that has a run."""
+    """The worker of a run."""
     with closing(Postgres(service.postgres.url)) as postgres:
         query = "SELECT claimed_by FROM runs WHERE status = 'running'"
         [[claimed]] = postgres.do(lambda cursor: cursor.execute(query).fetchall())
@@ -77,7 +77,7 @@ def who_works(service: Service) -> str:
 
 
 async def verdict_of(page: Page, service: Service, claim: str, tmp_path: Path) -> None:
-    """Waits for the verdict on the page, which the list of past checks has, too."""
+    """Wait for the verdict on the page; the list of past checks shows one, too."""
     await page.locator(".verdict h2").wait_for()
     await page.screenshot(path=tmp_path / "verdict.png", full_page=True)
     with service.of("bob") as bob:
@@ -87,7 +87,7 @@ async def verdict_of(page: Page, service: Service, claim: str, tmp_path: Path) -
     assert len(document["calls"]) == CALLS
 
 
-async def test_the_page_goes_on_when_the_worker_of_its_debate_is_killed(
+async def test_the_page_continues_if_the_worker_of_its_debate_is_killed(
     page: Page, watched: Service, tmp_path: Path
 ) -> None:
     before = len(watched.stub.prompts())
@@ -96,15 +96,13 @@ async def test_the_page_goes_on_when_the_worker_of_its_debate_is_killed(
     killed = who_works(watched)
     watched.kill(killed)
     await page.screenshot(path=tmp_path / "killed.png", full_page=True)
-    await verdict_of(page, watched, "Herons", tmp_path)  # the other worker ends it
+    await verdict_of(page, watched, "Herons", tmp_path)  # the other worker finishes it
     assert len(watched.stub.prompts()) - before <= CALLS + AT_ONCE
     watched.start(killed)
     await asyncio.to_thread(watched.wait_for, lambda: watched.is_ready(killed), f"{killed} is not ready")
 
 
-async def test_the_page_goes_on_when_the_process_that_answers_is_killed(
-    page: Page, watched: Service, tmp_path: Path
-) -> None:
+async def test_the_page_continues_if_its_web_process_is_killed(page: Page, watched: Service, tmp_path: Path) -> None:
     before = len(watched.stub.prompts())
     await start(page, "Storks are white.", SETTINGS, graph="society_of_minds")
     await page.locator(".turn").first.wait_for()
@@ -115,7 +113,7 @@ async def test_the_page_goes_on_when_the_process_that_answers_is_killed(
     assert len(watched.stub.prompts()) - before == CALLS
 
 
-def test_workers_show_what_they_do(watched: Service, receiver: Receiver) -> None:
+def test_workers_have_metrics(watched: Service, receiver: Receiver) -> None:
     with watched.of("bob") as bob:
         asked = {"assistant_id": "standard_prompting", "input": {"claim": "MARKED: terns dive."}}
         bob.post("/runs/wait", json={**asked, "context": {"model": SETTINGS["model"]}}).raise_for_status()
@@ -123,7 +121,7 @@ def test_workers_show_what_they_do(watched: Service, receiver: Receiver) -> None
     for name in ("page", "worker-1", "worker-2"):
         url, named = f"http://127.0.0.1:{watched.ports[name]}/metrics", {"Host": f"{name}:8000"}
         shown.append(httpx.get(url, headers={**named, **bearer(OF_METRICS)}).raise_for_status().text)
-        for headers in ({}, bearer("not-the-token-of-metrics"), bearer(TOKENS["bob"])):  # it tells of all users
+        for headers in ({}, bearer("not-the-token-of-metrics"), bearer(TOKENS["bob"])):  # it includes all users
             assert httpx.get(url, headers={**named, **headers}).status_code == 401
     assert DONE not in shown[0]  # the page runs no debates
     done = [sample(text, DONE, 'moot_status="done"') for text in shown[1:] if DONE in text]
@@ -134,7 +132,7 @@ def test_workers_show_what_they_do(watched: Service, receiver: Receiver) -> None
     assert "MARKED" not in "".join(shown)
 
 
-def test_a_worker_of_batches_shows_the_queue(watched: Service) -> None:
+def test_a_batch_worker_has_metrics_of_the_queue(watched: Service) -> None:
     watched.start("batch-worker")
     url = f"http://127.0.0.1:{watched.ports['batch-worker']}/metrics"
 
@@ -149,5 +147,5 @@ def test_a_worker_of_batches_shows_the_queue(watched: Service) -> None:
 
 
 def bearer(token: str) -> dict[str, str]:
-    """The header that sends a token."""
+    """The header with a token."""
     return {"Authorization": f"Bearer {token}"}

@@ -1,4 +1,4 @@
-"""Who may use the service: the file of users, their sessions, and what they may read."""
+"""Users of the service: the file of users, their sessions, and the corpora that they may read."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ OTHER = hashlib.sha256(b"another token").hexdigest()
         (f'[ann]\ntoken_sha256 = "{DIGEST}"\n[bob]\ntoken_sha256 = "{DIGEST}"', "the same token"),
     ],
 )
-def test_a_file_that_is_no_good(said: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_file_of_users(said: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "users.toml").write_text(said)
     monkeypatch.setenv("MOOT_USERS", str(tmp_path / "users.toml"))
     with pytest.raises(UserError, match=fault):
         read_users()
 
 
-def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_USERS", raising=False)
     assert read_users() is None
     monkeypatch.setenv("MOOT_USERS", "/nowhere/users.toml")
@@ -43,7 +43,7 @@ def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         read_users()
 
 
-def test_a_session_ends_and_cannot_be_made_up() -> None:
+def test_a_session_expires_and_cannot_be_forged() -> None:
     users = Users({"ann": User(DIGEST), "bob": User(OTHER)})
     assert (users.of_token(b"a token"), users.of_token(b"no token")) == ("ann", None)
     cookie = users.session("ann", 60)
@@ -52,7 +52,7 @@ def test_a_session_ends_and_cannot_be_made_up() -> None:
     assert users.of_session(f"{name}.{int(until) + 60}.{signature}") is None
     assert users.of_session(cookie.replace("ann.", "bob.")) is None
     assert users.of_session(users.session("ann", -1)) is None
-    assert Users({"ann": User(OTHER)}).of_session(cookie) is None  # she has another token now
+    assert Users({"ann": User(OTHER)}).of_session(cookie) is None  # she has a new token now
     for odd in ("", "ann", "ann..", f"ann.x.{signature}", f"ann.{until}.é"):
         assert users.of_session(odd) is None
 
@@ -66,7 +66,7 @@ def test_a_session_ends_and_cannot_be_made_up() -> None:
         [{"context": {}}, {"context": {"fallback": ["chroma:law"]}}],
     ],
 )
-def test_a_corpus_is_for_some(body: object) -> None:
+def test_a_corpus_is_readable_by_the_named_users(body: object) -> None:
     with pytest.raises(UserError, match="'law' is not for you"):
         check_corpora(body, User(DIGEST, corpora=("press",)))
     check_corpora(body, User(DIGEST, corpora=("press", "law")))
@@ -74,7 +74,7 @@ def test_a_corpus_is_for_some(body: object) -> None:
     check_corpora({"input": {"claim": "bm25:law"}}, User(DIGEST, corpora=("press",)))
 
 
-def test_what_the_environment_lacks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_variables_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
     with pytest.raises(UserError, match="MOOT_DATABASE is not set"):
         environment(Path("aegra.json"), 1)

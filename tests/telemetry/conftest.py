@@ -1,4 +1,4 @@
-"""Telemetry that stays in the test's process: OpenTelemetry's own exporters in memory."""
+"""Telemetry recorded in the test's process, by OpenTelemetry's in-memory exporters."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 @dataclass
 class Recorded:
-    """What telemetry has recorded."""
+    """The recorded telemetry."""
 
     exporter: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
     reader: InMemoryMetricReader = field(default_factory=InMemoryMetricReader)
 
     def spans(self, name: str = "") -> list[ReadableSpan]:
-        """Spans that have ended, whose name begins so, in the order in which they began."""
+        """Finished spans whose names start with this text, in order of their start."""
         found = [span for span in self.exporter.get_finished_spans() if span.name.startswith(name)]
         return sorted(found, key=lambda span: span.start_time or 0)
 
@@ -39,22 +39,22 @@ class Recorded:
         return [point for point in points if set(asked.items()) <= set(point.attributes.items())]
 
     def sum(self, metric: str, **wanted: Any) -> float:
-        """The sum of a metric's points: of a histogram, of what was recorded."""
+        """The sum of a metric's points; for a histogram, of the recorded values."""
         return float(sum(p.sum if hasattr(p, "sum") else p.value for p in self.points(metric, **wanted)))
 
     def count(self, metric: str, **wanted: Any) -> int:
-        """How often something was recorded in a histogram."""
+        """The number of values in a histogram."""
         return sum(point.count for point in self.points(metric, **wanted))
 
     def text(self) -> str:
-        """Everything that was recorded, as text."""
+        """All recorded data, as text."""
         data: Any = self.reader.get_metrics_data()
         return "".join([*(span.to_json() for span in self.spans()), str(data.to_json())])
 
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
-    """Telemetry is on, and recorded here."""
+    """Turn telemetry on, and record it here."""
     made = Recorded()
     tracers = TracerProvider()
     tracers.add_span_processor(SimpleSpanProcessor(made.exporter))

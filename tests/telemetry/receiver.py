@@ -1,4 +1,4 @@
-"""A collector of this machine: takes OTLP over HTTP, as an OpenTelemetry collector does."""
+"""A local collector that receives OTLP over HTTP, as an OpenTelemetry collector does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 def value_of(value: Any) -> Any:
-    """What an attribute holds."""
+    """The value of an attribute."""
     return getattr(value, value.WhichOneof("value"))
 
 
@@ -24,7 +24,7 @@ def attributes_of(thing: Any) -> dict[str, Any]:
 
 
 class Receiver(ThreadingHTTPServer):
-    """Keeps what it was sent: ``raw`` bytes, ``spans`` with their attributes, and the last points of each process."""
+    """Stores uploads: ``raw`` bytes, ``spans`` with their attributes, and the last points of each process."""
 
     daemon_threads = True
 
@@ -38,11 +38,11 @@ class Receiver(ThreadingHTTPServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables with which a process sends here."""
+        """The variables that make a process send its telemetry here."""
         return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.server_address[1]}"}
 
     def take(self, path: str, body: bytes) -> None:
-        """One upload."""
+        """Process one upload."""
         with self.came:
             self.raw += body
             if path == "/v1/traces":
@@ -64,12 +64,12 @@ class Receiver(ThreadingHTTPServer):
             self.points[process, metric.name, *sorted(attributes_of(point).items())] = value
 
     def total(self, metric: str, **wanted: Any) -> float:
-        """Of all processes: the sum of a metric, or how often something was recorded in it."""
+        """Over all processes: the sum of a metric, or the number of values in a histogram."""
         asked = {(name.replace("__", "."), value) for name, value in wanted.items()}
         return sum(value for (_, name, *of), value in self.points.items() if name == metric and asked <= {*of})
 
     def wait_for(self, known: Callable[[], bool]) -> None:
-        """Waits until what has come is enough, for as long as a test may take."""
+        """Wait until the received data satisfies a condition, or the time for a test is over."""
         with self.came:
             assert self.came.wait_for(known, timeout=120), self.points
 
@@ -80,7 +80,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Receiver
 
     def do_POST(self) -> None:
-        """Takes an upload."""
+        """Receive an upload."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.take(self.path, gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body)
         self.send_response(200)
@@ -88,12 +88,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+        """Log no requests."""
 
 
 @contextmanager
 def receiving() -> Iterator[Receiver]:
-    """A receiver that runs."""
+    """Run a receiver."""
     with Receiver() as receiver:
         threading.Thread(target=receiver.serve_forever, daemon=True).start()
         try:

@@ -1,4 +1,4 @@
-"""Commands with OpenTelemetry's variables: what a real receiver gets, what is logged, and what they refuse."""
+"""Commands with OpenTelemetry's variables: the data that a real receiver gets, the log, and refused settings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_command_sends_spans_and_metrics(start_stub: StartStub) -> None:
     assert "MARKED" not in done.stderr
 
 
-def test_a_batch_s_processes_send_theirs(start_stub: StartStub, tmp_path: Path) -> None:
+def test_the_processes_of_a_batch_send_their_telemetry(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     (tmp_path / "claims.csv").write_text("claim\n" + "".join(f"Claim number {n} is true.\n" for n in range(6)))
     words = ("batch", str(tmp_path / "claims.csv"), "--out", str(tmp_path / "out"), "--workers", "2")
@@ -74,19 +74,19 @@ def test_a_batch_s_processes_send_theirs(start_stub: StartStub, tmp_path: Path) 
 
 @contextmanager
 def closed() -> Iterator[str]:
-    """An address at which nobody listens."""
+    """The address of a closed port."""
     yield f"http://127.0.0.1:{free_port()}"
 
 
 @contextmanager
 def silent() -> Iterator[str]:
-    """An address that takes requests, and answers none."""
+    """An address that accepts requests and answers none."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("dead", [closed, silent])
-def test_a_dead_address_costs_no_verdict(start_stub: StartStub, dead: Any) -> None:
+def test_a_dead_collector_does_not_prevent_a_verdict(start_stub: StartStub, dead: Any) -> None:
     start_stub()
     with dead() as address:
         done = run(*VERIFY, OTEL_EXPORTER_OTLP_ENDPOINT=address)
@@ -106,14 +106,14 @@ def test_a_dead_address_costs_no_verdict(start_stub: StartStub, dead: Any) -> No
         ({"LOG_JSON": "true", "LOG_LEVEL": "loud"}, "LOG_LEVEL is 'LOUD'"),
     ],
 )
-def test_what_cannot_be_done_is_refused(variables: dict[str, str], said: str) -> None:
+def test_unsupported_settings_are_refused(variables: dict[str, str], said: str) -> None:
     done = run("graphs", **variables)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_disabled_is_off(start_stub: StartStub) -> None:
+def test_a_disabled_sdk_records_no_telemetry(start_stub: StartStub) -> None:
     start_stub()
     with receiving() as receiver:
         done = run(*VERIFY, **receiver.environment, OTEL_SDK_DISABLED="true")
@@ -132,7 +132,9 @@ print(*sorted(name for name in sys.modules if name.startswith(ours)))
 """
 
 
-def test_nothing_is_imported_unasked(start_stub: StartStub) -> None:  # langsmith imports OpenTelemetry's SDK itself
+def test_opentelemetry_is_imported_only_if_configured(
+    start_stub: StartStub,
+) -> None:  # langsmith imports OpenTelemetry's SDK itself
     start_stub()
     status, loaded = subprocess.check_output([sys.executable, "-c", UNASKED], text=True).splitlines()
     assert status == "done"
@@ -169,7 +171,7 @@ print(names)
 """
 
 
-def test_a_program_of_yours_has_debates_in_its_own_trace(start_stub: StartStub) -> None:
+def test_debates_join_the_trace_of_a_users_program(start_stub: StartStub) -> None:
     start_stub()
     said = subprocess.check_output([sys.executable, "-c", JOINED], text=True)
     assert said.strip() == str(["chat gpt-4o-mini", "answer", "invoke_workflow standard_prompting", "mine"])

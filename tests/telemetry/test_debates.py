@@ -1,4 +1,4 @@
-"""What telemetry records of debates on real endpoints: spans, metrics, and no content unless it is wanted."""
+"""Telemetry of debates on real endpoints: spans, metrics, and content only if it is turned on."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_failures_have_their_kind(recorded: Recorded, start_stub: StartStu
     assert recorded.points("gen_ai.client.token.usage") == []
 
 
-async def test_replies_that_cannot_be_used_are_told_apart(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_unusable_replies_have_their_own_outcome(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub([{"reply": "No JSON.", "times": 1}])
     await prompting.ainvoke({"claim": CLAIM}, context=settings("standard_prompting"))
     outcomes = {p.attributes["moot.outcome"]: p.value for p in recorded.points("moot.replies")}
@@ -119,7 +119,7 @@ async def test_an_interrupted_debate_ends_its_spans(recorded: Recorded, start_st
     assert {span.name for span in recorded.spans()} >= {"chat gpt-4o-mini", "invoke_workflow standard_prompting"}
 
 
-async def test_what_the_ledger_gives_back_is_no_call(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_calls_from_the_ledger_are_not_counted(recorded: Recorded, start_stub: StartStub) -> None:
     stub = start_stub()
     for _ in range(2):
         with ledger_use(LedgerUse("reuse")):
@@ -129,7 +129,7 @@ async def test_what_the_ledger_gives_back_is_no_call(recorded: Recorded, start_s
     assert recorded.count("moot.debate.duration", moot__status="done") == 2
 
 
-async def test_no_price_is_no_zero(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_an_unknown_price_is_not_zero(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
     await prompting.ainvoke({"claim": CLAIM}, context=settings("standard_prompting", model="openai:nobody-knows"))
     assert recorded.points("moot.cost.usd") == []
@@ -158,7 +158,7 @@ async def test_a_debate_within_a_debate_is_in_its_tree(recorded: Recorded, start
 
 
 @pytest.mark.parametrize("wanted", [False, True])
-async def test_content_is_recorded_only_if_it_is_wanted(
+async def test_content_is_recorded_only_if_it_is_turned_on(
     request: pytest.FixtureRequest, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
     monkeypatch.setenv(CAPTURE, "true" if wanted else "")
@@ -177,13 +177,13 @@ async def test_content_is_recorded_only_if_it_is_wanted(
         assert json.loads(str(told["gen_ai.output.messages"]))[0]["finish_reason"] == "stop"
 
 
-def test_events_are_refused_as_none_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_setting_for_events_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CAPTURE, "EVENT_ONLY")
     with pytest.raises(UserError, match="moot writes no events"):
         captures_content()
 
 
-async def test_callers_cannot_make_any_number_of_time_series(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_callers_cannot_create_unlimited_time_series(recorded: Recorded, start_stub: StartStub) -> None:
     start_stub()
     for number in range(102):
         context = settings("standard_prompting", model=f"openai:m{number}")
@@ -193,7 +193,7 @@ async def test_callers_cannot_make_any_number_of_time_series(recorded: Recorded,
     assert "_OTHER" in names
 
 
-async def test_a_price_of_yours_counts(
+async def test_a_users_price_is_used(
     request: pytest.FixtureRequest, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:nobody-knows", "input": 1000000, "output": 0}\n')

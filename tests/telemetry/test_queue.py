@@ -1,4 +1,4 @@
-"""A worker of a queue in a real Postgres: it shows the queue's length, and its processes what they do."""
+"""A worker of a queue in a real Postgres: metrics of the queue, and telemetry of the worker's processes."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def test_a_worker_shows_the_queue_and_its_processes_their_calls(start_stub: Star
     assert receiver.total("moot.debate.duration", moot__status="done") == ROWS
     assert receiver.total("moot.cost.usd") > 0
     assert len([name for name, _ in receiver.spans if name == "invoke_workflow standard_prompting"]) >= ROWS
-    assert len({of["service.instance.id"] for of in receiver.resources}) == 4  # two workers, a process of each
+    assert len({of["service.instance.id"] for of in receiver.resources}) == 4  # two workers, one process each
     assert "debate begun" in (tmp_path / "log").read_text()

@@ -1,4 +1,4 @@
-"""A real server's ``/metrics``: what it shows, and who may read it. And its log."""
+"""A real server's ``/metrics``: its contents and who may read it; and the server's log."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def serving(folder: Path, **environment: str) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with a token, and one for whoever reads metrics; its log is JSON lines."""
+    """A server with a token, and another token for metrics; its log is JSON lines."""
     folder = tmp_path_factory.mktemp("locked")
     logs = {"LOG_JSON": "true", "LOG_LEVEL": "INFO"}
     yield from serving(folder, MOOT_TOKEN=TOKEN, MOOT_METRICS_TOKEN=OF_METRICS, **logs)
 
 
 def sample(text: str, name: str, *labels: str) -> float:
-    """The sum of a metric's samples whose labels hold all these."""
+    """The sum of a metric's samples with all these labels."""
     lines = [re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line) for line in text.splitlines() if not line.startswith("#")]
     found = [line for line in lines if line and line[1] == name and all(label in (line[2] or "") for label in labels)]
     assert found, f"{name} is not shown with {labels}"
     return sum(float(line[3]) for line in found)
 
 
-def test_metrics_show_what_happened(locked: Server) -> None:
+def test_metrics_count_debates_calls_and_errors(locked: Server) -> None:
     document = json.loads(locked.send("/runs/wait", RUN, BEARER))
     assert document["status"] == "done"
     text = locked.send("/metrics", headers=SCRAPER).decode()
@@ -64,12 +64,12 @@ def test_metrics_show_what_happened(locked: Server) -> None:
     assert sample(text, "moot_debates_running") == 0
     assert sample(text, "moot_endpoint_calls", 'moot_state="waiting"') == 0
     assert sample(text, "moot_queue_length", 'moot_queue="page"') == 0
-    assert sample(text, "lg_api_workers_max") == 10  # LangGraph's own are there, too
+    assert sample(text, "lg_api_workers_max") == 10  # LangGraph's own metrics are there, too
     assert "MARKED" not in text
     assert text.count("# TYPE target_info") == 1
 
 
-def test_the_log_has_the_debate_s_id_and_nothing_that_was_said(locked: Server) -> None:
+def test_the_log_has_the_debates_id_and_no_content(locked: Server) -> None:
     document = json.loads(locked.send("/runs/wait", RUN, BEARER))
     locked.send("/moot/api/debates?q=MARKED", headers=BEARER)
     lines = [json.loads(line) for line in locked.log().splitlines() if line.startswith("{")]
@@ -80,7 +80,7 @@ def test_the_log_has_the_debate_s_id_and_nothing_that_was_said(locked: Server) -
     assert "MARKED" not in locked.log()
 
 
-def test_metrics_have_a_token_that_serves_for_nothing_else(locked: Server) -> None:
+def test_the_token_for_metrics_is_refused_on_other_routes(locked: Server) -> None:
     for headers in ({}, {"authorization": "Bearer another-token-altogether"}):
         assert locked.refused("/metrics", headers=headers)[0] == 401
         assert locked.refused("/metrics?format=json", headers=headers)[0] == 401
@@ -98,7 +98,7 @@ def test_no_other_website_reads_metrics(locked: Server) -> None:
 
 
 @pytest.mark.parametrize("token", ["", OF_METRICS])
-def test_users_of_a_server_with_users_read_no_metrics(tmp_path: Path, token: str) -> None:
+def test_users_of_a_server_cannot_read_metrics(tmp_path: Path, token: str) -> None:
     (tmp_path / "hook.py").write_text(HOOK)
     config = server_config() | {"dependencies": ["."], "auth": {"path": "./hook.py:auth", "disable_studio_auth": True}}
     config["http"] |= {"enable_custom_route_auth": True}

@@ -1,4 +1,4 @@
-"""Sources that hold one text, nothing, or are down."""
+"""Sources with one text, with no text, or down."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEXT = "Platypuses lay leathery eggs."
 
 
 class Shelf(BaseRetriever):
-    """A source that holds a text, none if that is empty, and is down without one."""
+    """A source that finds its text; an empty text finds nothing, and None is a source that is down."""
 
     holds: str | None = TEXT
 

@@ -1,4 +1,4 @@
-"""What a reader of a report or of the page sees in place of codes in errors and warnings."""
+"""The words that replace codes in errors and warnings, in a report and on the page."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_in_words(detail: str, said: str) -> None:
     assert in_words(detail).endswith(said)
 
 
-def test_settings_are_called_as_on_the_page() -> None:
+def test_settings_have_their_names_on_the_page() -> None:
     named = dict(re.findall(r'^  (\w+): "(.*)",$', pages.STATIC["fields.js"][0].decode(), re.MULTILINE))
     assert {name: re.sub(r" \(.*\)$", "", named[name]) for name in CODES["setting"]} == CODES["setting"]
 
 
 def sentences() -> Iterator[str]:
-    """Texts of the code that somebody may read: those with a space that describe nothing."""
+    """The texts in the code that a user may read: with a space, and not a docstring."""
     for folder in RAISED:
         for path in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(path.read_text())
@@ -64,7 +64,7 @@ def _called(call: ast.Call) -> str:
     return getattr(call.func, "id", "")
 
 
-def test_every_setting_that_an_error_names_has_words() -> None:
+def test_every_setting_named_by_an_error_has_words() -> None:
     graphs = [load_graph(name, others=True) for name in (*DESCRIPTIONS, *OTHER_GRAPHS)]
     settings: set[str] = {name for one in graphs for name in one.settings.model_fields}
     named = {name for text in sentences() for name in re.findall(r"`([a-z_]+)[`.:]", text)}

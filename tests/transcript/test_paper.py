@@ -1,4 +1,4 @@
-"""The first page on A4 is the verdict and stands alone, however many quotes there are."""
+"""In print, the verdict fills the first A4 page alone, however many quotes there are."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def quotes(count: int, length: int) -> Group:
     ("claim", "why", "beside", "below", "printed"),
     [
         (40, [300], [(2, 80), (9, 80)], [], [2, 4]),  # both fit, up to four of each
-        (40, [300] * 3, [(9, 80), (9, 80)], [], [2, 2]),  # 55.7 mm are left, and a row takes 21.2
-        (40, [300], [(1, 4000), (3, 80)], [], [0, 0]),  # a row is as high as its longest
+        (40, [300] * 3, [(9, 80), (9, 80)], [], [2, 2]),  # 55.7 mm are left, and a row needs 21.2
+        (40, [300], [(1, 4000), (3, 80)], [], [0, 0]),  # a row is as high as its longest cell
         (1200, [300], [(3, 80), (3, 80)], [], [0, 0]),
-        (40, [300], [], [(2, 80), (9, 4000)], [2, 0]),  # one that is full does not keep the others out
+        (40, [300], [], [(2, 80), (9, 4000)], [2, 0]),  # a full column does not push out the other
     ],
 )
-def test_quotes_are_printed_as_far_as_there_is_room(
+def test_quotes_are_printed_while_they_fit(
     claim: int,
     why: list[int],
     beside: list[tuple[int, int]],
@@ -43,7 +43,7 @@ def test_quotes_are_printed_as_far_as_there_is_room(
     assert [group.on_paper for group in (*pair, *others)] == printed
 
 
-async def test_sources_begin_on_the_second_page(tmp_path: Path) -> None:
+async def test_sources_start_on_the_second_page(tmp_path: Path) -> None:
     playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
     pdfium = pytest.importorskip("pypdfium2")
     if CHROMIUM is None:

@@ -1,4 +1,4 @@
-"""Reports of debates: what the command line says of them, evidence with its quotes marked; text stays text."""
+"""Reports of debates: the same lines as the command line, evidence with marked quotes, texts without active content."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Tags(HTMLParser):
 
 
 @pytest.mark.parametrize("graph", SETTINGS)
-async def test_every_kind_of_debate_is_told(graph: str) -> None:
+async def test_every_kind_of_debate_has_a_report(graph: str) -> None:
     document = await a_debate(graph)
     told, end = lines(document), ending(document)
     assert end.lines[0].text.startswith("Verdict: ")
@@ -88,7 +88,7 @@ async def test_lines_are_about_turns(graph: str) -> None:
     assert [s.graph for s in lines(document) if s.graph is not None] == [e["round"] for e in document["graphs"]]
 
 
-async def test_a_trial_begins_with_what_was_found_and_admitted() -> None:
+async def test_a_trials_report_starts_with_admitted_evidence() -> None:
     told = lines(await a_debate("proclaim"))
     said = [(line.who, line.what) for line in next(s for s in told if s.heading.startswith("Negotiation")).lines]
     order = [said.index(one) for one in (("miner", "premise 1"), ("retrieval", "finds"), ("arbiter", "admits"))]
@@ -108,7 +108,7 @@ async def test_the_last_round_is_counted_before_the_verdict_and_after_it_a_perso
 PLACES = ("Round 1: ", "questions the verdict: Why?", "reasons: see the verdict", "accepts verdict")
 
 
-async def test_what_is_to_be_known_of_evidence_is_in_the_report() -> None:
+async def test_the_report_describes_its_evidence() -> None:
     document = await a_debate()
     given, other = document["evidence"][:2]
     given["retrievals"][0] |= {"retriever": "given", "agent": "given"}
@@ -133,7 +133,7 @@ async def test_quotes_are_marked_in_their_text() -> None:
     ]
 
 
-async def test_what_was_shown_of_a_text_is_told_apart_from_the_rest() -> None:
+async def test_the_report_marks_the_part_of_a_text_that_was_shown() -> None:
     document = with_evidence(await a_debate(), 2)
     piece = document["evidence"][0]
     assert shown_of(piece, marked(piece, document)) == marked(piece, document)
@@ -152,14 +152,14 @@ async def test_what_was_shown_of_a_text_is_told_apart_from_the_rest() -> None:
     assert "**eggs** \\[...\\]\n" in plain
 
 
-async def test_every_citation_is_told_with_its_check() -> None:
+async def test_every_citation_is_listed_with_its_check() -> None:
     document = with_evidence(await a_debate(), 1)
     piece, turn = document["evidence"][0], document["turns"][1]
     quotes = [Quote(evidence_id=id, quote=quote) for id, quote in ((piece["id"], "no eggs"), ("ev-x", "my eggs"))]
     turn["citations"] = check_citations(quotes, [piece], [piece["id"]])
     page, plain = report(document, "html"), report(document, "md")
     marks = [part.partition("</mark>")[0] for part in page.split("<mark>")[1:]]
-    assert set(marks) == {"lay eggs 🥚, as echidnas"}  # yellow is for words that stand in their source
+    assert set(marks) == {"lay eggs 🥚, as echidnas"}  # yellow marks words that are in their source
     assert '<span class="un">no eggs</span>' in page
     assert '<span class="un">my eggs</span>' in page
     for text in (page, plain):
@@ -192,7 +192,7 @@ def test_links_and_markdown() -> None:
     assert [escaped(text) for text in ("1. x", "- x", "a - 1. x")] == ["1\\. x", "\\- x", "a - 1. x"]
 
 
-async def test_a_document_whose_parts_do_not_fit() -> None:
+async def test_a_document_with_inconsistent_parts() -> None:
     document = await a_debate()
     del document["task"]["labels"]
     with pytest.raises(UserError, match="do not fit together"):
@@ -225,7 +225,7 @@ def test_only_a_supported_label_has_its_colour(answer: str | None, kind: str) ->
 
 
 @given(label=st.text(max_size=30))
-def test_labels_of_ones_own_have_no_colour_unless_they_are_the_words(label: str) -> None:
+def test_own_labels_have_a_colour_only_if_they_equal_known_ones(label: str) -> None:
     kind = answer_kind({**make_task("fever"), "labels": [label]}, label)
     assert kind == "text" or label.replace("_", " ").casefold() in SPELLINGS
 
@@ -243,7 +243,7 @@ async def test_no_verdict_is_never_coloured_as_an_answer(change: dict[str, objec
     assert "Supported by the evidence found" not in page
 
 
-async def test_no_code_is_in_a_readers_way() -> None:
+async def test_reports_show_no_codes() -> None:
     codes = {code for table in CODES.values() for code in table if "_" in code}
     for graph in SETTINGS:
         document = await a_debate(graph)
@@ -275,9 +275,7 @@ async def test_no_code_is_in_a_readers_way() -> None:
         ),
     ],
 )
-async def test_a_source_that_stood_in_is_told_without_codes(
-    asked: str, name: str, read: str, lead: str, said: str
-) -> None:
+async def test_a_fallback_source_is_named_without_codes(asked: str, name: str, read: str, lead: str, said: str) -> None:
     [detail] = fallback_warning(asked, name, read, load_graph("rag").settings(model="openai:m"))
     document = await a_debate()
     document["warnings"].append({"kind": "stand_in", "where": "sources", "detail": detail})
@@ -288,7 +286,7 @@ async def test_a_source_that_stood_in_is_told_without_codes(
     assert not re.search(r"TAVILY_API_KEY|`|bm25", beside)
 
 
-async def test_a_debate_that_failed_before_it_searched_is_not_told_to_need_no_search() -> None:
+async def test_a_debate_that_failed_before_its_search_does_not_claim_to_need_none() -> None:
     document = await a_debate("tool_mad") | {"corpora": [], "evidence": [], "turns": [], "status": "failed"}
     document |= {"answer": None, "error": {"kind": "x", "where": "x", "detail": "No encoder.", "retryable": False}}
     for kind in ("html", "md"):
@@ -296,7 +294,7 @@ async def test_a_debate_that_failed_before_it_searched_is_not_told_to_need_no_se
         assert "Nothing, before it ended." in report(document, kind)
 
 
-async def test_a_verdict_that_falls_without_a_source_is_warned_of() -> None:
+async def test_a_verdict_that_depends_on_one_source_has_a_warning() -> None:
     document = await a_debate()
     hangs = {"said": "Falls without a.org. 2 more could have been asked (robustness_calls).", "holds": False}
     page = report(document | {"robustness": hangs}, "html")
@@ -320,7 +318,7 @@ WARNED = re.compile(r"""(?:\bwarn\(\s*|"kind": (?="[a-z_]+", "where"))"([a-z_]+)
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "tests/documents_0_1_0").glob("*.json")))
-def test_the_command_that_repeats_a_debate_is_one(name: str) -> None:
+def test_the_command_to_repeat_a_debate_is_valid(name: str) -> None:
     document = upgraded(json.loads((ROOT / f"tests/documents_0_1_0/{name}.json").read_text("utf-8")))
     if document["task"] is None:
         return
@@ -332,7 +330,7 @@ def test_the_command_that_repeats_a_debate_is_one(name: str) -> None:
     assert parse_settings(kind, given, named).recorded() == settings_of(document).recorded()
 
 
-async def test_one_side_is_said_to_be_one() -> None:
+async def test_a_report_says_if_only_one_side_was_argued() -> None:
     document = await a_debate()
     for turn in document["turns"]:
         if turn["step"] == "respond":
@@ -351,7 +349,7 @@ async def test_a_claim_review_is_valid(answer: str, rating: int | None) -> None:
     document |= {"answer": answer, "claim": "Eggs </script> & <b>."}
     document["task"] |= {"speaker": "Ada", "claim_date": "2020-10-25"}
     text = claim_review(document, "Moot News", "https://news.test/1")
-    assert "<" not in text  # it is put into pages
+    assert "<" not in text  # the text is embedded in pages
     found = json.loads(text)
     schema = json.loads((ROOT / "tests/transcript/claim_review.schema.json").read_text("utf-8"))
     jsonschema.validate(found, schema, format_checker=jsonschema.FormatChecker())
@@ -361,7 +359,7 @@ async def test_a_claim_review_is_valid(answer: str, rating: int | None) -> None:
         jsonschema.validate({key: found[key] for key in found if key != "reviewRating"}, schema)
 
 
-async def test_what_has_no_claim_review() -> None:
+async def test_documents_without_a_claim_review() -> None:
     document = await a_debate() | {"answer": "SUPPORTS"}
     for publisher, url, said in (
         ("", "https://x.test", "--publisher"),

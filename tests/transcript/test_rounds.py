@@ -1,4 +1,4 @@
-"""Why each round was followed by another: the document, the words of a debate that goes on, and its report agree."""
+"""The reason for each further round: the same in the document, in the live output, and in the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Told = tuple[dict[str, Any], list[Line]]
 
 
 async def held(name: str, task: str | None = None, **given: Any) -> Told:
-    """A debate's document, and what was said of it as it happened."""
+    """A debate's document, and the live output."""
     system = load_graph(name)
     settings = system.settings.model_validate({"embedder": "openai:stub-embedding", **given})
     live, said = Live(settings), list[Line]()
@@ -33,14 +33,14 @@ async def held(name: str, task: str | None = None, **given: Any) -> Told:
 
 
 def check(told: Told, reasons: list[str], *words: str) -> None:
-    """Checks the reasons in the document, and that the live debate says the words once, in order."""
+    """Check the reasons in the document, and that the live output states each once, in order."""
     document, said = told
     assert checked_document(document) == document
     assert [(record["round"], record["reason"]) for record in document["round_log"]] == [*enumerate(reasons, 1)]
     again = [line for section in lines(document) for line in section.lines]
     for texts in ([line.text for line in said], [line.text for line in again]):
         assert [text for text in texts if text in words] == list(words)
-    for kind in ("md", "html"):  # these say it in their own words
+    for kind in ("md", "html"):  # these have their own wording
         assert words_for("stop", document["stop_reason"]) in report(document, kind)
 
 
@@ -68,7 +68,7 @@ async def test_tool_mad_disputed_then_unstable_then_stable(start_stub: StartStub
         "The debate stops: stable_consensus.",
     )
     first, second, third = told[0]["round_log"]
-    assert "scores" not in first  # nothing was gated
+    assert "scores" not in first  # the gate was not reached
     assert [record["scores"]["rag"]["faithfulness"] for record in (second, third)] == [0.0, 1.0]
     assert [[vote["answer"] for vote in record["votes"]] for record in (first, third)] == [
         ["SUPPORTS", "REFUTES"],
@@ -76,7 +76,7 @@ async def test_tool_mad_disputed_then_unstable_then_stable(start_stub: StartStub
     ]
 
 
-async def test_what_holds_for_two_rounds_is_said_of_both(start_stub: StartStub) -> None:
+async def test_a_reason_of_two_rounds_is_given_for_both(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([False], CLAIM)])
     told = await held("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=3)
     low = "The consensus is not stable (rag's faithfulness, search's faithfulness below the threshold): "
@@ -138,7 +138,7 @@ async def test_tit_for_tat_without_preference(start_stub: StartStub) -> None:
     assert [line.who for line in told[1] if line.text == "It holds."] == ["moderator"]
 
 
-async def test_a_document_of_0_1_0_tells_what_it_holds(start_stub: StartStub) -> None:
+async def test_a_document_of_0_1_0_gives_the_reasons_it_has(start_stub: StartStub) -> None:
     document, _ = await tool_mad(start_stub, scoring="on")
     rounds = [line.text for section in lines(document) for line in section.lines if line.tone == "finding"]
     del document["round_log"]
@@ -147,7 +147,7 @@ async def test_a_document_of_0_1_0_tells_what_it_holds(start_stub: StartStub) ->
 
 
 @pytest.mark.parametrize("progressive", [True, False])
-async def test_why_the_debates_of_a_trial_go_on(start_stub: StartStub, progressive: bool) -> None:
+async def test_the_reasons_for_further_rounds_of_a_trial(start_stub: StartStub, progressive: bool) -> None:
     goes_on = {"needed": False, "close": False, "debate_resolved": False}
     start_stub([{"fields": goes_on}])
     document, _ = await held(
@@ -163,7 +163,7 @@ async def test_why_the_debates_of_a_trial_go_on(start_stub: StartStub, progressi
     ]
 
 
-async def test_first_answers_that_are_the_same_end_no_debate(start_stub: StartStub) -> None:
+async def test_equal_first_answers_do_not_end_a_debate(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "confidence": 0.5}}])
     document, said = await held("cortex_debate", model="openai:stub", agents=2, evaluation="peer")
     assert [(record["round"], record["reason"]) for record in document["round_log"]] == [
@@ -180,7 +180,7 @@ def test_records_are_joined_in_the_order_of_their_rounds() -> None:
     assert merge_rounds([second], [first, scored]) == [{**second, **scored}, first]
 
 
-async def test_a_round_in_which_an_agent_is_lost_is_told(start_stub: StartStub) -> None:
+async def test_a_round_in_which_an_agent_fails_is_reported(start_stub: StartStub) -> None:
     said = {"answer": "SUPPORTS", "rationale": "So.", "citations": []}
     start_stub([{"model": "stub-3", "status": 500}, {"match": "your `answer`", "fields": said}])
     agents = [{"model": f"openai:stub-{number}"} for number in (1, 2, 3)]
@@ -202,5 +202,7 @@ async def test_a_round_in_which_an_agent_is_lost_is_told(start_stub: StartStub) 
         (0.0, 1e-05, "0.00000 < 0.00001"),
     ],
 )
-def test_a_score_is_told_from_its_threshold(value: float | None, threshold: float, text: str) -> None:
+def test_a_score_is_rounded_so_that_it_differs_from_its_threshold(
+    value: float | None, threshold: float, text: str
+) -> None:
     assert compared(value, threshold) == text

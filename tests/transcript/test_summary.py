@@ -1,4 +1,4 @@
-"""A debate summed up for readers: what rests on checked quotes is kept, the rest dropped and counted."""
+"""A debate summarised for readers: sentences with checked quotes are kept, others dropped and counted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def quoted() -> dict[str, Any]:
     return document
 
 
-async def test_what_rests_on_no_checked_quote_is_dropped_and_counted() -> None:
+async def test_sentences_without_a_checked_quote_are_dropped_and_counted() -> None:
     document = await quoted()
     quotes = checked_quotes(document)
     assert len(quotes) == 1
@@ -46,13 +46,13 @@ async def test_what_rests_on_no_checked_quote_is_dropped_and_counted() -> None:
     assert resting(document, quotes, ReaderReply.model_validate(named))["sentences"] == []
 
 
-def test_figures_are_compared_as_they_are_meant() -> None:
+def test_numbers_are_compared_by_value() -> None:
     assert figures("176 190 of 1,200,000, in 2020; 2.5%") == {"176190", "1200000", "2020", "2.5"}
     assert figures("176,190") <= figures("an estimated 176\u00a0190 children")
     assert not figures("17") <= figures("170")
 
 
-async def test_parts_of_a_longer_quote_are_no_quotes_of_their_own() -> None:
+async def test_parts_of_a_longer_quote_do_not_count_separately() -> None:
     document = await quoted()
     [whole] = checked_quotes(document)
     turn = next(turn for turn in document["turns"] if turn["citations"])
@@ -61,7 +61,7 @@ async def test_parts_of_a_longer_quote_are_no_quotes_of_their_own() -> None:
     assert checked_quotes(document) == [whole]
 
 
-async def test_who_differs_in_words_alone_does_not_differ() -> None:
+async def test_answers_with_equal_meaning_are_no_dissent() -> None:
     document = await quoted()
     first, second = (turn for turn in document["turns"] if turn["step"] == "respond")
     first["answer"], second["answer"] = "Baudot code", "the Baudot code"
@@ -72,7 +72,7 @@ async def test_who_differs_in_words_alone_does_not_differ() -> None:
     assert differing(document) == [second]
 
 
-async def test_the_graph_sums_up_and_the_report_shows_it(start_stub: StartStub) -> None:
+async def test_the_graph_summarises_and_the_report_shows_the_summary(start_stub: StartStub) -> None:
     start_stub([{"fields": SAID}])
     document = await quoted()
     before = len(document["calls"])
@@ -139,12 +139,12 @@ async def test_ceilings_of_the_debate_hold_for_its_summary(bound: dict[str, Any]
     assert found["answer"] == document["answer"]
 
 
-async def test_what_is_left_of_the_ceilings() -> None:
+async def test_the_remaining_ceilings() -> None:
     document = await quoted()
     document["settings"] |= {"max_calls": len(document["calls"]) + 2}
     assert settings_for(document)["max_calls"] == 2
 
 
-async def test_only_debates_whose_setting_is_on_are_summed_up() -> None:
+async def test_debates_are_summarised_only_if_the_setting_is_on() -> None:
     document = await quoted()
     assert await summarised(document) is document

@@ -1,4 +1,4 @@
-"""A verdict in words: its reasons once, its citations counted, and what is to be known of it beside it, everywhere."""
+"""A verdict in words, in every output: its reasons once, its citations counted, and its caveats."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GRAPHS: dict[str, dict[str, Any]] = {
 
 
 async def held(name: str, **given: Any) -> tuple[dict[str, Any], list[Line]]:
-    """A debate's document, and all that was said of it as it happened."""
+    """A debate's document, and its whole live output."""
     system = load_graph(name)
     settings = system.settings.model_validate(given)
     live, said = Live(settings), list[Line]()
@@ -46,13 +46,13 @@ async def held(name: str, **given: Any) -> tuple[dict[str, Any], list[Line]]:
 
 
 def pages_of(document: dict[str, Any]) -> list[str]:
-    """The debate as it is told once it is over: on the page, and as both reports."""
+    """The finished debate on the page and in both reports."""
     told = [line.text for section in (*lines(document), ending(document)) for line in section.lines]
     return ["\n".join(told), html.unescape(report(document, "html")), report(document, "md").replace("\\", "")]
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-async def test_each_deciding_reason_is_said_once(name: str) -> None:
+async def test_each_deciding_reason_appears_once(name: str) -> None:
     document, said = await held(name, model="fake:3", **GRAPHS[name])
     reasons = {turn.get("rationale") or turn.get("reason") for turn in verdict_turns(document)}
     assert reasons
@@ -64,7 +64,7 @@ async def test_each_deciding_reason_is_said_once(name: str) -> None:
     assert all(str(reason) in beside for reason in reasons)
 
 
-async def test_a_reason_of_two_is_said_once_with_both_names(start_stub: StartStub) -> None:
+async def test_a_reason_shared_by_two_appears_once_with_both_names(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
     document, said = await held("society_of_minds", model="openai:stub", agents=2, max_rounds=2, max_concurrency=1)
     told = [(line.who, line.what, line.text) for line in said if line.who]
@@ -81,7 +81,7 @@ async def test_a_reason_of_two_is_said_once_with_both_names(start_stub: StartStu
     assert in_words(document).split("\n\n")[1] == "agent-1, agent-2: It is a monotreme."
 
 
-async def test_reasons_of_a_debate_that_fails_are_not_lost(start_stub: StartStub) -> None:
+async def test_reasons_of_a_failed_debate_are_kept(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "It is a monotreme.", "citations": []}}])
     document, _ = await held("chain_of_thought", model="openai:stub")
     live = Live(load_graph("chain_of_thought").settings())
@@ -91,7 +91,7 @@ async def test_reasons_of_a_debate_that_fails_are_not_lost(start_stub: StartStub
 
 
 def told_everywhere(document: dict[str, Any], said: list[Line], line: str, *caveats: str) -> None:
-    """Checks that what is to be known of a verdict is said once: live, in the message, on the page and in reports."""
+    """Check that a caveat appears once: in the live output, the message, the page and the reports."""
     assert [one.text for one in said if one.tone == "outcome"] == [f"Verdict: {line}"]
     assert [one.text for one in said if one.tone == "caveat"] == list(caveats)
     assert in_words(document).startswith("\n\n".join([line, "\n".join(f"Warning: {one}" for one in caveats)]))
@@ -99,11 +99,11 @@ def told_everywhere(document: dict[str, Any], said: list[Line], line: str, *cave
     for kind in ("md", "html"):
         page = report(document, kind)
         for caveat in caveats:
-            rest = caveat.removeprefix("A source failed: ").rpartition(". ")[2]  # the bold words are the report's own
+            rest = caveat.removeprefix("A source failed: ").rpartition(". ")[2]  # the report adds the bold words
             assert (escaped(rest) if kind == "md" else html.escape(rest, quote=False)) in page
 
 
-async def test_a_source_that_fails_in_every_round_is_told_once(start_stub: StartStub) -> None:
+async def test_a_source_that_fails_in_every_round_is_reported_once(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
     down = f"{HERE}:down"
     debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": f"{HERE}:shelf"}]
@@ -132,7 +132,7 @@ async def test_verdicts_without_any_evidence(start_stub: StartStub) -> None:
         assert document["warnings"] == []
 
 
-async def test_those_who_decided_may_have_seen_none_of_the_evidence(start_stub: StartStub) -> None:
+async def test_a_verdict_decided_without_seeing_the_evidence_says_so(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
     document, _ = await held("rag", model="openai:stub", sources=[f"{HERE}:shelf"])
     answer = document["turns"][-1]
@@ -145,7 +145,7 @@ async def test_those_who_decided_may_have_seen_none_of_the_evidence(start_stub: 
     assert [one["kind"] for one in verdict_warnings({**closed, "settings": {"sources": ["bm25"]}})] == ["no_evidence"]
 
 
-async def test_a_verdict_of_one_origin_says_so_everywhere(start_stub: StartStub) -> None:
+async def test_a_verdict_on_one_origin_says_so_in_every_output(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [{"evidence_id": ID, "quote": "lay leathery eggs"}]}}])
     document, said = await held("rag", model="openai:stub", sources=[f"{HERE}:shelf"])
     told_everywhere(

@@ -1,4 +1,4 @@
-"""A real server (``moot serve``) on the scripted endpoint, and a real browser where there is one."""
+"""A real server (``moot serve``) on the scripted endpoint, and a real browser if one is installed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MARKUP = " ".join(PAYLOADS[::9])
 
 @dataclass
 class Served:
-    """A running server, and the folder that it keeps debates in."""
+    """A running server, and its folder of debates."""
 
     url: str
     home: Path
@@ -42,7 +42,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The server, whose models write markup."""
+    """A server whose scripted models write markup."""
     folder = tmp_path_factory.mktemp("served")
     said: Any = {"rationale": MARKUP, "query": MARKUP}
     rules: list[dict[str, Any]] = [*finding(), says("rag", "SUPPORTS", **said), says("search", "SUPPORTS", **said)]
@@ -55,7 +55,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def serve(folder: Path, endpoint: str) -> Iterator[Served]:
-    """Runs the server until it is no longer needed."""
+    """Run the server within this context."""
     port, home = free_port(), folder / "home"
     command = [sys.executable, "-c", "from moot.cli.main import run; run()", "serve", "--port", str(port)]
     listed = {"MOOT_LANGCHAIN_SOURCES": "tests.transcript.shelf:down"}
@@ -72,7 +72,7 @@ def serve(folder: Path, endpoint: str) -> Iterator[Served]:
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Waits until a server answers."""
+    """Wait until a server answers."""
     deadline = time.monotonic() + 90
     while True:
         assert process.poll() is None, log.read_text()[-3000:]
@@ -85,7 +85,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 class Wire:
-    """What lies between a browser and the server, and can be cut and mended."""
+    """A connection between a browser and the server that a test can cut and restore."""
 
     def __init__(self, target: int) -> None:
         self.target = target
@@ -93,17 +93,17 @@ class Wire:
         self.port = free_port()
 
     async def mend(self) -> None:
-        """Lets connections through."""
+        """Accept connections again."""
         self.server = await asyncio.start_server(self.carry, "127.0.0.1", self.port)
 
     async def cut(self) -> None:
-        """Breaks every connection, and takes no new one."""
+        """Close every connection, and accept no new one."""
         self.server.close()
         for writer in self.open:
             writer.close()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carries bytes both ways until either side ends."""
+        """Copy bytes in both directions until either side ends."""
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
         ends = {writer, far_writer}
         self.open |= ends
@@ -112,7 +112,7 @@ class Wire:
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Carries bytes one way."""
+    """Copy bytes in one direction."""
     with contextlib.suppress(OSError):
         while content := await reader.read(65536):
             writer.write(content)
@@ -129,7 +129,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """A browser for all tests: each has pages of its own, which share nothing."""
+    """One browser for all tests; each test has its own isolated pages."""
     playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
     if CHROMIUM is None:
         pytest.skip("needs chromium")
@@ -150,7 +150,7 @@ async def wire(served: Served) -> AsyncIterator[Wire]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
-    """A page of a browser; at the end nothing has run that is not ours, and nothing has gone wrong in it."""
+    """A page of a browser; fails at the end if foreign code ran in it, or a script had an error."""
     faults: list[str] = []
     page = await browser.new_page(base_url=served.url, viewport={"width": 1280, "height": 900})
     page.on("pageerror", lambda error: faults.append(str(error)))

@@ -1,4 +1,4 @@
-"""Result documents for the page: a real one, and what is put into it."""
+"""Result documents for the page: a real one, and changed copies of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "madke": {"max_rounds": 1, "sources": ["bm25"], "fallback": []},
     "chain_of_thought": {},
 }
-"""What needs no encoder."""
+"""Settings that need no encoder."""
 
 ACTIONS = (
     "<script>{}</script>",
@@ -52,14 +52,14 @@ ACTIONS = (
 )
 ENDS = ("", '">', "'>", "</p></style></title></script>-->")
 PAYLOADS = [end + action.format("top.ran=1") for end, action in itertools.product(ENDS, ACTIONS)]
-"""100 texts that would set ``ran`` of the page if anything read them as more than text."""
+"""100 texts that set ``ran`` of the page if they are executed instead of shown as text."""
 
 
 HELD: dict[str, Document] = {}
 
 
 async def a_debate(graph: str = "tool_mad") -> Document:
-    """A debate of the sampling model that needs no endpoint, held once; its document's keys alone."""
+    """A debate of the sampling model that needs no endpoint, run once; only the keys of its document."""
     if graph not in HELD:
         system = load_graph(graph)
         context = system.settings(model="fake:3", **SETTINGS[graph])
@@ -69,7 +69,7 @@ async def a_debate(graph: str = "tool_mad") -> Document:
 
 
 def with_evidence(document: Document, count: int) -> Document:
-    """A debate with so much more evidence, the first piece of which is quoted word for word."""
+    """The debate with this much more evidence; the first piece is quoted word for word."""
     document = copy.deepcopy(document)
     pieces = [
         piece(f"🦆 Platypuses lay eggs 🥚, as echidnas do. Piece {number}.", f"Title {number}")
@@ -84,7 +84,7 @@ def with_evidence(document: Document, count: int) -> Document:
 
 
 def with_quotes(document: Document, count: int, length: int) -> Document:
-    """A debate whose first answer quotes so many passages of so many characters."""
+    """The debate with this many quotes of this length in its first answer."""
     document = copy.deepcopy(document)
     pieces = [piece(f"Piece {number}. {'lays eggs ' * (length // 10)}", f"Title {number}") for number in range(count)]
     document["evidence"] = [*pieces, *document["evidence"]]
@@ -105,7 +105,7 @@ def piece(text: str, title: str) -> Evidence:
 
 
 def full_of(document: Document, payloads: list[str]) -> Document:
-    """A debate in which what models, sources and people wrote are payloads, each at least once."""
+    """The debate with all texts of models, sources and people replaced by payloads, each at least once."""
     document = copy.deepcopy(document)
     texts = itertools.cycle(payloads)
     document["evidence"] = [

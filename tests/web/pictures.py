@@ -31,7 +31,7 @@ SETTINGS = {"embedder": "openai:stub-embedding", "debaters": LEXICAL, "model": "
 
 
 async def taken(browser: Browser, url: str, home: Path) -> None:
-    """Takes all pictures."""
+    """Take all pictures."""
     os.environ["MOOT_HOME"] = str(home)
     done = with_evidence(await a_debate(), 3)
     stopped = done | {"status": "interrupted", "answer": None, "claim": "COVID-19 has a secondary attack rate of 80%."}
@@ -74,7 +74,7 @@ async def taken(browser: Browser, url: str, home: Path) -> None:
 
 
 async def opened(browser: Browser, url: str, sign: str, size: tuple[int, int] = WIDE, scheme: Any = "light") -> Page:
-    """A page once it shows something."""
+    """A page, when it shows this."""
     viewport: Any = dict(zip(("width", "height"), size, strict=True))
     page = await browser.new_page(viewport=viewport, color_scheme=scheme)
     await page.goto(url)
@@ -83,7 +83,7 @@ async def opened(browser: Browser, url: str, sign: str, size: tuple[int, int] = 
 
 
 async def begun(browser: Browser, url: str, more: dict[str, Any]) -> Page:
-    """A debate that goes on."""
+    """A running debate."""
     page = await opened(browser, f"{url}/moot", ".ask")
     await page.get_by_label("A claim, an article").fill(CLAIM)
     await page.get_by_text("Method and every setting").click()
@@ -93,20 +93,20 @@ async def begun(browser: Browser, url: str, more: dict[str, Any]) -> Page:
 
 
 async def reported(browser: Browser) -> None:
-    """The report of the recorded debate, as far as its quotes."""
+    """The report of the recorded debate, up to its quotes."""
     page = await browser.new_page(viewport={"width": 1000, "height": 1290})
     await page.set_content(report(json.loads(RECORDED.read_text(encoding="utf-8")), "html"))
     await keep(page, "report")
 
 
 async def keep(page: Page, name: str) -> None:
-    """Writes what a page shows into the folder."""
+    """Save a picture of the page in the folder."""
     await page.screenshot(path=FOLDER / f"{name}.jpg", type="jpeg", quality=70)
     await page.close()
 
 
 async def pictures(url: str, home: Path) -> None:
-    """Opens a browser and takes all pictures."""
+    """Open a browser and take all pictures."""
     FOLDER.mkdir(exist_ok=True)
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM)
@@ -116,7 +116,7 @@ async def pictures(url: str, home: Path) -> None:
 
 
 def main() -> None:
-    """Runs a server with scripted models for as long as it takes."""
+    """Run a server with scripted models within this context."""
     rules: list[dict[str, Any]] = [*finding(), says("judge", "SUPPORTS")]
     rules += [{"model": "slow", "match": "your `answer`", "delay_ms": 1500}, *supports([True, True], CLAIM)]
     with tempfile.TemporaryDirectory() as folder, running_stub(Path(folder) / "stub", rules) as stub:

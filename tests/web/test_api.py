@@ -1,4 +1,4 @@
-"""The LangGraph API with its own clients: streams, threads, background runs, other people's graphs, MCP, chats."""
+"""The LangGraph API with its own clients: streams, threads, background runs, foreign graphs, MCP, chats."""
 
 from __future__ import annotations
 
@@ -104,9 +104,7 @@ async def test_a_run_that_is_cancelled(server: Server, client: LangGraphClient) 
 
 
 @pytest.mark.parametrize(("strategy", "left"), [("interrupt", ["interrupted", "success"]), ("rollback", ["success"])])
-async def test_a_second_run_takes_the_place_of_the_first(
-    client: LangGraphClient, strategy: Any, left: list[str]
-) -> None:
+async def test_a_second_run_replaces_the_first(client: LangGraphClient, strategy: Any, left: list[str]) -> None:
     thread = (await client.threads.create())["thread_id"]
     await client.runs.create(thread, GRAPH, input=ASKED, context=SLOW)
     with pytest.raises(ConflictError):
@@ -126,7 +124,7 @@ async def test_a_second_run_waits_for_the_first(client: LangGraphClient) -> None
 
 
 class Report(TypedDict, total=False):
-    """The state of somebody else's graph."""
+    """The state of a foreign graph."""
 
     claim: str
     answer: str | None
@@ -222,7 +220,7 @@ async def test_a_chat_on_a_thread(server: Server, client: LangGraphClient) -> No
     message = {"role": "user", "parts": parts, "messageId": "1"}
     asked = {"jsonrpc": "2.0", "id": "1", "method": "message/send", "params": {"message": message}}
     await client.assistants.update(mine["assistant_id"], context=FAKE)
-    answer = server.json(f"/a2a/{mine['assistant_id']}", asked)  # another agent asks
+    answer = server.json(f"/a2a/{mine['assistant_id']}", asked)  # another agent is called
     await client.assistants.update(mine["assistant_id"], context={})
     assert answer["result"]["history"][-1]["parts"][0]["text"] == said_by(answer)
 

@@ -1,4 +1,4 @@
-"""LangGraph's own ``auth`` hook and the page: whoever is logged in finds their own threads, nobody else anything."""
+"""LangGraph's ``auth`` hook and the page: a logged-in user finds their own threads, other visitors find none."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RUN = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context
 
 @pytest.fixture(scope="module")
 def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of our graphs and our page, with the ``Auth`` object of somebody else."""
+    """A server of our graphs and our page, with a user's ``Auth`` object."""
     folder = tmp_path_factory.mktemp("owned")
     yield from dev(folder, {"enable_custom_route_auth": True})
 
@@ -67,7 +67,7 @@ def thread_of(server: Server, user: dict[str, str]) -> str:
     return thread
 
 
-def test_without_a_token_nobody_is_answered(owned: Server) -> None:
+def test_without_a_token_every_request_is_refused(owned: Server) -> None:
     for path in ("/moot", "/moot/debates", "/moot/api/debates", "/moot/api/choices", "/docs", "/threads/1/state"):
         assert owned.refused(path)[0] == 401, path
     assert owned.refused("/moot/api/debates", {"thread_id": "x"})[0] == 401
@@ -77,7 +77,7 @@ def test_without_a_token_nobody_is_answered(owned: Server) -> None:
     assert owned.refused("/threads/search", {}, studio)[0] == 401
 
 
-def test_the_page_keeps_only_own_threads(owned: Server) -> None:
+def test_the_page_stores_only_own_threads(owned: Server) -> None:
     thread = thread_of(owned, ADA)
     id = json.loads(owned.send(f"/moot/api/debates/{thread}", headers=ADA))["id"]
     lists = [json.loads(owned.send("/moot/api/debates", headers=user))["debates"] for user in (ADA, BOB)]
@@ -86,7 +86,7 @@ def test_the_page_keeps_only_own_threads(owned: Server) -> None:
         assert owned.refused(f"/moot/api/debates/{place}", None, BOB)[0] == 404, place
     assert json.loads(owned.send(f"/moot/api/debates/{id}/json", headers=ADA))["status"] == "done"
     resumed = {"assistant_id": "standard_prompting", "command": {"resume": True}}
-    # What a run may go on with is looked at as who asks: of a thread of ada's bob learns nothing.
+    # The state to resume from is read with the caller's rights: Bob learns nothing about Ada's thread.
     assert owned.refused(f"/threads/{thread}/runs/wait", resumed, ADA)[0] == 422
     assert owned.refused(f"/threads/{thread}/runs/wait", resumed, BOB)[0] == 404
 

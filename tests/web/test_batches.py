@@ -1,4 +1,4 @@
-"""Batches that the server runs: each claim is a debate of its table, none is paid twice, and none is lost."""
+"""Batches on the server: each claim is a debate of its table, none is paid for twice, and none is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StubEndpoint]:
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[Server]:
-    """The server of all tests that stop none; they look at their own batches alone."""
+    """One server for all tests that stop none; each looks at its own batches only."""
     with serving(tmp_path_factory.mktemp("one"), stub) as server:
         yield server
 
@@ -96,7 +96,7 @@ def test_a_batch_from_its_start_to_its_table(one: Server) -> None:
     assert batches(one)[id]["statuses"] == {"done": 3}
     one.send(f"{ROUTE}/{id}", method="DELETE")
     assert id not in batches(one)
-    for row in found["rows"]:  # the debates stay
+    for row in found["rows"]:  # the debates are kept
         assert one.json(f"/moot/api/debates/{row['document']}")["document"]["status"] == "done"
 
 
@@ -110,14 +110,14 @@ def test_a_batch_from_its_start_to_its_table(one: Server) -> None:
         (["done", "failed"], 100, ""),
     ],
 )
-def test_how_long_the_rows_that_are_left_may_take(statuses: list[str], seconds: float, said: str) -> None:
+def test_the_estimated_time_of_the_remaining_rows(statuses: list[str], seconds: float, said: str) -> None:
     entries = [{"status": one, "seconds": seconds if one == "done" else None} for one in statuses]
     batch: Any = SimpleNamespace(at_once=2)
     assert left(batch, entries) == said
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_batch_goes_on_after_a_restart(tmp_path: Path, stub: StubEndpoint, how: signal.Signals) -> None:
+def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint, how: signal.Signals) -> None:
     claims = [f"Claim {number}, {how.name}." for number in range(6)]
     with serving(tmp_path, stub) as server:
         first = len(stub.calls())
@@ -132,10 +132,10 @@ def test_a_batch_goes_on_after_a_restart(tmp_path: Path, stub: StubEndpoint, how
     with serving(tmp_path, stub) as server:
         found = ended(server, id)
         assert found["statuses"] == {"done": 6}
-        assert len(stub.calls()) - before <= a_batch + 3 * 2  # those in flight are paid again, and no other
+        assert len(stub.calls()) - before <= a_batch + 3 * 2  # the calls in flight are paid for again, and no others
 
 
-def test_stopped_taken_up_and_tried_again(one: Server, stub: StubEndpoint) -> None:
+def test_a_batch_is_stopped_resumed_and_retried(one: Server, stub: StubEndpoint) -> None:
     id = begun(one, batch_of([f"Claim {number}." for number in range(8)], at_once=2))
     eventually(lambda: shown(one, id)["statuses"].get("done"))
     assert one.refused(f"{ROUTE}/{id}", method="DELETE")[0] == 422
@@ -150,7 +150,7 @@ def test_stopped_taken_up_and_tried_again(one: Server, stub: StubEndpoint) -> No
     assert ended(one, id)["statuses"] == {"done": 8}
 
 
-def test_what_all_would_fail_for_stops_it(one: Server) -> None:
+def test_an_error_that_all_rows_would_have_stops_the_batch(one: Server) -> None:
     context = {"model": "nobody:some-model"}
     claims = [f"Claim {number}." for number in range(5)]
     id = begun(one, batch_of(claims, graph="standard_prompting", context=context, at_once=1))
@@ -162,7 +162,7 @@ def test_what_all_would_fail_for_stops_it(one: Server) -> None:
     eventually(lambda: (now := shown(one, id))["stopped"] and not now["going"])
 
 
-def test_two_servers_on_one_home_share_no_batch(one: Server, stub: StubEndpoint) -> None:
+def test_a_batch_runs_on_one_of_two_servers_with_the_same_home(one: Server, stub: StubEndpoint) -> None:
     with serving(elsewhere(one.folder), stub) as other:
         before = len(stub.calls())
         id = begun(one, batch_of([f"Shared {number}." for number in range(4)], at_once=2))
@@ -177,7 +177,7 @@ def test_two_servers_on_one_home_share_no_batch(one: Server, stub: StubEndpoint)
         assert len(stub.calls()) == paid > before
 
 
-def test_what_is_refused(one: Server) -> None:
+def test_invalid_batches_are_refused(one: Server) -> None:
     before = batches(one)
     refused: list[tuple[Any, str]] = [
         ({}, "The body is"),

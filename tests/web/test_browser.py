@@ -1,4 +1,4 @@
-"""The page in a real browser: a debate live, asked, stopped, cut off; markup, masses, narrow screens."""
+"""The page in a real browser: a debate live, with questions, stopped, offline; markup, long pages, narrow screens."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UNNAMED = """() => [...document.querySelectorAll('input, select, textarea')]
 
 
 async def start(page: Page, claim: str, settings: dict[str, Any], server: str = "", graph: str = "tool_mad") -> None:
-    """Fills in the form and begins."""
+    """Fill in the form and start."""
     await page.goto(f"{server}/moot")
     await page.get_by_label(BOX).fill(claim)
     await page.get_by_text(EXPERT).click()
@@ -51,7 +51,7 @@ async def start(page: Page, claim: str, settings: dict[str, Any], server: str = 
 
 
 async def reach(page: Page, name: str) -> None:
-    """Goes to the next control of a name, with the keyboard."""
+    """Move to the next control with this name, by keyboard."""
     for _ in range(100):
         await page.keyboard.press("Tab")
         if str(await page.evaluate(FOCUSED)).startswith(name):
@@ -60,7 +60,7 @@ async def reach(page: Page, name: str) -> None:
 
 
 def kept(served: Served, page: Page) -> dict[str, Any]:
-    """The document of the debate that a page shows, as it is on the disk."""
+    """The stored document of the debate on a page."""
     document: dict[str, Any] = json.loads((served.home / "debates" / f"{page.url.rpartition('/')[2]}.json").read_text())
     return document
 
@@ -71,7 +71,7 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert await page.evaluate(UNNAMED) == []
     await start(page, CLAIM + MARKUP, MODELS | {"max_rounds": 0})
-    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # and nothing is lost
+    await page.get_by_text("max_rounds: Input should be greater than or equal to 1").wait_for()  # no output is lost
     await page.get_by_text("More options").click()
     await page.get_by_label("Who said it").fill("Ada")
     await page.get_by_label("When it was said").fill("2020-10")
@@ -88,12 +88,12 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
         await page.get_by_role("link", name="Report (HTML)").click()
     await (await downloading.value).save_as(tmp_path / "report.html")
     await page.goto((tmp_path / "report.html").as_uri())
-    assert await page.locator("main").inner_html() == shown  # result and report are one
+    assert await page.locator("main").inner_html() == shown  # result and report are one page
 
     await page.goto(f"{served.url}/moot/debates")
     await page.get_by_role("link", name=CLAIM[:30]).first.click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
-    await page.get_by_role("link", name="Check again, with changes").click()  # nothing has to be typed again
+    await page.get_by_role("link", name="Check again, with changes").click()  # the form is filled in again
     assert await page.get_by_label(BOX).input_value() == CLAIM + MARKUP
     assert await page.get_by_label("Who said it").input_value() == "Ada"
     assert json.loads(await page.get_by_label("Settings as JSON").input_value())["debaters"][0]["retriever"] == "bm25"
@@ -121,7 +121,7 @@ async def test_past_checks_are_searched_and_deleted(
     await page.get_by_text("No claim holds these words.").wait_for()
 
 
-async def test_a_choice_that_cannot_work_says_so(page: Page) -> None:
+async def test_an_impossible_choice_shows_why(page: Page) -> None:
     await page.goto("/moot")
     assert await page.get_by_label("Web", exact=True).is_disabled()
     await page.get_by_text("Needs a search key").first.wait_for()
@@ -144,12 +144,12 @@ async def test_a_person_is_asked(page: Page, served: Served) -> None:
     asked = {"ask_person": ["queries", "evidence"], "max_rounds": 1, "scoring": "all_rounds"}
     await start(page, CLAIM, MODELS | asked)
     await page.get_by_label("Search of Debater A").wait_for()
-    await page.get_by_role("link", name="Past checks").click()  # whoever went away finds the way back
+    await page.get_by_role("link", name="Past checks").click()  # a user who left the page finds the way back
     await page.get_by_role("listitem").filter(has_text="waits for your answer").get_by_role("link").click()
     await page.get_by_label("Search of Debater A").fill("What do monotremes lay?")
     await page.get_by_role("button", name="Send").click()
     await page.get_by_label("Strike").last.wait_for()
-    await page.reload()  # a link to the debate leads back to what is asked
+    await page.reload()  # a link to the debate leads back to the question
     await page.get_by_label("Strike").first.check()
     await page.get_by_role("button", name="Add a text").first.click()
     await page.get_by_label("Title").fill("A note")
@@ -183,7 +183,7 @@ ASKED: dict[str, tuple[str, dict[str, Any], str, str, str, dict[str, Any]]] = {
         *("questions", {"question": "What of echidnas?"}),
     ),
 }
-"""By moment: where it is, with which settings; the field, what is typed; what is said of it, what is in the turn."""
+"""For each moment: graph, settings, field, input, the text shown, the field of the turn."""
 
 
 @pytest.mark.parametrize("moment", ASKED)
@@ -196,7 +196,7 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
     await page.keyboard.type(typed)
     await reach(page, "Send")
     await page.keyboard.press("Enter")
-    if moment == "verdict":  # which is decided anew, and shown again
+    if moment == "verdict":  # it is decided and shown again
         await page.locator("textarea:focus", has_text=typed).wait_for(state="detached")
         await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
         await reach(page, "Accept everything")
@@ -210,7 +210,7 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
         assert re.search(rf"A person.*{label}.*{typed[:-1]}", text.replace("\\", ""), re.DOTALL), kind
 
 
-async def test_evidence_of_ones_own_and_another_branch(page: Page, served: Served) -> None:
+async def test_own_evidence_and_another_branch(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_role("button", name="Add documents").click()
     files: list[Any] = [
@@ -273,8 +273,8 @@ async def test_presets_fill_in_the_form(page: Page) -> None:
         wanted = {key: value for key, value in preset.settings.items() if key != "debaters"}
         context = dict(sent[-1]["context"])
         chosen = [(one["name"], one["retriever"]) for one in context.pop("debaters", [])]
-        wikipedia = [{"name": name, "retriever": "wikipedia"} for name in ("rag", "search")]  # as is chosen above
-        if not preset.graph.startswith("tool_mad"):  # no debater has a source of its own
+        wikipedia = [{"name": name, "retriever": "wikipedia"} for name in ("rag", "search")]  # as chosen above
+        if not preset.graph.startswith("tool_mad"):  # no debater has its own source
             wikipedia = []
         if "sources" in load_graph(preset.graph).settings.model_fields:
             wanted = {"sources": ["wikipedia"]} | wanted
@@ -289,7 +289,7 @@ async def test_a_lost_connection_comes_back(page: Page, wire: Wire) -> None:
     await page.locator(".turn").first.wait_for()
     await wire.cut()
     await page.get_by_text("Trying again").first.wait_for()
-    assert await page.locator(".turn dt", has_text="Answered").count() == 0  # what was said meanwhile is told later
+    assert await page.locator(".turn dt", has_text="Answered").count() == 0  # later messages report what was missed
     await wire.mend()
     await page.locator(".verdict h2").wait_for()
     assert await page.locator(".record .card h3").count() >= 2
@@ -301,17 +301,19 @@ async def test_a_debate_is_stopped(page: Page) -> None:
     await page.locator(".holding th", has_text="searched").nth(1).wait_for()  # each debater's own source
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
-    assert await page.locator(".record .card").count() >= 1  # what a step had written that was not over yet
+    assert await page.locator(".record .card").count() >= 1  # partial output of an unfinished step
     await page.get_by_role("button", name="Go on").click()  # an interrupted debate goes on at a click
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
 
 
-async def test_no_payload_runs(page: Page, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_payload_is_executed(
+    page: Page, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
     debate = await a_debate()
     document = full_of(debate, PAYLOADS)
-    fields = [[*turn] for turn in debate["turns"]]  # what is taken in has no others than its steps have
+    fields = [[*turn] for turn in debate["turns"]]  # uploaded steps have only the fields of their kind
     document["turns"] = [{f: turn[f] for f in of} for turn, of in zip(document["turns"], fields, strict=True)]
     (tmp_path / "document.json").write_text(json.dumps(document))
     await page.goto("/moot/debates")
@@ -344,16 +346,16 @@ async def test_500_pieces(page: Page, served: Served, monkeypatch: pytest.Monkey
     assert await page.locator(".src > li").count() >= 500
     assert await page.evaluate("document.documentElement.scrollWidth") <= width
     await page.locator("a.cite").first.focus()
-    await page.keyboard.press("Enter")  # leads to the source that is quoted
+    await page.keyboard.press("Enter")  # leads to the quoted source
     assert page.url.endswith("#s1")
     assert await page.locator("#s1 mark").all_text_contents() == ["lay eggs 🥚, as echidnas"]
     cut = page.locator(".src > li", has_text="shown in part").locator("blockquote")
     assert await cut.all_text_contents() == ["Platypuses [...] eggs [...]", document["evidence"][1]["text"]]
-    await page.goto(f"/moot/debates/{id}#s123")  # a link to a source unfolds what it stands in
+    await page.goto(f"/moot/debates/{id}#s123")  # a link to a source unfolds its section
     await page.locator("#s123").wait_for(state="visible")
 
 
-async def test_what_is_to_be_known_of_a_verdict(page: Page, served: Served) -> None:
+async def test_the_caveats_of_a_verdict(page: Page, served: Served) -> None:
     down = "langchain:tests.transcript.shelf:down"
     debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": "bm25:demo-news"}]
     asked = {"ask_person": ["verdict"], "max_rounds": 2, "scoring": "all_rounds", "debaters": debaters, "attempts": 1}
@@ -361,7 +363,7 @@ async def test_what_is_to_be_known_of_a_verdict(page: Page, served: Served) -> N
     await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
     known = page.locator(".warning", has_text="A source failed.")
     await known.wait_for()
-    assert await known.count() == 1  # both rounds failed alike
+    assert await known.count() == 1  # both rounds failed for the same reason
     await page.get_by_role("button", name="Accept everything").click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
     assert (await known.count(), await page.locator(".verdict .warning", has_text="A source failed.").count()) == (1, 1)

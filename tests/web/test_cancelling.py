@@ -1,4 +1,4 @@
-"""A run is heard to be cancelled after the development server's own patience is over, too."""
+"""Cancelling a run works even after the development server's own timeout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ importlib.import_module(RUNTIME)
 listen_on()
 print(asyncio.run(cancelled()))
 """
-"""In a process of its own: the server's modules change logging and more for whoever imports them."""
+"""Runs in its own process, because importing the server's modules changes logging and more."""
 
 
 def test_a_run_is_cancelled_after_a_long_time() -> None:

@@ -1,4 +1,4 @@
-"""What a graph does not take is refused with 422 and a sentence, wherever it is named."""
+"""Invalid inputs and settings are refused with 422 and a clear sentence, on every route."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_run_without_input(server: Server) -> None:
     assert (status, answer["detail"]) == (422, 'The input is an object: {"claim": "The claim to check."}')
 
 
-def test_a_run_that_has_nothing_to_go_on_with(server: Server) -> None:
+def test_a_run_without_input_on_a_thread_without_state(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
     begun, resumed = {"assistant_id": "rag"}, {"assistant_id": "rag", "command": {"resume": True}}
     for path in (f"/threads/{thread}/runs/wait", f"/threads/{thread}/runs/stream", f"/threads/{thread}/runs"):
@@ -60,7 +60,7 @@ def test_a_run_that_has_nothing_to_go_on_with(server: Server) -> None:
     assert server.refused(unknown, begun)[0] == 404
 
 
-def test_a_reply_says_whose_question_it_answers_where_several_wait(server: Server) -> None:
+def test_a_reply_must_name_its_question_if_several_wait(server: Server) -> None:
     debaters = [{"name": name, "retriever": "bm25"} for name in ("one", "two")]
     context = FEW | {"debaters": debaters, "max_rounds": 1, "ask_person": ["queries"]}
     thread = server.json("/threads", {})["thread_id"]
@@ -82,14 +82,14 @@ def test_a_reply_says_whose_question_it_answers_where_several_wait(server: Serve
     )
 
 
-def test_settings_of_assistants_and_of_runs_over_them(server: Server) -> None:
+def test_settings_of_assistants_and_of_their_runs(server: Server) -> None:
     agents = [{"name": "one"}, {"name": "two"}]
     made = {"graph_id": "society_of_minds", "context": FEW | {"agents": agents, "max_rounds": 1}}
     assert server.refused("/assistants", made | {"context": {"max_rounds": 0}})[0] == 422
     mine = server.json("/assistants", made)["assistant_id"]
     assert server.refused(f"/assistants/{mine}", {"context": {"rounds": 3}}, method="PATCH")[0] == 422
     run = RUN | {"assistant_id": mine}
-    # `one` is a role of this assistant alone.
+    # Only this assistant has a role `one`.
     assert server.json("/runs/wait", run | {"context": {"models": {"one": "fake:2"}}})["status"] == "done"
     refused = server.refused("/runs/wait", run | {"context": {"models": {"agent-1": "fake:2"}}})
     assert "there is no role 'agent-1'" in refused[1]["detail"]
@@ -98,7 +98,7 @@ def test_settings_of_assistants_and_of_runs_over_them(server: Server) -> None:
 @pytest.mark.parametrize(
     "body", ["no object", [1], [[]], {"params": 5}, {"assistant_id": 5, "input": {}, "context": {"k": 1}}]
 )
-def test_what_is_not_ours_to_check_is_the_server_s_to_refuse(server: Server, body: Any) -> None:
+def test_other_errors_are_left_to_langgraphs_server(server: Server, body: Any) -> None:
     status, answer = server.refused("/runs/wait", body)
     assert status == 422
     assert "kind" not in answer
@@ -145,7 +145,7 @@ def test_a_caller_names_no_model_or_module_that_the_server_does_not_list(
     assert server.refused("/runs/wait", older)[0] == 422
 
 
-def test_every_setting_that_names_a_folder_is_looked_at() -> None:
+def test_every_setting_with_a_path_is_checked() -> None:
     fields = {
         (graph, name): str(field.description)
         for graph in DESCRIPTIONS

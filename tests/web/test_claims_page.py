@@ -1,4 +1,4 @@
-"""Many claims on the page: a list is taken in, edited, saved as a table, and checked one after the other."""
+"""Many claims on the page: a list is uploaded, edited, saved as a table, and checked one by one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIST: Any = {
 
 
 async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, served: Served) -> None:
-    """As somebody would who has an article: paste it, see its claims, mend one, leave one out, watch, read."""
+    """A user pastes an article, sees its claims, corrects one, leaves one out, watches, and reads the reports."""
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "openai:stub", "max_rounds": 1}))
@@ -51,24 +51,24 @@ async def test_an_article_leads_to_its_claims_and_each_to_a_report(page: Page, s
         await page.get_by_role("link", name="Table (CSV)").click()
     table = (await (await downloading.value).path()).read_text(encoding="utf-8-sig")
     assert table.count("SUPPORTS") == 2
-    await page.reload()  # what is shown is in the address
+    await page.reload()  # the address contains what is shown
     await page.get_by_role("link", name=WRITTEN[1]["claim"]).click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
     await page.goto("/moot/claims")
-    await page.get_by_role("heading", name="4 claims").wait_for()  # to check others of them
+    await page.get_by_role("heading", name="4 claims").wait_for()  # to check other claims of the list
     await page.get_by_role("button", name="Another text").click()
     await page.get_by_role("heading", name="Earlier lists").wait_for()
     await page.get_by_text("2 of 2 done").first.wait_for()
 
 
-async def test_a_claim_of_ones_own_is_added(page: Page, served: Served) -> None:
+async def test_an_own_claim_is_added(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
     await page.get_by_label(BOX).fill(" ".join(f"Sentence number {i} says little." for i in range(40)))
     await page.get_by_role("button", name="Check it as one claim instead").wait_for()
     await page.get_by_role("button", name="Find its claims").click()
-    await page.get_by_role("button", name="Add a claim").click()  # one of one's own
+    await page.get_by_role("button", name="Add a claim").click()  # an own claim
     await page.keyboard.type(CLAIM)
     for box in await page.locator(".claims input:checked").all():
         if CLAIM[:20] not in str(await box.get_attribute("aria-label")):
@@ -108,7 +108,7 @@ async def test_a_list_is_edited_and_saved(page: Page, served: Served) -> None:
     await page.goto("/moot/claims")
     await page.get_by_label("An article").set_input_files(LIST)
     await page.get_by_role("heading", name="2 claims").wait_for()
-    await page.get_by_text("colour").wait_for()  # what is not read is said
+    await page.get_by_text("colour").wait_for()  # unread columns are named
     await page.get_by_label("Check: Fish can fly.").uncheck()
     await page.get_by_label("Claim", exact=True).first.fill("The echidna lays eggs.")
     async with page.expect_download() as downloading:

@@ -1,4 +1,4 @@
-"""Past debates on disk: kept, listed, opened, deleted, taken in; nothing else of the disk can be reached."""
+"""Past debates on disk: stored, listed, opened, deleted, uploaded; no other file can be reached."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def dated(document: Document, second: int) -> Document:
     return {**document, "started_at": f"2026-01-01T00:00:{second:02}+01:00"}
 
 
-async def test_kept_once_listed_newest_first_deleted(own_home: Path) -> None:
+async def test_debates_are_stored_once_listed_newest_first_and_deleted(own_home: Path) -> None:
     document = await a_debate()
     ids = [debates.save(dated(document, second)) for second in (1, 3, 2)]
-    assert debates.save(dated(document, 3)) == ids[1]  # a page that is loaded again keeps no second copy
+    assert debates.save(dated(document, 3)) == ids[1]  # reloading a page stores no second copy
     assert debates.save({**dated(document, 3), "claim": "Another."}) != ids[1]
     assert ids[0].startswith("20251231T230001-")
     entries = [debates.entry(id) for id in debates.stems()]
@@ -100,7 +100,7 @@ def changed(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
         (changed(lambda d: d["turns"][0]["citations"][0].update(quote="fly")), "a quote marked as verified is not in"),
     ],
 )
-async def test_what_is_no_document_is_not_taken(make: Callable[[Document], bytes], said: str) -> None:
+async def test_invalid_documents_are_refused(make: Callable[[Document], bytes], said: str) -> None:
     document = with_evidence(await a_debate(), 1)
     assert debates.imported(json.dumps(document).encode()) == document
     with pytest.raises(UserError, match=said) as caught:
@@ -108,7 +108,7 @@ async def test_what_is_no_document_is_not_taken(make: Callable[[Document], bytes
     assert caught.value.kind in ("invalid_file", "invalid_setting", "unknown_graph")
 
 
-async def test_a_home_that_cannot_be_written(own_home: Path) -> None:
+async def test_an_unwritable_home(own_home: Path) -> None:
     (own_home / "debates").write_text("a file")
     with pytest.raises(UserError, match="Set MOOT_HOME"):
         debates.save(await a_debate())

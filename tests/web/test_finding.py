@@ -1,4 +1,6 @@
-"""Somebody with an article: while claims are found, if that fails, is stopped, or no model is there; a shared link."""
+"""Finding the claims of an article on the page: while it runs, after a failure or a stop, without a model; a shared
+link.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ LISTS, FINDS = "List its sentences", "Find its claims"
 
 
 async def paste(page: Page, model: str) -> None:
-    """An article in the box, and a model by its name."""
+    """Put an article into the box, and select a model."""
     await page.goto("/moot")
     await page.get_by_label(BOX).fill(ARTICLE)
     await page.get_by_label("Another", exact=True).check()
     await page.get_by_label("Name of the model").fill(model)
 
 
-async def test_an_error_is_said_where_the_text_still_stands(bare: Page, served: Served) -> None:
+async def test_an_error_is_shown_and_the_text_stays(bare: Page, served: Served) -> None:
     await paste(bare, "openai:gone")
     await bare.get_by_role("button", name=FINDS).click()
     await bare.locator(".fault").wait_for()
@@ -39,12 +41,12 @@ async def test_an_error_is_said_where_the_text_still_stands(bare: Page, served: 
     await bare.goto("/moot/debates")
     row = bare.locator(".checks li").first
     assert "A line" in await row.inner_text()
-    await row.get_by_role("button", name="Go on").click()  # the same again: it fails as before, and says so
+    await row.get_by_role("button", name="Go on").click()  # the same text again fails as before, and says so
     await bare.get_by_role("heading", name="The claims are not found yet").wait_for()
     assert await look(bare, "not-found") == []
 
 
-async def test_finding_is_stopped_and_goes_on(bare: Page, served: Served) -> None:
+async def test_finding_is_stopped_and_resumed(bare: Page, served: Served) -> None:
     await paste(bare, "openai:unhurried")
     await bare.get_by_role("button", name=FINDS).click()
     await bare.get_by_role("heading", name="A line").wait_for()
@@ -67,7 +69,7 @@ async def test_finding_is_stopped_and_goes_on(bare: Page, served: Served) -> Non
 
 
 async def test_a_search_outlives_the_page(page: Page, served: Served) -> None:
-    """It goes on without its page, is joined after a reload, and taken up after a stop."""
+    """It continues without its page, is joined after a reload, and resumed after a stop."""
     await paste(page, "openai:hesitant")
     await page.get_by_label("Quick check").check()
     await page.get_by_role("button", name=FINDS).click()
@@ -75,7 +77,7 @@ async def test_a_search_outlives_the_page(page: Page, served: Served) -> None:
     await page.wait_for_url("**/moot/claims?thread=*")
     address = page.url
     await page.reload()
-    await page.get_by_text("Finding claims:").wait_for()  # what there was is told again
+    await page.get_by_text("Finding claims:").wait_for()  # earlier progress is shown again
     await page.goto("/moot/debates")
     await page.get_by_role("link", name="A line").first.click()
     await page.wait_for_url("**/moot/claims?thread=*")
@@ -84,7 +86,7 @@ async def test_a_search_outlives_the_page(page: Page, served: Served) -> None:
     await page.get_by_role("heading", name="The claims are not found yet").wait_for()
     await page.get_by_role("button", name="Go on").click()
     await page.get_by_role("heading", name="4 claims").wait_for()
-    await page.get_by_text("Each gets a quick check").wait_for()  # what was chosen is kept
+    await page.get_by_text("Each gets a quick check").wait_for()  # the selection is kept
     assert page.url.endswith("/moot/claims")
     await page.reload()
     await page.get_by_role("heading", name="4 claims").wait_for()
@@ -110,8 +112,8 @@ async def test_the_built_in_model_lists_sentences(page: Page, served: Served) ->
     await page.get_by_role("button", name="Check 1 claim").wait_for()
 
 
-async def test_a_link_that_is_opened_while_a_model_loads(page: Page, served: Served) -> None:
-    """Before the first node has ended nothing but the run itself says what is checked."""
+async def test_a_link_opened_while_a_model_loads(page: Page, served: Served) -> None:
+    """Before the first node has ended, only the run itself contains the claim."""
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.wait_for_url("**thread=*")
     assert page.context.browser
@@ -133,7 +135,7 @@ async def test_a_link_that_is_opened_while_a_model_loads(page: Page, served: Ser
     await page.get_by_role("button", name="Stop").wait_for(state="detached")
 
 
-async def test_settings_as_json_have_the_last_word(page: Page, served: Served) -> None:
+async def test_settings_as_json_override_others(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_label("Built in").check()
     await page.get_by_text(EXPERT).click()

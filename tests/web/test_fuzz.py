@@ -1,4 +1,4 @@
-"""No request makes a server fault: a real server is fuzzed from an OpenAPI description of what is ours on it."""
+"""No request causes an internal server error: a real server is fuzzed from an OpenAPI description of our routes."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from tests.serving import Server, langgraph_dev
 
 Schema = dict[str, Any]
 PARTS: dict[str, Schema] = {}
-"""Schemas that others refer to."""
+"""Schemas that other schemas refer to."""
 
 
 def part(schema: Schema) -> Schema:
-    """A schema whose definitions have become parts of the description, with few items, so that some can be made."""
+    """A schema whose definitions are moved into the description, with few items, so that examples can be generated."""
     PARTS.update({name: few(of) for name, of in schema.pop("$defs", {}).items()})
     small: Schema = few(schema)
     return small
 
 
 def few(schema: Any) -> Any:
-    """A schema of small values of another."""
+    """A schema of small objects with values of another schema."""
     if isinstance(schema, list):
         return [few(one) for one in schema]
     if not isinstance(schema, dict):
@@ -55,13 +55,13 @@ DOCUMENT["properties"] |= {
     "graph": {"enum": list(DESCRIPTIONS)},
     "settings": {"const": {}},
     "started_at": {"const": "2026-01-01T00:00:00.000+00:00"},
-}  # so that there are documents that are taken
+}  # so that some documents are accepted
 SETTINGS = {"anyOf": [part(load_graph("tool_mad").settings.model_json_schema(ref_template=REF)), {}]}
 GRAPH = {"anyOf": [{"enum": list(DESCRIPTIONS)}, {"type": "string", "format": "uuid"}, {"type": "string"}]}
 RUN = fields(
     ["assistant_id", "input"],
     assistant_id=GRAPH,
-    input={"type": ["null", "string", "array", "number"]},  # a run that is never taken
+    input={"type": ["null", "string", "array", "number"]},  # a run that is always refused
     context=SETTINGS,
     config={"anyOf": [fields([], configurable=SETTINGS), {}]},
 )
@@ -70,7 +70,7 @@ COMMAND = fields(["id", "method", "params"], id={"type": "integer"}, method=STAR
 ASSISTANT = fields(["graph_id", "context"], graph_id=GRAPH, context=SETTINGS, name={"type": "string"})
 THREAD = fields(["thread_id"], thread_id={"type": "string", "format": "uuid"})
 BODIES = {"/moot/api/debates/import": DOCUMENT, "/moot/api/said": DOCUMENT}
-"""What our routes are sent."""
+"""The bodies of our routes."""
 CHECKED = {
     "/runs/wait": RUN,
     "/runs/batch": {"type": "array", "items": {"anyOf": [RUN, {}]}, "maxItems": 3},
@@ -78,11 +78,11 @@ CHECKED = {
     "/threads/{id}/commands": COMMAND,
     "/assistants": ASSISTANT,
 }
-"""What the server is asked, and we check before."""
+"""The server's routes whose bodies we check."""
 
 
 def operation(path: str, body: Schema | None) -> Schema:
-    """One way to ask for a path."""
+    """One method of a path."""
     named = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in re.findall(r"{(\w+)}", path)
@@ -94,7 +94,7 @@ def operation(path: str, body: Schema | None) -> Schema:
 
 
 def described() -> Schema:
-    """The OpenAPI description: our routes, and those of the server whose requests we check."""
+    """The OpenAPI description of our routes, and of the server's routes whose requests we check."""
     paths: dict[str, Schema] = {path: {"post": operation(path, body)} for path, body in CHECKED.items()}
     for route in ROUTES:
         for method in (route.methods or set()) - {"HEAD"}:
@@ -106,7 +106,7 @@ def described() -> Schema:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of this file's own: what is taken of what is sent stays there."""
+    """A separate server for this file, because accepted uploads stay on it."""
     folder = tmp_path_factory.mktemp("fuzzed")
     with running_stub(folder / "stub") as stub:
         yield from langgraph_dev(folder / "server", stub)
@@ -120,7 +120,7 @@ OPERATIONS = [found.ok() for found in API.get_all_operations()]
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: str(operation.label))
 @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_no_request_makes_a_server_fault(operation: Any, data: st.DataObject, server: Server) -> None:
+def test_no_request_causes_an_internal_server_error(operation: Any, data: st.DataObject, server: Server) -> None:
     case = data.draw(st.one_of([operation.as_strategy(generation_mode=mode) for mode in GenerationMode]))
     answer = case.call(base_url=server.url, timeout=60)
     assert answer.status_code < 500, answer.text
@@ -130,6 +130,6 @@ def test_no_request_makes_a_server_fault(operation: Any, data: st.DataObject, se
     "path", ["/runs/wait", "/threads/1/commands", "/assistants", "/moot/api/debates/import", "/moot/api/said"]
 )
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[" * 100_000, b'{"assistant_id": "\\ud800", "input": NaN}', b"1e999"])
-def test_what_is_no_json_of_any_schema(server: Server, path: str, body: bytes) -> None:
+def test_bodies_that_match_no_schema(server: Server, path: str, body: bytes) -> None:
     answer = httpx.post(server.url + path, content=body, headers={"content-type": "application/json"})
     assert 400 <= answer.status_code < 500, answer.text

@@ -1,4 +1,4 @@
-"""Other websites are refused, on every route of a real server; programs and the server's own pages are not."""
+"""Requests of other websites are refused on every route of a server; programs and the server's own pages are not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def answer(headers: dict[str, str], method: str = "GET", path: str = "/moot") ->
         (LINK, "GET", "/moot/debates/1"),
     ],
 )
-def test_who_is_answered(headers: dict[str, str], method: str, path: str) -> None:
+def test_requests_that_are_answered(headers: dict[str, str], method: str, path: str) -> None:
     assert answer(headers, method, path) == ""
 
 
@@ -66,23 +66,23 @@ def test_who_is_answered(headers: dict[str, str], method: str, path: str) -> Non
         ({**LINK, "sec-fetch-dest": "iframe"}, "GET", "/moot", "no other website"),
     ],
 )
-def test_who_is_refused(headers: dict[str, str], method: str, path: str, said: str) -> None:
+def test_requests_that_are_refused(headers: dict[str, str], method: str, path: str, said: str) -> None:
     assert said in answer(headers, method, path)
 
 
-def test_two_hosts_are_none() -> None:
+def test_two_host_headers_are_refused() -> None:
     headers = Headers(raw=[(b"host", HERE.encode()), (b"host", b"evil.example")])
     assert "not known" in refusal(headers, "GET", "/info", (), ())
 
 
 @given(st.text(max_size=40))
-def test_no_other_name_is_this_machine_s(host: str) -> None:
+def test_other_host_names_are_refused(host: str) -> None:
     name = urlsplit(f"//{host}").hostname if host.isascii() and "[" not in host and "]" not in host else None
     assert not is_known(host, ()) or name == "localhost" or str(name).startswith("127.")
 
 
 @given(st.from_regex(r"https?://[a-z0-9.-]{1,40}(:[0-9]{1,5})?", fullmatch=True))
-def test_no_other_origin_is_answered(origin: str) -> None:
+def test_other_origins_are_refused(origin: str) -> None:
     assert answer({"origin": origin}) or origin in (f"http://{HERE}", f"https://{HERE}")
 
 
@@ -115,12 +115,12 @@ def test_every_route_of_a_server_refuses_other_websites(server: Server, method: 
         assert "evil.example" in said["detail"]
 
 
-def test_who_starts_the_server_reads_what_would_let_studio_in(server: Server) -> None:
+def test_the_log_names_the_setting_that_admits_studio(server: Server) -> None:
     server.refused("/info", headers={"origin": STUDIO, "sec-fetch-site": "cross-site"})
     assert f"add {STUDIO} to MOOT_ALLOWED_ORIGINS" in server.log()
 
 
-def test_a_socket_that_another_website_opens_is_refused(server: Server) -> None:
+def test_a_websocket_of_another_website_is_refused(server: Server) -> None:
     place = urlsplit(server.url)
     lines = ["GET /threads/1/stream HTTP/1.1", f"Host: {place.netloc}", "Upgrade: websocket", "Connection: Upgrade"]
     lines += [
@@ -133,7 +133,7 @@ def test_a_socket_that_another_website_opens_is_refused(server: Server) -> None:
         assert raw.recv(100).startswith(b"HTTP/1.1 403")
 
 
-def test_the_server_s_own_pages_are_answered(server: Server) -> None:
+def test_the_servers_own_pages_are_answered(server: Server) -> None:
     assert server.send("/threads/search", {}, {"origin": server.url, "sec-fetch-site": "same-origin"})
 
 

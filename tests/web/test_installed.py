@@ -1,4 +1,4 @@
-"""What an installed package declares is served: by the page, the API and MCP; what it cannot serve is said."""
+"""The debates of an installed package are served by the page, the API and MCP; broken ones are reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def asked(served: Served, path: str, body: Any = None) -> Any:
-    """What the server answers, with its status if it refuses."""
+    """The server's response, with its status if it refuses."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json", "accept": "application/json"}
     try:
@@ -53,14 +53,14 @@ def test_the_request_of_the_tutorial_is_answered(served: Served) -> None:
     assert (document["graph"], document["status"], document["error"]) == ("chaired", "done", None)
 
 
-def test_its_settings_are_checked_as_those_of_other_debates(served: Served) -> None:
+def test_its_settings_are_checked_like_those_of_other_debates(served: Served) -> None:
     run = {"assistant_id": "chaired", "input": {"claim": "Bees sing."}, "context": {"k": 3}}
     code, refused = asked(served, "/runs/wait", run)
     assert (code, refused["kind"]) == (422, "invalid_setting")
     assert "moot settings chaired" in refused["detail"]
 
 
-def test_mcp_has_it_as_a_tool(served: Served) -> None:
+def test_it_is_an_mcp_tool(served: Served) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     tools = {tool["name"]: tool for tool in asked(served, "/mcp", message)["result"]["tools"]}
     assert tools["chaired"]["title"] == "Chaired debate"
@@ -70,7 +70,7 @@ def test_mcp_has_it_as_a_tool(served: Served) -> None:
     assert "torn" not in tools
 
 
-def test_a_debate_that_cannot_be_imported_is_said_and_holds_nothing_up(served: Served) -> None:
+def test_a_debate_that_cannot_be_imported_is_reported_and_others_run(served: Served) -> None:
     log = (served.home.parent / "log").read_text()
     said = 'not served: The package torn 1.0 declares the graph torn = "torn:graph", but it cannot be imported'
     assert said in log
@@ -79,7 +79,7 @@ def test_a_debate_that_cannot_be_imported_is_said_and_holds_nothing_up(served: S
     assert code in (404, 422)
 
 
-async def test_the_page_holds_it_from_the_form_to_the_report(page: Page, served: Served) -> None:
+async def test_the_page_runs_it_from_the_form_to_the_report(page: Page, served: Served) -> None:
     choices = asked(served, "/moot/api/choices")
     assert choices["methods"]["chaired"] == "Chaired debate"
     assert "minutes" in choices["sources"]

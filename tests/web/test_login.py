@@ -1,4 +1,4 @@
-"""A server with a token: programs send it, browsers log in with it, and nobody else is answered."""
+"""A server with a token: programs send it, browsers log in with it, and other requests are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOOT = [sys.executable, "-c", "from moot.cli.main import run; run()"]
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """``moot serve`` at an address that others reach."""
+    """``moot serve`` at an address that other machines can reach."""
     folder = tmp_path_factory.mktemp("locked")
     port = free_port()
     command = [*MOOT[1:], "serve", "--host", "0.0.0.0", "--studio", "--port", str(port)]
@@ -40,7 +40,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def ask(server: Server, path: str, method: str = "GET", body: str | None = None, **headers: str) -> Any:
-    """Status, headers and body of an answer; redirects are not followed."""
+    """Status, headers and body of a response; redirects are not followed."""
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc)
     try:
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
@@ -76,7 +76,7 @@ def test_a_program_sends_the_token(locked: Server) -> None:
     assert len(done.stdout.splitlines()) == sum(preset.task is None for preset in PRESETS.values())
 
 
-def test_what_anybody_may_ask(locked: Server) -> None:
+def test_public_routes(locked: Server) -> None:
     assert ask(locked, "/ok")[0] == 200
     asks = {
         "origin": STUDIO,
@@ -103,12 +103,12 @@ def test_a_browser_logs_in_and_out(locked: Server) -> None:
     assert ask(locked, "/moot/api/debates", **session)[0] == 200
     assert ask(locked, "/threads/search", "POST", "{}", content_type="application/json", **session)[0] == 200
     assert "You are logged in" in ask(locked, "/moot/login", **session)[2]
-    assert ask(locked, "/moot/logout", "GET", **session)[0] == 405  # no link can do it
+    assert ask(locked, "/moot/logout", "GET", **session)[0] == 405  # a link cannot log out
     assert ask(locked, "/moot/logout", "POST", **session)[0] == 303
     assert ask(locked, "/moot/api/debates", **session)[0] == 401
 
 
-def test_another_website_cannot_log_anybody_in(locked: Server) -> None:
+def test_another_website_cannot_log_a_user_in(locked: Server) -> None:
     evil = {"origin": "https://evil.example", "content_type": "application/x-www-form-urlencoded"}
     assert ask(locked, "/moot/login", "POST", f"token={TOKEN}", **evil)[0] == 403
 
@@ -149,7 +149,7 @@ async def test_the_page_behind_the_token_in_a_browser(locked: Server) -> None:
     assert {urlsplit(url).netloc for url in asked if not url.startswith("data:")} == {urlsplit(locked.url).netloc}
 
 
-def test_docs_may_load_nothing_from_elsewhere(locked: Server) -> None:
+def test_the_api_docs_load_no_other_origin(locked: Server) -> None:
     _, told, said = ask(locked, "/docs", **BEARER)
     assert "default-src 'none'" in told["content-security-policy"]
     assert "https://" not in told["content-security-policy"]
@@ -162,7 +162,7 @@ def test_docs_may_load_nothing_from_elsewhere(locked: Server) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "moot.lan", ""])
-def test_a_server_that_others_reach_needs_a_token(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+def test_a_server_on_a_public_address_needs_a_token(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     monkeypatch.delenv("MOOT_TOKEN", raising=False)
     with pytest.raises(UserError, match="set MOOT_TOKEN to a token of at least 16 characters"):
         check_token(host)
@@ -181,7 +181,7 @@ def test_a_server_that_others_reach_needs_a_token(monkeypatch: pytest.MonkeyPatc
     check_token(host)
 
 
-def test_it_says_so_at_once_and_that_the_home_cannot_be_written(tmp_path: Path) -> None:
+def test_a_missing_token_and_an_unwritable_home_are_errors_at_start(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     environment = os.environ | {"MOOT_TOKEN": "", "MOOT_HOME": str(tmp_path / "home")}
     for options, said in ((["--host", "0.0.0.0"], "set MOOT_TOKEN"), ([], "Debates cannot be stored in")):
@@ -208,7 +208,7 @@ def test_wrong_tokens_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not attempts.are_too_many("10.0.0.2")
 
 
-def test_sessions_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("moot.web.login.time.monotonic", lambda: now)
     sessions = Sessions()
@@ -220,6 +220,6 @@ def test_sessions_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not sessions.knows(others[0])
 
 
-def test_no_token_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_token_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_TOKEN", "  ")
     assert read_token() == ""

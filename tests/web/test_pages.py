@@ -1,4 +1,4 @@
-"""The page's routes without a browser: what they answer, under which policy, and what they refuse."""
+"""The page's routes without a browser: responses, their content security policy, and refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THREAD = "01a200c3-1f9c-7796-acfd-edbddb149c86"
 
 @pytest.fixture
 def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    """The routes, with a home of their own."""
+    """A client of the routes, with its own home."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     return TestClient(Starlette(routes=pages.ROUTES))
 
@@ -52,7 +52,7 @@ def test_no_other_file_is_served(client: TestClient, name: str) -> None:
     assert answer.status_code == 404 or answer.content == pages.STATIC["page.js"][0]
 
 
-def test_what_there_is_to_choose(client: TestClient) -> None:
+def test_the_choices_of_the_form(client: TestClient) -> None:
     found = client.get("/moot/api/choices").json()
     assert {graph["name"]: graph["about"] for graph in found["graphs"]} == DESCRIPTIONS
     assert found["graphs"][0]["settings"]["properties"]["max_rounds"]["maximum"] == 20
@@ -60,13 +60,13 @@ def test_what_there_is_to_choose(client: TestClient) -> None:
     assert {"web", "wikipedia", "hybrid:demo-news"} <= set(found["sources"])
 
 
-def test_what_never_changes_is_worked_out_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constant_responses_are_computed_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     first = client.get("/moot/api/choices").json()
     monkeypatch.delattr(pages, "load_graph")
     assert client.get("/moot/api/choices").json()["graphs"] == first["graphs"]
 
 
-async def test_a_debate_that_goes_on_is_told_in_the_same_words(client: TestClient) -> None:
+async def test_a_running_debate_has_the_same_wording(client: TestClient) -> None:
     document = await a_debate()
     id = debates.save(document)
     told = client.get(f"/moot/api/debates/{id}").json()["said"]
@@ -84,7 +84,7 @@ async def test_a_debate_that_goes_on_is_told_in_the_same_words(client: TestClien
     assert [section["lines"] for section in client.post("/moot/api/said", json=early).json()["sections"]][1:] == []
 
 
-async def test_a_debate_that_goes_on_is_shown_as_in_its_report(client: TestClient) -> None:
+async def test_a_running_debate_is_shown_as_in_its_report(client: TestClient) -> None:
     document = await a_debate()
     begun = {"graph": document["graph"], "settings": document["settings"], "claim": document["claim"]}
     told = client.post("/moot/api/told", json=begun).json()
@@ -97,7 +97,7 @@ async def test_a_debate_that_goes_on_is_shown_as_in_its_report(client: TestClien
     assert asked["timeline"]["columns"][-1] == "Decision"
 
 
-async def test_scores_are_told_before_the_answers_they_are_of(client: TestClient) -> None:
+async def test_scores_are_shown_before_their_answers(client: TestClient) -> None:
     document = await a_debate()
     answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
     scores = [{**turn, "step": "score", "scores": {"faithfulness": 0.5}} for turn in answers]
@@ -114,7 +114,7 @@ OTHER_SETTINGS = '{"graph": "tool_mad", "settings": 1}'
 
 
 @pytest.mark.parametrize("body", ["", "[" * 4000, "[]", "1", "{}", '{"graph": [], "settings": {}}', OTHER_SETTINGS])
-def test_what_is_no_debate_is_not_told(client: TestClient, body: str) -> None:
+def test_invalid_debates_are_refused(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/said", content=body).status_code == 422
     assert client.post("/moot/api/told", content=body).status_code == 422
     assert client.post("/moot/api/added", content=body).status_code == 422
@@ -127,7 +127,7 @@ def test_texts_that_a_person_adds_are_evidence(client: TestClient) -> None:
     assert (refused.status_code, refused.json()["kind"]) == (422, "invalid_given")
 
 
-async def test_a_debate_is_taken_in_shown_downloaded_and_deleted(client: TestClient) -> None:
+async def test_a_debate_is_uploaded_shown_downloaded_and_deleted(client: TestClient) -> None:
     document = await a_debate()
     sent = json.dumps(document).encode()
     id = client.post("/moot/api/debates/import", content=sent).json()["id"]
@@ -154,12 +154,12 @@ async def test_a_debate_of_another_version_is_shown_but_not_reported(client: Tes
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", "1" * 5000, "[" * 4000])
-def test_only_a_document_is_taken_in(client: TestClient, body: str) -> None:
+def test_only_documents_can_be_uploaded(client: TestClient, body: str) -> None:
     assert client.post("/moot/api/debates/import", content=body).status_code == 422
 
 
 @pytest.mark.parametrize("id", ["x", THREAD, "0" * 32, f"20260101T000000-{'0' * 32}"])
-def test_a_debate_that_is_not_there(client: TestClient, id: str) -> None:
+def test_a_missing_debate(client: TestClient, id: str) -> None:
     for method, path in (("GET", id), ("DELETE", id), ("POST", f"{id}/resume")):
         assert client.request(method, f"/moot/api/debates/{path}").status_code in (404, 422)
 

@@ -1,4 +1,4 @@
-"""The page in its states: nothing that axe-core finds fault with, nothing wider than a phone, all of it by keyboard."""
+"""The page in its states: no findings of axe-core, no wider than a phone, and usable by keyboard."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOOKS: list[tuple[int, Any]] = [(1440, "light"), (360, "dark"), (360, "light"), 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def bare(served: Served, browser: Browser) -> AsyncIterator[Page]:
-    """A page whose policy lets axe-core in."""
+    """A page whose policy allows axe-core."""
     pytest.importorskip("axe_playwright_python", reason="needs the package axe-playwright-python")
     context = await browser.new_context(base_url=served.url, bypass_csp=True, reduced_motion="reduce")
     context.set_default_timeout(60_000)
@@ -38,7 +38,7 @@ async def bare(served: Served, browser: Browser) -> AsyncIterator[Page]:
 
 
 async def look(page: Page, name: str) -> list[str]:
-    """What is wrong with a state of the page, in all its looks."""
+    """The faults of the page in a state, in all colour schemes and widths."""
     await page.evaluate(UNFOLD)
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
@@ -94,7 +94,7 @@ async def test_states_at_rest(bare: Page, served: Served, monkeypatch: pytest.Mo
     assert "\n".join(wrong) == ""
 
 
-async def test_states_on_the_way(bare: Page, served: Served) -> None:
+async def test_states_while_a_debate_runs(bare: Page, served: Served) -> None:
     await start(bare, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await bare.locator(".rounds .fold").first.wait_for()
     wrong = await look(bare, "live")
@@ -141,13 +141,13 @@ async def test_states_of_many_claims(bare: Page, served: Served) -> None:
     assert "\n".join(wrong) == ""
 
 
-async def test_on_a_phone_the_round_that_runs_is_in_sight(page: Page, served: Served) -> None:
+async def test_on_a_phone_the_current_round_is_visible(page: Page, served: Served) -> None:
     await page.set_viewport_size({"width": 360, "height": 740})
     await page.goto("/moot")
     for about in await page.locator(".ask > .fold > summary .quiet").all():
         box = await about.bounding_box()
         assert box is not None
-        assert box["width"] > 250, await about.inner_text()  # not one word below the other
+        assert box["width"] > 250, await about.inner_text()  # no word is below the other
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.get_by_role("columnheader", name="Round 3, now").wait_for()
     for sight in ("in sight", "still, when the table has changed"):
@@ -178,7 +178,7 @@ async def test_a_check_by_keyboard(page: Page, served: Served) -> None:
     await page.keyboard.press("Enter")
     await reach(page, BOX)
     await page.keyboard.type(CLAIM)
-    await reach(page, "Debate")  # the radio that is chosen
+    await reach(page, "Debate")  # the selected radio button
     await page.keyboard.press("ArrowUp")
     assert await page.get_by_label("Quick check").is_checked()
     await reach(page, GO)

@@ -1,4 +1,4 @@
-"""What the page adds to a report in a real browser: the summary for readers, and ClaimReview."""
+"""The page's additions to a report, in a real browser: the summary for readers, and ClaimReview."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUMMED: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The server, with a model that sums debates up."""
+    """A server with a model that summarises debates."""
     folder = tmp_path_factory.mktemp("summing")
     with running_stub(folder / "stub", [{"model": "stub-reporter", "fields": SUMMED}]) as stub:
         yield from serve(folder, stub.url)
@@ -48,7 +48,7 @@ async def test_a_debate_is_summed_up_once_when_its_report_is_opened(
     await page.goto(f"/moot/debates/{id}")
     await page.get_by_text("They lay eggs, as echidnas do.").wait_for()
     assert await page.get_by_role("heading", name="What speaks for it").count() == 1
-    assert await page.get_by_text("It is so.").count() == 0  # rests on no quote
+    assert await page.get_by_text("It is so.").count() == 0  # supported by no quote
     assert await page.get_by_text("the debate has no summary for readers").count() == 0
     kept = debates.load(id)
     assert kept["reader_summary"]["dropped"] == 1

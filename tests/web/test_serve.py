@@ -1,4 +1,4 @@
-"""``moot serve``: a server from a folder of its own, which calls nobody and leaves nothing behind."""
+"""``moot serve``: a server in a new folder that contacts no other host and leaves no files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.serving import Server, plant, running
 
 
 class Outside:
-    """A proxy for everything that is not on this machine; it only counts who comes."""
+    """A proxy for all external addresses that only counts connections."""
 
     def __init__(self) -> None:
         self.callers: list[bytes] = []
@@ -51,7 +51,7 @@ def outside() -> Iterator[Outside]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, outside: Outside) -> Iterator[Server]:
-    """The server, started where somebody has planted pickles, and where LangSmith never answers."""
+    """A server whose folder contains planted pickles, with a LangSmith that never answers."""
     folder = tmp_path_factory.mktemp("serve")
     plant(folder)
     (folder / "tmp").mkdir()
@@ -65,7 +65,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, outside: Outside) -> Iterat
         yield from running(command, folder, port, stub, TMPDIR=str(folder / "tmp"), **environment)
 
 
-def test_it_serves_from_a_folder_of_its_own(served: Server, outside: Outside) -> None:
+def test_it_serves_from_a_new_folder(served: Server, outside: Outside) -> None:
     context = {"model": "openai:stub", "sources": ["bm25"]}
     run = {"assistant_id": "rag", "input": {"claim": CLAIM}, "context": context}
     assert served.json("/runs/wait", run)["status"] == "done"
@@ -79,7 +79,7 @@ def test_it_serves_from_a_folder_of_its_own(served: Server, outside: Outside) ->
     assert outside.callers == []
 
 
-def test_studio_is_answered_where_the_user_says_so_and_no_other_website(served: Server) -> None:
+def test_studio_is_answered_if_the_user_allows_it_and_other_websites_are_not(served: Server) -> None:
     request = urllib.request.Request(f"{served.url}/info", headers={"origin": STUDIO, "sec-fetch-site": "cross-site"})
     with urllib.request.urlopen(request) as reply:
         assert reply.headers["access-control-allow-origin"] == "*"
@@ -98,12 +98,12 @@ def test_a_port_that_is_taken(served: Server) -> None:
     check_free("127.0.0.1", free_port())
 
 
-def test_it_stops_at_once_and_leaves_nothing_behind(served: Server) -> None:
+def test_it_stops_at_once_and_leaves_no_files(served: Server) -> None:
     run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "openai:stub-slow"}}
     body = json.dumps(run | {"stream_mode": "custom"}).encode()
     request = urllib.request.Request(f"{served.url}/runs/stream", body, {"content-type": "application/json"})
     with urllib.request.urlopen(request) as stream:
-        while b'"node":"answer"' not in stream.readline():  # a debate is under way, and somebody watches it
+        while b'"node":"answer"' not in stream.readline():  # a debate is running and watched
             pass
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(30) == 0
@@ -111,7 +111,7 @@ def test_it_stops_at_once_and_leaves_nothing_behind(served: Server) -> None:
     assert "Traceback" not in served.log()
 
 
-def test_who_may_ask_and_what_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_allowed_callers_and_the_output_at_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name in (
         "MOOT_ALLOWED_HOSTS",
@@ -132,7 +132,7 @@ def test_who_may_ask_and_what_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert "Studio: with --studio" in announcement("http://127.0.0.1:2024", "127.0.0.1")
 
 
-def test_whoever_listens_everywhere_is_told_that_hosts_have_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listening_on_all_addresses_needs_named_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_ALLOWED_HOSTS", "")
     assert "MOOT_ALLOWED_HOSTS" in announcement("http://localhost:2024", "0.0.0.0")
     assert "MOOT_ALLOWED_HOSTS" not in announcement("http://localhost:2024", "127.0.0.1")
@@ -140,7 +140,7 @@ def test_whoever_listens_everywhere_is_told_that_hosts_have_to_be_named(monkeypa
     assert "MOOT_ALLOWED_HOSTS" not in announcement("http://localhost:2024", "0.0.0.0")
 
 
-def test_where_a_webhook_may_post_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allowed_addresses_of_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert webhooks()["url"]["disable_private_ips"]
     monkeypatch.setenv("LANGGRAPH_WEBHOOKS", '{"url": {"allowed_domains": ["hooks.example.org"]}}')
     assert server_config()["webhooks"] == {"url": {"allowed_domains": ["hooks.example.org"]}}

@@ -1,4 +1,4 @@
-"""What Studio reads from the server: schemas that make a form, drawings, and prompts at the nodes that use them."""
+"""The data that Studio reads from the server: schemas for its form, drawings, and the prompts of nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def assistants(server: Server) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-def test_every_form_says_what_its_fields_mean(server: Server, assistants: dict[str, str], name: str) -> None:
+def test_every_field_of_a_form_is_described(server: Server, assistants: dict[str, str], name: str) -> None:
     schemas = server.json(f"/assistants/{assistants[name]}/schemas")
     for kind in ("input_schema", "output_schema", "context_schema"):
         assert schemas[kind]["title"]
@@ -42,7 +42,7 @@ def test_every_form_says_what_its_fields_mean(server: Server, assistants: dict[s
 
 
 def is_bounded(field: dict[str, Any], parts: dict[str, Any]) -> bool:
-    """Whether a field of settings says how large it may be, or what it may be."""
+    """Whether a field of settings has a maximum, or a list of values."""
     options = [parts[o["$ref"].rsplit("/", 1)[-1]] if "$ref" in o else o for o in field.get("anyOf", [field])]
     limits = {"maxLength", "maximum", "maxItems", "enum", "const", "exclusiveMaximum", "format"}
     return all(limits & set(o) or o.get("type") in ("null", "boolean", "object") for o in options)
@@ -61,7 +61,7 @@ def test_prompts_are_fields_at_nodes_that_are_drawn(server: Server, assistants: 
 
 
 def test_an_edited_prompt_of_an_assistant_reaches_the_endpoint(server: Server) -> None:
-    """As Studio does it: the prompt is saved with an assistant, and a run asks that one."""
+    """As Studio does it: the prompt is saved in an assistant, and a run uses that assistant."""
     text = shipped("tit_for_tat/moderate").replace("\n---\n", "\nDecide as a referee would.\r\n---\r\n")
     context = {"model": "openai:stub-saved", "attempts": 1, "max_rounds": 1, "moderate_prompt": text}
     made = server.json("/assistants", {"graph_id": "tit_for_tat", "context": context})

@@ -1,4 +1,4 @@
-"""Debates of a server that is killed, stopped, or watched by nobody: none is lost, and two equal requests are one."""
+"""Debates of a server that is killed, stopped, or not watched: none is lost, and two equal requests are one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def serving(folder: Path, stub: StubEndpoint) -> Iterator[Server]:
 
 
 def elsewhere(folder: Path) -> Path:
-    """A folder for another server, whose home is a first one's."""
+    """A folder for another server that shares the first one's home."""
     (folder / "home").mkdir(exist_ok=True)
     (folder / "other").mkdir()
     (folder / "other" / "home").symlink_to(folder / "home")
@@ -57,14 +57,14 @@ def elsewhere(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[tuple[Server, Server]]:
-    """Two servers on one home, for all tests that stop none; they look at their own debates alone."""
+    """Two servers on one home, for all tests that stop none; each looks at its own debates only."""
     folder = tmp_path_factory.mktemp("both")
     with serving(folder, stub) as one, serving(elsewhere(folder), stub) as other:
         yield one, other
 
 
 def eventually(found: Callable[[], Any]) -> Any:
-    """What is found, once it is."""
+    """The result of a check, as soon as it is true."""
     deadline = time.monotonic() + 60
     while not (value := found()):
         assert time.monotonic() < deadline
@@ -86,7 +86,7 @@ def documents(server: Server) -> list[dict[str, Any]]:
 
 
 def begun(server: Server, stub: StubEndpoint, claim: str, calls: int = 3) -> dict[str, Any]:
-    """A debate that nobody watches, once so many of its calls are over; its run."""
+    """Start a debate that is not watched; return its run after a number of calls."""
     before = len(stub.calls())
     thread = server.json("/threads", {})["thread_id"]
     run: dict[str, Any] = server.json(f"/threads/{thread}/runs", run_of(claim))
@@ -94,7 +94,7 @@ def begun(server: Server, stub: StubEndpoint, claim: str, calls: int = 3) -> dic
     return run
 
 
-def test_nobody_watches(both: tuple[Server, Server]) -> None:
+def test_a_debate_that_is_not_watched(both: tuple[Server, Server]) -> None:
     server, claim = both[0], "Nobody watches this."
 
     def rows(status: str = "") -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ def test_nobody_watches(both: tuple[Server, Server]) -> None:
 
 
 def chats(stub: StubEndpoint) -> int:
-    """How many chat calls were sent; texts of one moment are embedded together, or not."""
+    """The number of chat calls; embedding requests vary because simultaneous texts are joined."""
     return sum(call["kind"] == "chat" for call in stub.calls())
 
 
@@ -129,13 +129,13 @@ def test_a_server_that_is_killed(tmp_path: Path, stub: StubEndpoint, how: signal
         assert (row["claim"], row["graph"], row["can"]) == ("Another claim.", "tool_mad", "resume")
         place = server.json(f"{ROUTE}/{row['id']}/resume", {})
         assert place["thread_id"] == run["thread_id"]
-        assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # it goes on already
+        assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # it continues already
         server.json(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
         paid = chats(stub) - before
         assert listed(server, "interrupted") == []
         found = server.json(f"{ROUTE}/{place['thread_id']}")
         needed = sum(not call.get("shared") for call in found["document"]["calls"])
-        assert needed <= paid <= needed + 8  # at most so many are in flight at once: the scorer's
+        assert needed <= paid <= needed + 8  # at most this many are in flight at once: the scorer's
         assert found["document"]["answer"] == undisturbed["answer"]
         assert found["document"]["id"] == row["debate"]
         assert len(documents(server)) == 2
@@ -144,7 +144,7 @@ def test_a_server_that_is_killed(tmp_path: Path, stub: StubEndpoint, how: signal
     assert len(documents(server)) == 1
 
 
-def test_who_waits_for_an_answer_still_does_after_a_kill(tmp_path: Path, stub: StubEndpoint) -> None:
+def test_a_question_still_waits_after_a_kill(tmp_path: Path, stub: StubEndpoint) -> None:
     with serving(tmp_path, stub) as server:
         thread = server.json("/threads", {})["thread_id"]
         server.json(f"/threads/{thread}/runs/wait", run_of(CLAIM, max_rounds=1, ask_person=["verdict"]))
@@ -159,7 +159,7 @@ def test_who_waits_for_an_answer_still_does_after_a_kill(tmp_path: Path, stub: S
     )
     with closing(sqlite3.connect(tmp_path / "home" / "threads.sqlite")) as file, file:
         file.execute(copied, ("of another server", str(uuid6())))
-        file.execute(copied, ("forgotten", "10" + str(uuid6())[2:]))  # of long ago
+        file.execute(copied, ("forgotten", "10" + str(uuid6())[2:]))  # an old one
     with serving(tmp_path, stub) as server:
         assert listed(server, "waiting") == [row]
         with closing(sqlite3.connect(tmp_path / "home" / "threads.sqlite")) as file:
@@ -169,10 +169,10 @@ def test_who_waits_for_an_answer_still_does_after_a_kill(tmp_path: Path, stub: S
         reply = {"assistant_id": "tool_mad", "command": {"resume": {wait: {"accept": True}}}}
         ended = server.json(f"/threads/{thread}/runs/wait", reply)
         assert (ended["status"], ended["id"]) == ("done", row["debate"])
-        assert len(stub.calls()) == calls  # nothing was asked again
+        assert len(stub.calls()) == calls  # no call was made again
         [row] = listed(server)
         assert (row["status"], row["answer"]) == ("done", ended["answer"])
-        assert [one["status"] for one in documents(server)] == ["done"]  # in place of the unfinished one
+        assert [one["status"] for one in documents(server)] == ["done"]  # replaces the unfinished one
 
 
 def test_no_thread_of_the_file_is_unpickled(tmp_path: Path, stub: StubEndpoint) -> None:
@@ -219,7 +219,7 @@ def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEn
         assert json.loads(ask(server))["id"] != found[0]["id"]  # a key lives as long as its debate
 
 
-def test_two_servers_on_one_home_hold_a_key_s_debate_once(both: tuple[Server, Server], stub: StubEndpoint) -> None:
+def test_two_servers_on_one_home_run_the_debate_of_a_key_once(both: tuple[Server, Server], stub: StubEndpoint) -> None:
     one, other = both
 
     def ask(asked: tuple[Server, str]) -> tuple[int, Any]:
@@ -272,7 +272,7 @@ def test_two_replies_at_once_end_a_debate_once(both: tuple[Server, Server]) -> N
 def test_a_debate_is_watched_at_the_server_that_runs_it(tmp_path: Path) -> None:
     with running_stub(tmp_path / "models", RULES, latency_ms=2000) as slow, serving(tmp_path, slow) as one:
         run = begun(one, slow, CLAIM, 1)
-        with serving(elsewhere(tmp_path), slow) as other:  # it finds the debate's thread in their file
+        with serving(elsewhere(tmp_path), slow) as other:  # it finds the debate's thread in the other server's file
             assert [row["can"] for row in listed(one, "running")] == ["watch"]
             assert ["can" in row for row in listed(other, "running")] == [False]
             [row] = listed(other)
@@ -286,7 +286,7 @@ def test_a_debate_is_watched_at_the_server_that_runs_it(tmp_path: Path) -> None:
             other.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/cancel?wait=true", {})
 
 
-async def test_a_click_takes_up_what_a_kill_interrupted(page: Page, tmp_path: Path, stub: StubEndpoint) -> None:
+async def test_a_click_resumes_a_debate_after_a_kill(page: Page, tmp_path: Path, stub: StubEndpoint) -> None:
     with serving(tmp_path, stub) as server:
         begun(server, stub, CLAIM)
         server.process.kill()
@@ -305,7 +305,7 @@ async def test_a_click_takes_up_what_a_kill_interrupted(page: Page, tmp_path: Pa
         assert len(documents(server)) == 1
 
 
-def test_whoever_joins_a_run_gets_all_modes_of_its_stream() -> None:
+def test_joining_a_run_gives_all_modes_of_its_stream() -> None:
     scope: Any = {"type": "http", "headers": [], "path": "/runs/stream", "method": "POST"}
     joined(scope, "/threads/1/runs/2/stream", {"stream_mode": ["updates", "custom"]})
     [asked] = Request(scope).query_params.getlist("stream_mode")  # of several, LangGraph's server takes the last

@@ -1,4 +1,4 @@
-"""The file of threads gets smaller: by age, by size, and with the debates that are deleted."""
+"""The file of threads shrinks: by age, by size, and when debates are deleted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def filled(saver: Saver, *names: str) -> None:
 
 @pytest.fixture
 def unlisted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """A home of its own, and what the server's list is asked to forget."""
+    """A new home, and the threads that the server's list is asked to remove."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     forgotten: list[str] = []
 
@@ -37,7 +37,7 @@ def unlisted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return forgotten
 
 
-def test_the_oldest_threads_go_until_the_file_is_small_enough(unlisted: list[str]) -> None:
+def test_the_oldest_threads_are_removed_until_the_file_is_small_enough(unlisted: list[str]) -> None:
     row: Any = SimpleNamespace(status="waiting", updated=0.0)
 
     async def run() -> None:
@@ -55,7 +55,7 @@ def test_the_oldest_threads_go_until_the_file_is_small_enough(unlisted: list[str
     assert threads_path().stat().st_size < A_THREAD
 
 
-def test_a_deleted_debate_takes_its_thread_along(unlisted: list[str]) -> None:
+def test_deleting_a_debate_deletes_its_thread(unlisted: list[str]) -> None:
     async def run() -> None:
         async with checkpointer() as saver:
             await filled(saver, "one", "other")
