@@ -383,21 +383,27 @@ class EndpointEncoder(Remembering):
         self._limits = limits
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order. Only texts that are not cached are requested."""
+        """One unit vector for each text, in order. Only texts that are not cached are requested; short lists, which
+        come from a debate, are cached.
+        """
         if (kept := embeddings.get()) is None:
-            return await self._embedded(texts)
-        parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
-        return await kept.embedded(parts, texts, partial(self._embedded, texts))
+            vectors = await self._embedded(texts)
+        else:
+            parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
+            vectors = await kept.embedded(parts, texts, self._embedded)
+        if len({*map(len, vectors)}) > 1:
+            raise WorldError(
+                f"{self._endpoint.shown} returned vectors of different lengths for {self.name}. Try another encoder.",
+                kind="bad_response",
+            )
+        if len(texts) <= FEW:
+            self.remember(texts, vectors)
+        return vectors
 
     async def _embedded(self, texts: Sequence[str]) -> list[Vector]:
         known = self.remembered(texts)
         missing = list(dict.fromkeys(text for text in texts if text not in known))
         vectors = await self._asked(missing) if missing else []
-        if len({len(v) for v in (*known.values(), *vectors)}) > 1:
-            raise WorldError(
-                f"{self._endpoint.shown} returned vectors of different lengths for {self.name}. Try another encoder.",
-                kind="bad_response",
-            )
         known |= zip(missing, vectors, strict=True)
         return [known[text] for text in texts]
 

@@ -99,7 +99,7 @@ class Worker:
         """Ends the process at once."""
         with suppress(ProcessLookupError):
             self._process.kill()
-        await self._listening
+        await asyncio.shield(self._listening)  # others who end it wait for the same task
         await self._process.wait()
 
     async def _say(self, line: str) -> None:

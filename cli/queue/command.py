@@ -27,7 +27,6 @@ def worker(
 
     with Stop() as stop:  # first, because the imports below take a second
         import asyncio
-        import contextlib
 
         from moot.cli.queue.worker import Site
         from moot.cli.signals import end_now
@@ -37,8 +36,11 @@ def worker(
             raise UserError("Name the queue: --queue postgresql://... or MOOT_QUEUE.", kind="missing_settings")
         site = Site(queue, workers, at_once, row_seconds)
         runner = asyncio.Runner()
-        with contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
+        try:
             stop.run(runner, site.work(drain=drain))
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            if not stop.signal:
+                raise
         rows = "1 row" if site.done == 1 else f"{site.done:,} rows"
         print(f"{rows} done here.")  # noqa: T201
         if stop.signal:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from moot.cli.batch.outcomes import fault
 from moot.cli.batch.process import DEATHS, Worker
-from moot.core.errors import MootError, UserError
+from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, needed
 from moot.core.postgres.rows import LOSSES, QUEUE, TASK, Given, QueuedRows
 from moot.core.telemetry.switch import telemetry
@@ -102,6 +102,8 @@ class Site:
                 await asyncio.wait((taking, self._resigned), return_when=asyncio.FIRST_COMPLETED)
                 ended = self._resigned if self._resigned.done() else taking
                 ended.result()
+                if not drain:  # procrastinate has logged an error and stopped by itself
+                    raise WorldError("The queue delivers no more rows to this worker. Start it again.", kind="queue")
             finally:
                 self._ending.set()
                 beating.cancel()

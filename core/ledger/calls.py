@@ -85,14 +85,14 @@ class Embeddings(Protocol):
     """The cache of a debate's embeddings; found in `embeddings`."""
 
     async def embedded(
-        self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[], Awaitable[list[list[float]]]]
+        self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
         """The vectors of texts, in order: cached ones if they exist, else new ones.
 
         Args:
             parts: the parts of the key, without the texts.
             texts: the texts to embed.
-            make: embeds texts.
+            make: embeds the texts that have none.
         """
         ...
 

@@ -75,6 +75,10 @@ class Caller:
     _seeds: CallSeeds | None = None
     _sends: Callable[[Spend], Awaitable[None]] | None = None
     """Records the most that a call may cost, before it is sent."""
+    _keeps: Callable[[AIMessage, Call], Awaitable[None]] | None = None
+    """Keeps an unusable reply, before it is requested once more."""
+    _unusable: tuple[AIMessage, Call] | None = None
+    """The unusable reply of an earlier run that was interrupted before the second one was kept."""
 
     def __post_init__(self) -> None:
         if self.ceilings is None:

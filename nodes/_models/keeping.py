@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage
 from moot.core.errors import MootError, UserError, copied, error_of
 from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
-from moot.core.ledger.records import FAILED, SENT
+from moot.core.ledger.records import FAILED, SENT, hashes_of
 from moot.nodes._models.kept import key_messages
 from moot.nodes._models.spend import NOTHING, Spend
 
@@ -130,11 +131,15 @@ class Keeping:
             UserError: there is no entry, and no call may be made.
         """
         if self.mode == "record":
-            found = self.ledger.stored_result(self.id, key)
-            return None if found is None or found.about.get(FAILED) else found
+            return self.stored(key)
         if self.mode == "replay":
             return await self.replayed(key, what)
         return await self.ledger.find(key, self.id, failed=False)
+
+    def stored(self, key: Key) -> Kept | None:
+        """The reply that an earlier, interrupted run of this debate kept for a key; None for failures."""
+        found = self.ledger.stored_result(self.id, key)
+        return None if found is None or found.about.get(FAILED) else found
 
     async def replayed(self, key: Key, what: str) -> Kept:
         """The ledger's entry for a key in a replay.
@@ -188,51 +193,77 @@ class Keeping:
             make: makes the call; its error is raised for every waiting caller, while later callers try again.
         """
         while (flight := self._flights.get(hash)) is not None:
-            await flight.over.wait()
-            if flight.error is not None:
-                raise copied(flight.error)
-            if flight.result:
-                return flight.result[0], True
-        flight = self._flights[hash] = Flight()
+            for result in await self._awaited(flight):
+                return result, True
+        return await self._fly([hash], make), False
+
+    async def _awaited(self, flight: Flight[T]) -> list[T]:
+        """The result of another's call, once it is over; none if it was cancelled."""
+        await flight.over.wait()
+        if flight.error is not None:
+            raise copied(flight.error)
+        return flight.result
+
+    async def _fly(self, hashes: Sequence[str], make: Callable[[], Awaitable[T]]) -> T:
+        """Makes a call; those who request one of its keys meanwhile wait for it."""
+        flight: Flight[T] = Flight()
+        self._flights |= dict.fromkeys(hashes, flight)
         try:
             result = await make()
             flight.result.append(result)
         except BaseException as error:
             flight.error = error if isinstance(error, Exception) else None
-            del self._flights[hash]
+            for hash in hashes:
+                self.forget(hash)
             raise
         finally:
             flight.over.set()
-        return result, False
+        return result
 
     async def embedded(
-        self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[], Awaitable[list[list[float]]]]
+        self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
-        """As `Embeddings.embedded`."""
-        key, about = key_of("embedding", {**parts, "texts": list(texts)}), {"model": parts["model"]}
+        """As `Embeddings.embedded`.
 
-        async def embed() -> list[list[float]]:
-            if (kept := await self.find(key, f"embeddings of {parts['model']}")) is not None:
-                if kept.about.get(FAILED):
-                    raise error_of(kept.value)
-                found: list[list[float]] = kept.value
-                return found
-            try:
-                found = await make()
-            except MootError as error:
-                await self.keep_failure(key, error.record(""), about)
-                raise
-            if key.hash not in self._embedded:
-                self._embedded.add(key.hash)
-                await self.keep(key, found, about)
-            return found
+        Each text is looked up, shared and kept by itself: which texts share a request differs from run to run.
+        """
+        about, hashes = {"model": parts["model"]}, hashes_of(parts)
+        keys = {text: key_of("embedding", {"text": text}, hashes) for text in texts}
+        found: dict[str, list[float]] = {}
 
-        found, _ = await self.once(key.hash, embed)
-        self.forget(key.hash)  # later calls use the encoder's own cache
-        return found
+        async def embed(some: list[str]) -> dict[str, list[float]]:
+            what = f"embeddings of {parts['model']}"
+            kept = zip(some, await asyncio.gather(*(self.find(keys[text], what) for text in some)), strict=True)
+            entries = {text: entry for text, entry in kept if entry is not None}
+            for entry in entries.values():
+                if entry.about.get(FAILED):
+                    raise error_of(entry.value)
+            vectors: dict[str, list[float]] = {text: entry.value[0] for text, entry in entries.items()}
+            if missing := [text for text in some if text not in vectors]:
+                try:
+                    vectors |= zip(missing, await make(missing), strict=True)
+                except MootError as error:
+                    record = error.record("")
+                    await asyncio.gather(*(self.keep_failure(keys[text], record, about) for text in missing))
+                    raise
+                fresh = [text for text in missing if keys[text].hash not in self._embedded]
+                self._embedded.update(keys[text].hash for text in fresh)
+                await asyncio.gather(*(self.keep(keys[text], [vectors[text]], about) for text in fresh))
+            return vectors
+
+        while missing := [text for text in keys if text not in found]:
+            flights = {text: flight for text in missing if (flight := self._flights.get(keys[text].hash))}
+            if own := [text for text in missing if text not in flights]:
+                found |= await self._fly([keys[text].hash for text in own], partial(embed, own))
+                for text in own:
+                    self.forget(keys[text].hash)  # later calls use the encoder's own cache
+            for text, flight in flights.items():
+                for vectors in await self._awaited(flight):
+                    found[text] = vectors[text]
+        return [found[text] for text in texts]
 
     def forget(self, hash: str) -> None:
-        """Allows a failed call to be made again."""
+        """Allows a call to be made again."""
         self._flights.pop(hash, None)
 
 

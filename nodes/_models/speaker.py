@@ -156,8 +156,9 @@ class Speaker(Caller):
 
         unusable: ReplyError | None = None
         for last in (False, True):
+            earlier = None if last else self._unusable
             try:
-                message, call = await self._fitting_call(sent, send, ranks, prompt, request())
+                message, call = earlier or await self._fitting_call(sent, send, ranks, prompt, request())
             except BudgetExhausted:
                 if unusable:
                     raise unusable from None
@@ -175,6 +176,11 @@ class Speaker(Caller):
             unusable = ReplyError(f"{self.model.name} gave no usable reply as {self.role}: {problem}.", kind)
             if last or self._used_up():
                 raise unusable
+            if self._keeps and not earlier:
+                await self._keeps(message, call)
+            if earlier:
+                chain.set(chain.get() + 1)
+                self._leave_out(call.get("left_out"))
             sent += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
         raise AssertionError("unreachable")
 
@@ -341,12 +347,27 @@ class Speaker(Caller):
         said = Said(NOTHING, part.calls, [], 0)
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
         lost, prices = keeping.cost_of_lost_calls(key), self.ceilings.prices
+        first, unusable = key_of("chat", {"unusable": True}, key.parts), None
+        if (kept := keeping.stored(first)) is not None:
+            call = cast(Call, {**kept.value["call"], "from_ledger": True})
+            unusable = message_of(kept.value["message"]), call
+            if any(lost):  # they include it, and so does what this run counts as spent from its start
+                lost = Spend(*(max(0, less) for less in lost.minus(spent_by([call], prices))))
+            else:
+                self._take_up(messages, parts, [call], prompt, left_out=False)
+
+        async def keeps(message: AIMessage, call: Call) -> None:
+            nonlocal unusable
+            unusable = message, call
+            await keeping.keep(first, {"message": value_of(message), "call": call}, about)
 
         async def sends(one: Spend) -> None:
             await keeping.sends(key, lost.plus(spent_by(part.calls, prices)).plus(one), about)
 
         try:
-            said.message = await asked(replace(self, ledger=part, tokens_left=left, _sends=sends))
+            said.message = await asked(
+                replace(self, ledger=part, tokens_left=left, _sends=sends, _keeps=keeps, _unusable=unusable)
+            )
         except MootError as error:
             said.error = error
         said.depth = chain.get() - before
@@ -365,6 +386,8 @@ class Speaker(Caller):
             about |= {PAID: [*spent]}
         elif self.ceilings.counted:
             lost = lost.plus(spent)
+        if unusable and isinstance(said.error, ReplyError):  # a later run requests both replies again
+            await keeping.keep_failure(first, {"message": value_of(unusable[0]), "call": unusable[1]}, about)
         about |= {SENT: [*lost]} if any(lost) else {}
         await (keeping.keep if good else keeping.keep_failure)(key, value, about)
         return said

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from moot.cli.batch.process import Worker
 from moot.cli.queue import worker
 
 from tests.cluster.postgres import Server, binaries, running_postgres
@@ -40,6 +42,18 @@ def said(one: Trial) -> str:
 
 def joined(one: Trial, count: int) -> None:
     one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] == count)
+
+
+async def test_a_process_is_ended_though_another_who_ends_it_is_cancelled() -> None:
+    """So is the heartbeat's if a worker resigns: it must not end as if it had been told to."""
+    pipe = asyncio.subprocess.PIPE
+    started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
+    process = Worker(started)
+    other = asyncio.create_task(process.end())
+    await asyncio.sleep(0)  # it waits for the end of the output
+    other.cancel()
+    await process.close()
+    assert started.returncode == -signal.SIGKILL
 
 
 def test_a_worker_without_a_key_leaves_its_rows_to_others(

@@ -11,14 +11,15 @@ from typing import Annotated
 
 import typer
 
-from tests.faults import endpoint, evaluations, machine, servers, slow, tested
+from tests.faults import ceilings, endpoint, evaluations, machine, servers, slow, tested
 from tests.faults.debates import ROOT
 from tests.faults.record import Fault, Result
 
 PAGE = ROOT / "docs/howto/faults.md"
 BEGIN, END = "<!-- make faults: begin -->", "<!-- make faults: end -->"
-HEAD = "| class | fault | times | expected result | lost | as expected |"
-FAULTS = (*endpoint.FAULTS, *slow.FAULTS, *machine.FAULTS, *servers.FAULTS, *evaluations.FAULTS, *tested.FAULTS)
+HEAD = "| class | what was done | times | what has to come of it | lost | as expected |"
+PARTS = (endpoint, slow, machine, ceilings, servers, evaluations, tested)
+FAULTS = tuple(fault for part in PARTS for fault in part.FAULTS)
 
 
 def arranged(fault: Fault, folder: Path, *, quick: bool) -> Result:

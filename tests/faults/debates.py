@@ -8,10 +8,13 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from moot.core.ledger.file import LedgerFile
+from moot.core.ledger.records import Entry
 
 from tests.commands import COMMAND
 from tests.conftest import CLAIM, StubEndpoint, running_stub
@@ -46,6 +49,14 @@ def words_of(system: str, **settings: Any) -> list[str]:
     chosen = settings_of(system) | settings
     pairs = [part for key, value in chosen.items() for part in ("--set", f"{key}={json.dumps(value)}")]
     return ["verify", CLAIM, "--graph", system, "--model", "openai:stub", *pairs]
+
+
+def stored_in(home: Path, claim: str = "") -> list[Entry]:
+    """What the ledger of a home folder holds; only of debates of a claim, if one is named."""
+    if not (path := home / "ledger.sqlite").exists():
+        return []
+    with closing(LedgerFile(path)) as ledger:
+        return [entry for debate in ledger.debates(text=claim) for _, entry in ledger.entries(debate.id)]
 
 
 @dataclass
@@ -101,6 +112,10 @@ class Place:
     def served(self) -> int:
         """The number of requests that the endpoint received."""
         return int(self.stats()["served"])
+
+    def stored(self) -> list[Entry]:
+        """What the ledger holds."""
+        return stored_in(self.folder / "home")
 
     def stats(self) -> dict[str, Any]:
         """The endpoint's counters."""

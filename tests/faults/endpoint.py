@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,29 @@ ONE = {"attempts": 1}
 DEBATES, PER_SECOND, MOST_CALLS = 32, 40, 1.1
 """Of one process; what the endpoint takes; how many times the calls may be sent."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
+SELECTION = {"match": "`selected`", "fields": {"reason": "It fits.", "selected": [1]}}
+"""What debaters select. A reply is drawn from its prompt, and the prompt that asks once more quotes the first reply, so
+another selection would be drawn, and with other evidence another verdict.
+"""
 ODD = ('{"choices": [', "null", '{"choices": []}', "<html>", '{"error": {"message": "no"}}', "")
 """Bodies that are cut off, or not a reply."""
 
 
-def passes(*rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
-    """Faults that a debate survives: it ends with the same verdict as without them."""
+def passes(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any) -> Callable[[Path, bool], Result]:
+    """Faults that a debate gets over: it ends with the verdict that it has without them.
+
+    Args:
+        rules: the faults.
+        scripted: what the endpoint replies, with the fault and without.
+        settings: of the debate.
+    """
 
     def arrange(folder: Path, quick: bool) -> Result:
-        with place(folder / "without") as here:
+        with place(folder / "without", scripted) as here:
             whole, calls = here.verify(SYSTEM, **settings), here.served()
         more, wrong = 0, ""
         for number, rule in enumerate(rules):
-            with place(folder / f"with-{number}", [rule]) as here:
+            with place(folder / f"with-{number}", [rule, *scripted]) as here:
                 ended = here.verify(SYSTEM, **settings)
                 more += here.served() - calls
             wrong = wrong or first_wrong(
@@ -209,7 +219,7 @@ FAULTS = [
         "replies cut off",
         "one reply, and then each reply, ends at its length limit",
         "it is asked for once more; if that is cut, too, a typed error",
-        both(passes({"finish": "length", "times": 1}), always({"cut"}, {"finish": "length"})),
+        both(passes({"finish": "length", "times": 1}, scripted=[SELECTION]), always({"cut"}, {"finish": "length"})),
     ),
     Fault(
         "refusals", "the model refuses each call", "a typed error", always({"refused"}, {"finish": "content_filter"})

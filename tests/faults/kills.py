@@ -8,25 +8,23 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from moot.core.ledger.records import FAILED, Entry
+from moot.core.ledger.values import unpacked
+
 from tests.conftest import CLAIM, StubEndpoint
 from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Place, place, settings_of, words_of
 
-EMBEDDED = 2
-"""Requests by which one trial of many exceeded those in flight. The cause is not known; embeddings may be joined in
-other ways from run to run."""
 Start = Callable[[str, Place], "subprocess.Popen[str]"]
 """Starts a debate of a system in a place."""
 LATENCY_MS = 60
-"""Of each call, so that some are in flight at the kill."""
-STORING = 0.1
-"""Seconds between an answer of the endpoint and its place in the ledger, at most: the ledger gathers what is kept for
-20 ms, and a busy machine takes as long again to read the answer and to store it."""
+"""Of a call, so that some are under way when a debate is killed."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,25 @@ class Moment:
 
 
 @dataclass(frozen=True)
+class Sent:
+    """What endpoints were sent, or a ledger holds: chat calls and texts to embed. Which texts share a request differs
+    from run to run, so requests to embed are not counted.
+    """
+
+    chats: int
+    texts: int
+
+    def __sub__(self, other: Sent) -> Sent:
+        return Sent(self.chats - other.chats, self.texts - other.texts)
+
+
+@dataclass(frozen=True)
 class Undisturbed:
-    """A debate without a kill: its verdict, its requests, its seconds."""
+    """A debate that nobody killed: its verdict, its requests, what it sent, its seconds."""
 
     verdict: Any
     requests: int
+    sent: Sent
     seconds: float
 
 
@@ -55,8 +67,8 @@ class Killed:
     Args:
         moment: when it was killed.
         before: requests until then.
-        flying: requests that were under way then.
-        repaid: requests in all, less those of the undisturbed debate.
+        flying: calls and texts that had no answer when it was dead, or one that could not be used.
+        repaid: calls and texts that were sent again.
         wrong: what is not as it has to be.
     """
 
@@ -84,7 +96,8 @@ def undisturbed(system: str, folder: Path) -> Undisturbed:
         ended = here.verify(system)
         if ended.code:
             raise AssertionError(f"{system}: {ended.errors[-2000:]}")
-        return Undisturbed(ended.verdict, here.served(), time.monotonic() - started)
+        seconds = time.monotonic() - started
+        return Undisturbed(ended.verdict, here.served(), sent_by(here.stub.calls()), seconds)
 
 
 def by_command(system: str, here: Place) -> subprocess.Popen[str]:
@@ -118,21 +131,48 @@ def kill(moment: Moment, folder: Path, start: Start = by_command, again: Start |
     with place(folder / name, latency_ms=LATENCY_MS) as here:
         process = start(moment.system, here)
         wait_for(moment, whole, here, process)
-        before, killed = here.served(), time.time()
+        before = here.served()
         process.send_signal(moment.signal)
         ended = here.end(process)
-        dead = time.time()
-        flying = flying_between(killed, dead, here.stub)
-        wrong = first_end(ended, moment)
-        # If it ended before, its user has the document.
-        if ended.code and (ended.document or {}).get("status") != "done":
+        sent, stored = calls_of(here.stub), here.stored()
+        wrong = first_end(ended, moment) or used_and_lost(sent, stored)
+        lost = Sent(0, 0)
+        if ended.code and (ended.document or {}).get("status") != "done":  # else it has come to its user
+            lost = sent_by(sent) - held_by(stored)
             ended = here.end((again or start)(moment.system, here))
-        repaid = here.served() - whole.requests
+        repaid = sent_by(calls_of(here.stub)) - whole.sent
         if not wrong and ended.verdict != whole.verdict:
             wrong = f"another verdict: {ended.verdict} {ended.errors[-500:]}"
-        if not wrong and repaid > flying + EMBEDDED:
-            wrong = f"{repaid} calls repaid, {flying} were under way"
-        return Killed(moment, before, flying, repaid, wrong)
+        if not wrong and repaid != lost:
+            wrong = f"repaid: {repaid}; not answered before the kill, or of no use: {lost}"
+        return Killed(moment, before, lost.chats + lost.texts, repaid.chats + repaid.texts, wrong)
+
+
+def calls_of(stub: StubEndpoint) -> list[dict[str, Any]]:
+    """All that the endpoint was sent, once it has answered it."""
+    while in_flight(stub):
+        time.sleep(0.01)
+    return stub.calls()
+
+
+def sent_by(calls: Sequence[dict[str, Any]]) -> Sent:
+    """What these calls of an endpoint sent."""
+    return Sent(sum(call["kind"] == "chat" for call in calls), sum(call.get("inputs", 0) for call in calls))
+
+
+def held_by(stored: Sequence[Entry]) -> Sent:
+    """What these entries of a ledger answer. Replies that could not be used are asked for again."""
+    kinds = Counter(entry.key.kind for entry in stored if not entry.about.get(FAILED))
+    return Sent(kinds["chat"], kinds["embedding"])
+
+
+def used_and_lost(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]) -> str:
+    """Whether a reply that a later prompt quotes is missing in the ledger: then it was lost though it had been read."""
+    held = "".join(json.dumps(unpacked(entry.value)) for entry in stored if entry.key.kind == "chat")
+    replies = {call["ref"] for call in sent if "ref" in call}
+    used = replies & {ref for call in sent for ref in call.get("deps", ())}
+    lost = {ref for ref in used if f"(ref {ref})" not in held}
+    return f"replies were used but not stored: {sorted(lost)}" if lost else ""
 
 
 def wait_for(moment: Moment, whole: Undisturbed, here: Place, process: Any) -> None:
@@ -143,18 +183,6 @@ def wait_for(moment: Moment, whole: Undisturbed, here: Place, process: Any) -> N
         if by_calls or (moment.by == "time" and time.monotonic() - started >= moment.share * whole.seconds):
             return
         time.sleep(0.005)
-
-
-def flying_between(killed: float, dead: float, stub: StubEndpoint) -> int:
-    """Requests in flight when a process was killed, or sent before it was dead.
-
-    A busy machine may not have let the process read an answer yet: those that no later request followed count too.
-    """
-    while in_flight(stub):
-        time.sleep(0.01)
-    sent = [call for call in stub.calls() if call["recv"] <= dead]
-    taken_up = min(killed, max((call["recv"] for call in sent), default=killed)) - STORING
-    return sum(call["end"] >= taken_up for call in sent)
 
 
 def in_flight(stub: StubEndpoint) -> int:

@@ -37,7 +37,7 @@ def came_of(done: Sequence[kills.Killed]) -> Result:
     """The results of debates that were killed."""
     repaid, flying = sum(max(0, one.repaid) for one in done), sum(one.flying for one in done)
     wrong = next((f"{one.moment}: {one.wrong}" for one in done if one.wrong), "")
-    return Result(len(done), f"{repaid} calls paid again; {flying} were under way", wrong)
+    return Result(len(done), f"{repaid} calls and texts paid again; {flying} had no usable answer", wrong)
 
 
 def indexing(folder: Path, quick: bool) -> Result:
@@ -243,13 +243,13 @@ FAULTS = [
     Fault(
         "kill -9 and SIGTERM of moot verify",
         "four systems are killed at random moments, and the same command is given again",
-        "all finish with the undisturbed run's verdict; only calls under way are paid again",
+        "all finish with the undisturbed run's verdict; only calls without a usable answer are paid again",
         killed,
     ),
     Fault(
         "kill -9 and SIGTERM of a Python process",
         "a program that calls a graph within `ledger_use` is killed, and started again",
-        "all finish with the undisturbed run's verdict; only calls under way are paid again",
+        "all finish with the undisturbed run's verdict; only calls without a usable answer are paid again",
         killed_in_python,
     ),
     Fault(

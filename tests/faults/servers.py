@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
-from tests.faults.debates import ROOT, SHELF
-from tests.faults.kills import LATENCY_MS, flying_between
+from tests.faults.debates import ROOT, SHELF, stored_in
+from tests.faults.kills import LATENCY_MS, calls_of, held_by, sent_by, used_and_lost
 from tests.faults.record import Fault, Result, first_wrong
 from tests.serving import Server, plant, running
 
@@ -70,34 +70,37 @@ def killed(ask: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Re
 
     def arrange(folder: Path, quick: bool) -> Result:
         times, draw = 2 if quick else 8, random.Random(21)
-        repaid, flying, wrong, left, whole, answer = 0, 0, "", "", 0, None
-        before = under_way = 0
+        repaid, flying, wrong, left, answer = 0, 0, "", "", None
+        before, whole, lost, claim, home = 0, 0, 0, "", folder / "server" / "home"
         folder.mkdir(parents=True)
         with running_stub(folder / "stub", RULES, latency_ms=LATENCY_MS) as stub:
             for number in range(times + 1):
                 with serving(folder / "server", stub) as server:
                     if left:
                         found = gone_on(server, left)
-                        more = len(stub.calls()) - before - whole
-                        repaid += max(0, more)
+                        needed = sum(not call.get("shared") for call in found["calls"])
+                        more = sent_by(stub.calls()[before:]).chats - needed
+                        repaid += more
                         wrong = wrong or first_wrong(
                             (found["status"] == "done", f"{left}: {found['status']}"),
                             (found["answer"] == answer, f"another answer: {found['answer']}"),
-                            (more <= under_way, f"{more} calls repaid, {under_way} were under way"),
+                            (more == lost, f"{more} calls repaid, {lost} had no answer that was stored"),
                         )
                     else:
                         answer, whole = server.json("/runs/wait", debate())["answer"], len(stub.calls())
                     if number == times:
                         break
                     before, left = len(stub.calls()), server.json("/threads", {})["thread_id"]
-                    ask(server, left, f"Claim number {number}.")
+                    claim = f"Claim number {number}."
+                    ask(server, left, claim)
                     wait_for(stub, before + draw.randrange(1, whole))
-                    at = time.time()
                     server.process.send_signal((signal.SIGKILL, signal.SIGTERM)[number % 2])
                     server.process.wait(60)
-                    under_way = flying_between(at, time.time(), stub)
-                    flying += under_way
-        return Result(times, f"{repaid} calls paid again; {flying} were under way", wrong)
+                    sent, stored = calls_of(stub)[before:], stored_in(home, claim)
+                    wrong = wrong or used_and_lost(sent, stored)
+                    lost = sent_by(sent).chats - held_by(stored).chats
+                    flying += lost
+        return Result(times, f"{repaid} calls paid again; {flying} had no usable answer", wrong)
 
     return arrange
 
@@ -201,13 +204,13 @@ FAULTS = [
     Fault(
         "kill -9 and SIGTERM of the API server",
         "`moot serve` is killed at random moments of debates that nobody watches; the next one is told to go on",
-        "all finish with the undisturbed run's answer; only calls under way are paid again",
+        "all finish with the undisturbed run's answer; only calls without a usable answer are paid again",
         killed(unwatched),
     ),
     Fault(
         "kill -9 and SIGTERM under the page",
-        "the same with debates that are watched over the page's routes and resumed over its button's route",
-        "all finish with the undisturbed run's answer; only calls under way are paid again",
+        "the same with debates that are watched as the page does, and gone on with as by its button",
+        "all finish with the undisturbed run's answer; only calls without a usable answer are paid again",
         killed(watched),
     ),
     Fault(

@@ -35,6 +35,8 @@ async def stub(start_stub: StartStub, empty_home: Path) -> StubEndpoint:
     """A scripted endpoint that has encoded the corpus `pumps`."""
     endpoint = start_stub()
     await index_passages("pumps", PASSAGES, encoder=STUB)
+    encoder: Any = await open_encoder(STUB)
+    encoder._vectors.clear()  # of so small a corpus
     return endpoint
 
 
@@ -127,7 +129,10 @@ async def test_only_texts_that_are_not_cached_are_requested(stub: StubEndpoint) 
     assert [vectors[1], vectors[3]] == given
     assert vectors[0] == vectors[4] == (await encoder.embed(["a"]))[0]
     assert vectors[2] == (await encoder.embed(["c"]))[0]
-    assert asked(stub) == [*before, 2, 1, 1]  # an endpoint's vectors are cached only on request
+    assert asked(stub) == [*before, 2]  # those answers are cached
+    many = [str(n) for n in range(FEW + 1)]
+    assert await encoder.embed(many) == await encoder.embed(many)
+    assert asked(stub) == [*before, 2, FEW + 1, FEW + 1]  # those of a long list are not: it may be a corpus
 
 
 async def test_a_changed_model_is_an_error_despite_the_cache(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
