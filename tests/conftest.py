@@ -177,6 +177,13 @@ def start_stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Star
 
 
 @pytest.fixture(autouse=True)
+def _no_server_is_imported() -> Iterator[None]:
+    """A process that has the server's package is a server to moot: all later tests would be those of its callers."""
+    yield
+    assert "langgraph_api" not in sys.modules, "this test imported langgraph_api: run it in a process of its own"
+
+
+@pytest.fixture(autouse=True)
 async def _closed_clients() -> AsyncIterator[None]:
     """Close the clients that a test's event loop opened."""
     yield

@@ -7,6 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -40,6 +41,7 @@ def test_the_command_prints_the_same_in_every_process() -> None:
     assert done.stdout.decode("utf-8") == PAGE.read_text(encoding="utf-8"), STALE
 
 
+@cache
 def pages() -> dict[str, str]:
     """Every page of the site as Markdown, by its path in docs/."""
     made = runpy.run_path(str(DOCS / "hooks.py"))["on_page_markdown"]

@@ -27,7 +27,7 @@ READING = [*SCRIPTED, "--set", f"debaters={json.dumps(READERS)}"]
 
 def test_verify_shows_the_debate(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True, False], CLAIM)])
-    done = moot_process("verify", CLAIM, *READING, "--set", "max_rounds=2")
+    done = moot("verify", CLAIM, *READING, "--set", "max_rounds=2")
     assert done.returncode == 0, done.stderr
     for words in (
         "Round 1",

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from moot.graphs.presets import PRESETS
 from moot.web.login import Attempts, Sessions, read_token
 from moot.web.serve import check_token
 
+from tests.commands import COMMAND, moot
 from tests.conftest import CLAIM, free_port, running_stub
 from tests.serving import Server, running
 from tests.web.conftest import CHROMIUM
@@ -26,7 +24,6 @@ from tests.web.test_guard import ROUTES
 TOKEN = "correct-horse-battery-staple"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 STUDIO = "https://smith.langchain.com"
-MOOT = [sys.executable, "-c", "from moot.cli.main import run; run()"]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +31,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """``moot serve`` at an address that other machines can reach."""
     folder = tmp_path_factory.mktemp("locked")
     port = free_port()
-    command = [*MOOT[1:], "serve", "--host", "0.0.0.0", "--studio", "--port", str(port)]
+    command = [*COMMAND[1:], "serve", "--host", "0.0.0.0", "--studio", "--port", str(port)]
     with running_stub(folder / "stub", []) as stub:
         yield from running(command, folder, port, stub, MOOT_TOKEN=TOKEN)
 
@@ -64,14 +61,14 @@ def test_every_route_asks_for_the_token(locked: Server, method: str, path: str, 
         assert "send Authorization: Bearer TOKEN, or log in at /moot/login" in said
 
 
-def test_a_program_sends_the_token(locked: Server) -> None:
+def test_a_program_sends_the_token(locked: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "fake:1"}}
     assert json.loads(locked.send("/runs/wait", run, BEARER))["status"] == "done"
     tools = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     assert b"neighbor_debate" in locked.send("/mcp", tools, BEARER)
     assert b"<!doctype html>" in locked.send("/moot", headers={"authorization": f"bearer {TOKEN}"})
-    environment = os.environ | {"MOOT_TOKEN": TOKEN}
-    done = subprocess.run([*MOOT, "assistants", "--url", locked.url], env=environment, capture_output=True, text=True)
+    monkeypatch.setenv("MOOT_TOKEN", TOKEN)
+    done = moot("assistants", "--url", locked.url)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == sum(preset.task is None for preset in PRESETS.values())
 
@@ -181,11 +178,14 @@ def test_a_server_on_a_public_address_needs_a_token(monkeypatch: pytest.MonkeyPa
     check_token(host)
 
 
-def test_a_missing_token_and_an_unwritable_home_are_errors_at_start(tmp_path: Path) -> None:
+def test_it_says_so_at_once_and_that_the_home_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "home").touch()
-    environment = os.environ | {"MOOT_TOKEN": "", "MOOT_HOME": str(tmp_path / "home")}
+    monkeypatch.setenv("MOOT_TOKEN", "")
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     for options, said in ((["--host", "0.0.0.0"], "set MOOT_TOKEN"), ([], "Debates cannot be stored in")):
-        done = subprocess.run([*MOOT, "serve", *options], env=environment, capture_output=True, text=True)
+        done = moot("serve", *options)
         assert (done.returncode, said in " ".join(done.stderr.split())) == (2, True), done.stderr
 
 
