@@ -49,8 +49,8 @@ class ChatModel:
     """A chat model with the properties of its endpoint that a call depends on.
 
     ``tight`` is true if JSON schemas cost nothing, so that each call may have its own; ``structure`` is how
-    the client takes one, and ``json_mode`` whether it can request JSON without one. ``is_capped`` is true if only a
-    ceiling bounds its replies: a complete reply would then be the same without the ceiling.
+    the client takes one, and ``json_mode`` whether it can request JSON without one. ``is_capped`` is true if the
+    length of its replies is bounded only because a ceiling needs a bound, which changes no complete reply.
     """
 
     name: str

@@ -46,7 +46,7 @@ def tags_of(place: Place) -> list[str]:
 
 
 def facts_of(place: Place) -> dict[str, Any]:
-    """The same as metadata, as in the records of calls."""
+    """Agent, round, phase and number as metadata, named as in the records of calls."""
     said = {"agent": place.agent, "round": place.round, "phase": place.phase, "number": place.number}
     return {name: value for name, value in said.items() if value is not None}
 

@@ -86,7 +86,8 @@ def latest(state: DebateState, names: Iterable[str]) -> list[Turn]:
 
 
 def spoken(state: DebateState, names: Sequence[str], round: int, also_before: bool) -> list[Turn]:
-    """Each speaker's latest answer; or all answers of a round and of the previous one, in order."""
+    """The latest answer of each speaker; with ``also_before`` all answers of a round and of the previous one, in
+    order."""
     if not also_before:
         return latest(state, names)
     given = [t for t in state["turns"] if t["step"] == "respond" and t["agent"] in names]

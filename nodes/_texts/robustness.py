@@ -31,10 +31,10 @@ STEPS = {"judge": "the judge", "answer": "one call that answers from the evidenc
 class Check(TypedDict):
     """A repetition of the deciding step.
 
-    ``kind``: with ``all`` evidence (if another step than this one decided the debate), without an ``origin``, without a
-    ``pair`` that quotes the same fact, with evidence ``reversed``, with ``no_evidence``. ``without`` names what
-    was taken away, ``evidence_ids`` the rest, in order; ``turns_left_out`` counts answers based on nothing
-    else. ``same`` says whether the answer is the verdict; null if there is no answer, and ``outcome`` says why.
+    ``kind`` says with which evidence: ``all`` (only if another step decided the debate), all but one ``origin``, all
+    but a ``pair`` of origins that quote the same fact, all in ``reversed`` order, or ``no_evidence``. ``without`` names
+    the removed origins, ``evidence_ids`` the rest, in order; ``turns_left_out`` counts answers based on nothing else.
+    ``same`` says whether the answer is the verdict; null if there is no answer, and ``outcome`` says why.
     """
 
     kind: Literal["all", "origin", "pair", "reversed", "no_evidence"]

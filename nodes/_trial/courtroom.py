@@ -367,7 +367,7 @@ def _reflection(turns: Sequence[Turn], round: int, side: str) -> float | None:
 
 
 def _novelty(turns: Sequence[Turn], round: int) -> float | None:
-    """From turns with a mean and a number of candidates each: the mean over all candidates."""
+    """The mean novelty over all candidates, from turns that each have a mean and a number of candidates."""
     weighed = [
         value
         for turn in turns_in_round(turns, round, "discover")

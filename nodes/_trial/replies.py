@@ -95,7 +95,7 @@ class ExpertRulingReply(Reply):
 class TestimonyReply(Reply):
     """An expert's testimony."""
 
-    __test__ = False  # no test, whatever pytest thinks
+    __test__ = False  # pytest must not collect it as a test
 
     testimony: Text
     citations: list[Quote]
