@@ -148,7 +148,7 @@ def wait_for(moment: Moment, whole: Undisturbed, here: Place, process: Any) -> N
 def flying_between(killed: float, dead: float, stub: StubEndpoint) -> int:
     """Requests in flight when a process was killed, or sent before it was dead.
 
-    A busy machine may not have let the process read an answer yet: those that no later request followed count too.
+    On a busy machine the process may not have read an answer yet, so answers without a later request count too.
     """
     while in_flight(stub):
         time.sleep(0.01)
