@@ -19,9 +19,9 @@ def scripted(rules: list[dict[str, Any]], latency_ms: float, prompts: Path | Non
     """Run the endpoint with these rules, set OPENAI_BASE_URL to it, and give moot a new home folder.
 
     Args:
-        rules: what is replied to what.
-        latency_ms: how long every chat call takes.
-        prompts: where requests are written, one JSON object a line; None for nowhere.
+        rules: the scripted replies.
+        latency_ms: the duration of every chat call.
+        prompts: a file for the requests, one JSON object a line; None for no file.
     """
     stub = str(Path(__file__).parents[1] / "stub_llm.py")
     with tempfile.TemporaryDirectory() as folder:

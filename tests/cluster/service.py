@@ -1,7 +1,7 @@
 """Debates of the service during faults, and their results: the part of ``make cluster`` that needs Aegra.
 
 A page and two workers run by the commands of ``deploy/compose.yaml``, without containers, and hold 40 debates. Each
-happens once so many calls were answered: when is drawn.
+fault is caused after a random number of answered calls.
 """
 
 from __future__ import annotations

@@ -180,9 +180,9 @@ def happening(one: Trial, rows: int, faults: Sequence[Callable[[random.Random], 
 
     Args:
         one: the trial.
-        rows: how many.
-        faults: what happens, each once so many rows have ended: when is drawn.
-        seed: of the draw.
+        rows: the number of rows.
+        faults: the faults, each caused after a random number of finished rows.
+        seed: for the random numbers.
     """
     draw = random.Random(seed)
     one.start_worker()

@@ -1,5 +1,4 @@
-"""The effect of attacks on scripted readers, as a table for the docs: ``python -m tests.evals.attacks_table [GRAPH
-...]``.
+"""The effect of attacks on scripted readers, as a table: ``python -m tests.evals.attacks_table [GRAPH ...]``.
 
 Further options are those of ``moot eval attack``: ``--kept-back`` for the check, ``--attack injection`` for one attack
 only.
