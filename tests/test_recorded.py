@@ -41,7 +41,7 @@ def test_it_is_reported(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 def test_the_excerpt_is_what_is_printed(path: Path) -> None:
-    shown = moot("show", debates.save(debates.imported(path.read_bytes())))
+    shown = moot("show", debates.save(debates.parse_document(path.read_bytes())))
     assert shown.returncode == 0, shown.stderr
     excerpt = path.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
     assert 12 <= len(excerpt) <= 16

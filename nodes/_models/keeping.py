@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage
-from moot.core.errors import MootError, UserError, copied, error_of
+from moot.core.errors import MootError, UserError, copy_error, error_of
 from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
 from moot.core.ledger.records import FAILED, SENT
 from moot.nodes._models.kept import key_messages
@@ -187,7 +187,7 @@ class Keeping:
         while (flight := self._flights.get(hash)) is not None:
             await flight.over.wait()
             if flight.error is not None:
-                raise copied(flight.error)
+                raise copy_error(flight.error)
             if flight.result:
                 return flight.result[0], True
         flight = self._flights[hash] = Flight()

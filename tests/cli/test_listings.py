@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from moot.cli.tables import listed, unlisted
+from moot.cli.tables import listing_rows, unlisted_settings
 
 from tests.commands import moot
 
@@ -53,7 +53,7 @@ def test_the_file_is_up_to_date() -> None:
 
 
 def test_a_graph_that_is_not_in_the_file_yet_is_asked_itself() -> None:
-    assert [list(row) for row in unlisted("rag")] == listed("settings rag")
+    assert [list(row) for row in unlisted_settings("rag")] == listing_rows("settings rag")
 
 
 def test_an_unknown_graph_is_named() -> None:

@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
-from moot.nodes._models.ceilings import Asked, Ceilings, recorded
+from moot.nodes._models.ceilings import Asked, Ceilings, reservation_record
 from moot.nodes._models.contexts import count_prompt, forget_contexts
 from moot.nodes._models.keeping import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
@@ -354,11 +354,13 @@ async def test_calls_that_nobody_has_counted_yet_are_reserved_with_care() -> Non
 async def test_those_who_decide_are_asked_as_far_as_lost_calls_leave_room() -> None:
     judges = [Asked(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
     ceilings = Ceilings()
-    await ceilings.begin({"calls": 5, "kept": [recorded(judge) for judge in judges]})
+    await ceilings.begin({"calls": 5, "kept": [reservation_record(judge) for judge in judges]})
     ceilings.lose(Spend(calls=3))
     for judge in judges[:2]:
         await ceilings.reserve(replace(judge, bytes=9000))  # nothing bounds its prompt
     with pytest.raises(BudgetExhausted):
         await ceilings.reserve(judges[2])
     with pytest.raises(BudgetExhausted, match="leaves 1 calls"):
-        await Ceilings().begin({"calls": 3, "kept": [recorded(judge) for judge in judges[:2]]}, Spend(calls=2))
+        await Ceilings().begin(
+            {"calls": 3, "kept": [reservation_record(judge) for judge in judges[:2]]}, Spend(calls=2)
+        )
