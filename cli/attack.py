@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from moot.cli.output import give
-from moot.cli.run import INTERRUPTED, watched
+from moot.cli.output import write_document
+from moot.cli.run import INTERRUPTED, run_with_progress
 from moot.cli.tables import show
 from moot.core.errors import UserError
 from moot.core.files import check_writable
@@ -76,10 +76,10 @@ def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path |
     """
     if out is not None:
         check_writable(out)
-    if (done := watched(plan, logs, limits, Console(stderr=True))) is None:
+    if (done := run_with_progress(plan, logs, limits, Console(stderr=True))) is None:
         return INTERRUPTED
     found = attack_results(done)
-    give(found, as_json=as_json, out=out)
+    write_document(found, as_json=as_json, out=out)
     if not as_json:
         show(systems_table(found))
         show(attacks_table(found))

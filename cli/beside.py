@@ -9,7 +9,7 @@ from typing import Any
 from moot.cli.resuming import Begins
 from moot.core.errors import MootError, UserError
 from moot.graphs import DebateSystem, load_graph
-from moot.nodes._models.equal_cost import SAID, Taken, ceiling_of, ratios, shared_settings, taken
+from moot.nodes._models.equal_cost import SAID, Taken, ceiling_of, full_cost, ratios, shared_settings
 from moot.nodes._models.keeping import LedgerUse
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._models.seeds import derived_seed
@@ -68,7 +68,7 @@ def control_of(name: str | None, equal: str | None, settings: Settings) -> Contr
     return Control(name, measure)
 
 
-def beside(
+def run_control(
     control: Control,
     document: Mapping[str, Any],
     begins: Begins,
@@ -83,12 +83,12 @@ def beside(
         hold: runs the control on the debate's input.
     """
     prices = read_prices()
-    debate = taken(document["calls"], document["seconds"], prices)
+    debate = full_cost(document["calls"], document["seconds"], prices)
     try:
         held = hold(load_graph(control.name), _begins(control, debate, begins))
     except MootError as error:
         return _told(control, debate, None, None) | {"error": error.record("beside")}
-    return _told(control, debate, taken(held["calls"], held["seconds"], prices), held)
+    return _told(control, debate, full_cost(held["calls"], held["seconds"], prices), held)
 
 
 def _begins(control: Control, debate: Taken, begins: Begins) -> Begins:

@@ -26,7 +26,7 @@ def calibrate(
     """Fit on labelled runs how often verdicts are right and when to act on them; the file is for `--calibration`."""
     from dataclasses import asdict
 
-    from moot.cli.output import give
+    from moot.cli.output import write_document
     from moot.core.files import not_written, write_whole
     from moot.evals._analyses.calibrating import fit_logs
     from moot.nodes._texts.calibrated import guarantee
@@ -39,7 +39,7 @@ def calibrate(
         raise not_written(out, error) from error
     figures = {key: value for key, value in asdict(fitted).items() if key != "calibration"}
     said = {"file": str(out), "n": found.n, "alpha": alpha, "least_confidence": found.least_confidence, **figures}
-    give(said | {"guarantee": guarantee(found.n, alpha)}, as_json=as_json, out=None)
+    write_document(said | {"guarantee": guarantee(found.n, alpha)}, as_json=as_json, out=None)
     if not as_json:
         for line in lines(fitted, out):
             typer.echo(line)

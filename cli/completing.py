@@ -29,7 +29,7 @@ def names(what: str) -> list[str]:
         from moot.graphs._registry import graph_names
 
         return graph_names(others=what == "all graphs")
-    from moot.cli.tables import listed
+    from moot.cli.tables import listing_rows
 
-    rows = listed("settings tool_mad" if what == "settings" else what)
+    rows = listing_rows("settings tool_mad" if what == "settings" else what)
     return [row[0] + "=" * what.startswith("settings") for row in rows]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from moot.cli.guesses import Guessing
-from moot.core.config import KEYS, checked, config_file, read_config, value_of, values, write_config
+from moot.core.config import KEYS, checked_value, config_file, read_config, value_of, values, write_config
 from moot.core.errors import UserError
 
 config = typer.Typer(
@@ -18,7 +18,7 @@ config = typer.Typer(
 
 
 @config.callback(invoke_without_command=True)
-def shown(context: typer.Context) -> None:
+def show_config(context: typer.Context) -> None:
     """Show all values if no command is given."""
     if context.invoked_subcommand is None:
         show()
@@ -43,16 +43,16 @@ def set_command(
     value: Annotated[str, typer.Argument(help="Its value.")],
 ) -> None:
     """Write a value into the file."""
-    found = checked(key, value)
+    found = checked_value(key, value)
     if key == "model":
-        from moot.nodes._vendors.catalogue import check_provider, why_not
+        from moot.nodes._vendors.catalogue import check_provider, unavailable_reason
 
         if ":" not in found:
             raise UserError(
                 f"A model is named provider:name, not {found!r}, e.g. openai:gpt-4o-mini.", kind="invalid_setting"
             )
         check_provider(found)
-        if missing := why_not(found.partition(":")[0]):
+        if missing := unavailable_reason(found.partition(":")[0]):
             typer.echo(f"moot: {missing}", err=True)
     if key == "graph":
         from moot.graphs import load_graph
@@ -69,7 +69,7 @@ def get(
 ) -> None:
     """Print a value and nothing else; if it is not set, print nothing and exit with code 1."""
     if key not in KEYS:
-        checked(key, "1")
+        checked_value(key, "1")
     value = value_of(key)
     if value is None:
         raise typer.Exit(1)
@@ -83,7 +83,7 @@ def unset(
     """Remove a value from the file."""
     said = read_config()
     if key not in said:
-        checked(key, "1")  # raises if there is no such key
+        checked_value(key, "1")  # raises if there is no such key
         raise UserError(f"{config_file()} sets no {key}.", kind="invalid_setting")
     del said[key]
     typer.echo(f"{key} is no longer set in {write_config(said)}")

@@ -51,7 +51,7 @@ def reading(url: str | None) -> Iterator[None]:
         print(text, file=sys.stderr, flush=True)  # noqa: T201
         token = _ledger.set(ServedLedger(postgres, ""))
         try:
-            with debates.kept_in(Documents(postgres)):
+            with debates.use_database(Documents(postgres)):
                 yield
         finally:
             _ledger.reset(token)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.cli.index import progress_bars
-from moot.cli.output import give
+from moot.cli.output import write_document
 from moot.cli.tables import show
 from moot.core.endpoint import close_clients
 from moot.core.files import check_writable
@@ -56,7 +56,7 @@ def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> 
     rows = read_rows(options.data, options.split, options.qrels, options.scopes)
     encoder = options.encoder or DEFAULT_ENCODER
     document = report(run(rows, sources, encoder), options, encoder)
-    give(document, as_json=as_json, out=out)
+    write_document(document, as_json=as_json, out=out)
     if not as_json:
         show(figures_table(document))
         if document["differences"]:

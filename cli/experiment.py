@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from moot.cli.output import give
+from moot.cli.output import write_document
 from moot.evals._runs.experiment import experiment_of, send
 from rich.console import Console
 
@@ -17,7 +17,7 @@ def send_log(path: Path, *, as_json: bool) -> None:
     """
     experiment = experiment_of(path)
     made = send(experiment)
-    give(made, as_json=as_json, out=None)
+    write_document(made, as_json=as_json, out=None)
     if not as_json:
         sent = f"{len(experiment['results'])} samples of {experiment['dataset_name']!r}"
         Console().print(f"{sent} are the experiment {experiment['experiment_name']!r}.", highlight=False, markup=False)

@@ -177,7 +177,7 @@ def _entries(since: str) -> Any:
     """List entries of all debates, newest first, with and without a document."""
     from moot.cli.ledger import existing_ledger
     from moot.web import debates
-    from moot.web.table import described
+    from moot.web.table import undocumented_entry
 
     stems = debates.stems()
     documents = {stem[-32:] for stem in stems}
@@ -195,7 +195,7 @@ def _entries(since: str) -> Any:
                 yield debates.entry(stem)
             elif file and (row := next(iter(file.debates(id=begun[stem][0])), None)):
                 user = {"user": row.person} if row.person else {}
-                yield {**described(row), "status": begun[stem][1], **user}
+                yield {**undocumented_entry(row), "status": begun[stem][1], **user}
 
 
 def _with_users(entries: list[dict[str, Any]]) -> None:

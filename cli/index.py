@@ -16,7 +16,7 @@ from moot.retrievers._corpus import check_own
 from moot.retrievers._documents.fetch import is_url
 from moot.retrievers._encoders import DEFAULT_ENCODER
 from moot.retrievers._files import read_page
-from moot.retrievers._filling import Fill, fill_here
+from moot.retrievers._filling import Fill, fill_in_process
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -35,7 +35,7 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
             are indexed first; if some were unreadable, the error comes at the end, after a message on each.
     """
     check_own(corpus)
-    fill: Fill = fill_here
+    fill: Fill = fill_in_process
     console = Console(stderr=True)
     if queue:
         from moot.cli.queue.indexing import FillByQueue

@@ -68,13 +68,13 @@ def all_commands(
 
 def run() -> None:
     """The entry point. A `MootError` becomes a sentence and an exit code: 2 for user errors, 3 for outside failures."""
-    from moot.cli.signals import said_if_stopped
+    from moot.cli.signals import report_interrupts
     from moot.core.errors import MootError
     from moot.core.garbage import collected_seldom
 
     logging.getLogger("langsmith").setLevel(logging.ERROR)  # it logs each failure; moot reports them once, at the end
     try:
-        with said_if_stopped(), collected_seldom():
+        with report_interrupts(), collected_seldom():
             app()
     except MootError as error:
         fail(error)

@@ -10,7 +10,7 @@ from typing import Any
 from moot.core.files import not_written, write_whole
 
 
-def give(
+def write_document(
     document: dict[str, Any],
     *,
     as_json: bool,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from moot.cli.output import give
+from moot.cli.output import write_document
 from moot.cli.tables import show
 from moot.core.errors import UserError
 from moot.evals._stats.sample_size import ALPHA, POWER, Separation, separation
@@ -22,7 +22,7 @@ def plan(first: float, second: float, n: int, discordant: float | None, *, as_js
         found = separation(first, second, n, discordant)
     except ValueError as error:
         raise UserError(f"{str(error)[0].upper()}{str(error)[1:]}.", kind="invalid_setting") from error
-    give(asdict(found), as_json=as_json, out=None)
+    write_document(asdict(found), as_json=as_json, out=None)
     if not as_json:
         show(designs_table(found))
 

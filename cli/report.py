@@ -16,7 +16,7 @@ from moot.core.files import check_writable, not_written, write_whole
 from moot.transcript.report.claim_review import checked_publisher, claim_review
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import with_summary
-from moot.web.debates import LARGEST, imported, path_of
+from moot.web.debates import LARGEST, parse_document, path_of
 
 SUFFIXES = {"html": ".html", "md": ".md", "claimreview": ".claimreview.json"}
 """File suffix by kind of report."""
@@ -89,7 +89,7 @@ def read_document(path: Path) -> dict[str, Any]:
             content = file.read(LARGEST + 1)
     except OSError as error:
         raise UserError(f"It cannot be read ({error.strerror}).", kind="missing_file") from error
-    return imported(content)
+    return parse_document(content)
 
 
 def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: str) -> str:

@@ -233,7 +233,7 @@ def settings_of(system: DebateSystem, chosen: Chosen, settings: Settings, earlie
     return found
 
 
-def going_on(earlier: Debate) -> str:
+def resume_message(earlier: Debate) -> str:
     """The message when a debate is resumed."""
     moment = datetime.fromtimestamp(earlier.updated).isoformat(" ", "seconds")
     ended = {"failed": "failed", "waiting": "waited for you", "done": "ended without its control"}.get(

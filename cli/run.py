@@ -12,17 +12,17 @@ from typing import Any
 
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log_sample_summaries
 from moot.cli.options import parse_pairs
-from moot.cli.output import give
+from moot.cli.output import write_document
 from moot.cli.tables import show
 from moot.core.errors import UserError
 from moot.evals._runs.plan import Plan, make_plan, read_plan
 from moot.evals._runs.reference import facts_of
 from moot.evals._runs.run import Limits, run_plan
 from moot.evals._runs.solver import document_in
-from moot.evals._stats.outcomes import is_own_fault
+from moot.evals._stats.outcomes import is_model_fault
 from moot.graphs import load_graph
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.prices import paid
+from moot.nodes._models.prices import paid_calls
 from moot.transcript.line import format_duration
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -111,10 +111,10 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
         UserError: the plan or its data cannot be used.
     """
     console = Console(stderr=True)
-    if (done := watched(plan, logs, limits, console)) is None:
+    if (done := run_with_progress(plan, logs, limits, console)) is None:
         return INTERRUPTED
     records = [record_of(log) for log in done]
-    give({"logs": records}, as_json=as_json, out=None)
+    write_document({"logs": records}, as_json=as_json, out=None)
     if not as_json:
         show(outcomes_table(records, logs))
         notes = dict.fromkeys(f"{one['benchmark']}: {note}." for one in records for note in one["notes"])
@@ -123,7 +123,7 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
     return 3 if any(record["missing"] or record["status"] != "success" for record in records) else 0
 
 
-def watched(plan: Plan, logs: Path, limits: Limits, console: Console) -> list[EvalLog] | None:
+def run_with_progress(plan: Plan, logs: Path, limits: Limits, console: Console) -> list[EvalLog] | None:
     """Runs a plan with a progress bar; returns None if it was interrupted.
 
     Raises:
@@ -186,8 +186,8 @@ class Left:
             self.faults[kind := kind_of(whole)] += 1
             self.whole.setdefault(kind, whole)
         document = document_in(sample) or {}
-        self.unusable += not sample.error and is_own_fault(document)
-        self.tokens += tokens_of(paid(document.get("calls") or []))
+        self.unusable += not sample.error and is_model_fault(document)
+        self.tokens += tokens_of(paid_calls(document.get("calls") or []))
         self.ended += 1
         self.bars.update(self.bar, completed=self.ended, description=self.estimate())
         each = max(1, self.total // STEPS)

@@ -115,7 +115,7 @@ def end_now(code: int) -> NoReturn:
 
 
 @contextlib.contextmanager
-def said_if_stopped() -> Iterator[None]:
+def report_interrupts() -> Iterator[None]:
     """Context in which SIGTERM acts as Ctrl-C, with exit code 143, and each stopped command prints a message."""
     came = []
 

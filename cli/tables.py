@@ -42,7 +42,7 @@ def show(table: Table) -> None:
     console.print(table)
 
 
-def listed(command: str) -> list[list[str]]:
+def listing_rows(command: str) -> list[list[str]]:
     """The rows of a command in ``listings.jsonl``; none for a command that the file does not have."""
     lines = (files("moot.cli") / "listings.jsonl").read_text(encoding="utf-8").rstrip("\n").split("\n")
     return [cells for named, *cells in map(json.loads, lines) if named == command]
@@ -93,15 +93,15 @@ def rows_of(command: str) -> Iterable[Sequence[str]]:
         print_unlisted(errors)
         return [*DESCRIPTIONS.items(), *((one.name, one.description) for one in systems)]
     if command == "eval tasks":
-        return [*(rows := listed(command)), *installed_benchmarks({name for name, *_ in rows})]
+        return [*(rows := listing_rows(command)), *installed_benchmarks({name for name, *_ in rows})]
     kind, _, graph = command.partition(" ")
     if kind != "settings":
-        return listed(command)
+        return listing_rows(command)
     if not graph:
         names = ", ".join(graph_names(others=True))
         raise UserError(f"Name a system, for example: moot settings tool_mad. Known: {names}.", kind="unknown_graph")
     INSTALLED.check(graph)
-    return listed(command) or unlisted(graph)
+    return listing_rows(command) or unlisted_settings(graph)
 
 
 def installed_benchmarks(own: set[str]) -> list[tuple[str, ...]]:
@@ -133,7 +133,7 @@ def _parsed(row: dict[str, str]) -> dict[str, Any]:
     return row | {"default": json.loads(row["default"])}
 
 
-def unlisted(graph: str) -> list[tuple[str, ...]]:
+def unlisted_settings(graph: str) -> list[tuple[str, ...]]:
     """The settings of a graph from an installed package, or of a graph that is not in the file yet.
 
     Raises:

@@ -11,10 +11,10 @@ from typing import Any
 
 from langgraph.types import Command
 from moot.cli.ask import Asked
-from moot.cli.beside import Control, beside
-from moot.cli.output import give
+from moot.cli.beside import Control, run_control
+from moot.cli.output import write_document
 from moot.cli.report import form_of
-from moot.cli.resuming import Begins, PersonReplies, going_on
+from moot.cli.resuming import Begins, PersonReplies, resume_message
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, end_now
 from moot.cli.waiting import waiting
@@ -25,9 +25,9 @@ from moot.nodes._models.keeping import LedgerUse, ledger_use
 from moot.nodes._runtime.document import blank_document, unfinished
 from moot.nodes._runtime.running import Running, Update
 from moot.transcript import Live
-from moot.transcript.end import beside_begins, lines_beside
+from moot.transcript.end import beside_begins, control_lines
 from moot.transcript.report.summary import summarised
-from moot.web.debates import history_is_on, kept_here
+from moot.web.debates import history_is_on, store_locally
 from rich.console import Console
 
 
@@ -54,7 +54,7 @@ def debate(
         form_of(out)
     history_is_on()  # raises if the value is not valid
     if begins.earlier is not None and begins.earlier.entries:
-        print(going_on(begins.earlier), file=sys.stderr, flush=True)  # noqa: T201
+        print(resume_message(begins.earlier), file=sys.stderr, flush=True)  # noqa: T201
     console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
     live = Live(begins.settings)
     screen = Screen(console, live.speakers, Console(stderr=True, soft_wrap=console.soft_wrap))
@@ -76,13 +76,13 @@ def debate(
                 return held_debate(control, given, begins, lambda new: None, runner, stop, console)
 
         try:
-            document["beside"] = beside(follows, document, begins, hold)
+            document["beside"] = run_control(follows, document, begins, hold)
         finally:
             keep_and_give(document, as_json=as_json, out=out)
-        screen.show(lines_beside(document))
+        screen.show(control_lines(document))
         if as_json and document["beside"]["error"]:
             print(f"moot: {document['beside']['error']['detail']}", file=sys.stderr)  # noqa: T201
-    if document["status"] == "interrupted" or stopped_beside(document):
+    if document["status"] == "interrupted" or is_control_interrupted(document):
         print(interrupted(document, begins.use, out), file=sys.stderr)  # noqa: T201
     runner.run(end_in_ledger(document, begins.use))
     if stop.signal:
@@ -93,9 +93,9 @@ def debate(
 
 def keep_and_give(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
     """Stores a document in the history, and writes or prints it if asked to."""
-    if fault := kept_here(document):
+    if fault := store_locally(document):
         print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
-    give(document, as_json=as_json, out=out, form=form_of(out) if out is not None else None)
+    write_document(document, as_json=as_json, out=out, form=form_of(out) if out is not None else None)
 
 
 def held_debate(
@@ -157,7 +157,7 @@ async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
 
 def interrupted(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
     """The message for an interrupted debate, which says how to resume it."""
-    beside = stopped_beside(document)
+    beside = is_control_interrupted(document)
     held = document["beside"]["document"] if beside else document
     said = f"moot: interrupted after {held['usage']['calls']} calls{' of the control' * beside}."
     if out is not None:
@@ -172,7 +172,7 @@ def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
 
     If the debate has a verdict, its control decides the code.
     """
-    if document["status"] == "interrupted" or stopped_beside(document):
+    if document["status"] == "interrupted" or is_control_interrupted(document):
         return stop.exit_code
     error = document["error"] or (document.get("beside") or {}).get("error")
     if not error:
@@ -180,7 +180,7 @@ def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
     return 2 if error["kind"] in USER_KINDS else 3
 
 
-def stopped_beside(document: Mapping[str, Any]) -> bool:
+def is_control_interrupted(document: Mapping[str, Any]) -> bool:
     """Whether the control of a debate was interrupted."""
     held = (document.get("beside") or {}).get("document") or {}
     return bool(held.get("status") == "interrupted")

@@ -80,12 +80,12 @@ def read_config() -> dict[str, Any]:
     except ValueError as error:
         raise UserError(f"{file} is not valid TOML ({error}). Correct or delete it.", kind="invalid_file") from error
     try:
-        return {name: checked(name, value) for name, value in said.items()}
+        return {name: checked_value(name, value) for name, value in said.items()}
     except UserError as error:
         raise UserError(f"{file}: {error.detail}", kind=error.kind) from error
 
 
-def checked(name: str, value: Any) -> Any:
+def checked_value(name: str, value: Any) -> Any:
     """The value, checked and converted to the type of its key; numbers may be given as strings.
 
     Raises:
@@ -126,7 +126,7 @@ def write_config(values: dict[str, Any]) -> Path:
     """
     file = config_file()
     for name, value in values.items():
-        checked(name, value)
+        checked_value(name, value)
     lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items()]
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ def values() -> Iterator[tuple[str, Value]]:
     for name, key in KEYS.items():
         if given := os.environ.get(key.variable, "").strip():
             try:
-                yield name, Value(checked(name, given), key.variable)
+                yield name, Value(checked_value(name, given), key.variable)
             except UserError as error:
                 raise UserError(f"{key.variable}: {error.detail}", kind="invalid_environment") from error
         elif name in said:

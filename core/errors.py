@@ -174,7 +174,7 @@ BUDGET_EXHAUSTED = "budget_exhausted"
 """The kind of these errors, and the outcome of a turn whose speaker was not asked."""
 
 
-def copied(error: Exception) -> Exception:
+def copy_error(error: Exception) -> Exception:
     """A copy of an error for each of several waiting callers, because each adds its own traceback."""
     return error_of(error.record("")) if isinstance(error, MootError) else error
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from moot.core.errors import USER_KINDS, UserError, copied
+from moot.core.errors import USER_KINDS, UserError, copy_error
 from moot.core.redaction import redact
 
 LONGEST = 200
@@ -82,7 +82,7 @@ class Installed:
             except UserError as error:
                 self._loaded[name] = error
         if isinstance(found := self._loaded[name], UserError):
-            raise copied(found)
+            raise copy_error(found)
         return found
 
     def _import(self, name: str) -> Any:

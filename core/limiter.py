@@ -117,7 +117,7 @@ class Limiter:
         if self._closed and (asked := self._closed.get(slot.name)):
             now = await self._wait_until_open(slot.name, *asked, loop)
         if slot.refusal and self.throttle.opens > slot.since + limits.max_wait:
-            raise gave_up(slot.refusal, limits) from slot.refusal
+            raise timeout_error(slot.refusal, limits) from slot.refusal
         busy = self._waiting or self._running >= self._at_once(limits)
         if not (busy or limits.requests_per_minute or self.throttle.active):
             self._start(slot, now)
@@ -137,7 +137,7 @@ class Limiter:
             elif not slot.turn.exception():
                 self.leave(slot, None)
             if slot.refusal and isinstance(error, TimeoutError):
-                raise gave_up(slot.refusal, limits) from slot.refusal
+                raise timeout_error(slot.refusal, limits) from slot.refusal
             raise
 
     def leave(self, slot: Slot, error: BaseException | None, answered: bool = False) -> None:
@@ -145,9 +145,9 @@ class Limiter:
         self._running -= 1
         if self.throttle.active and answered:
             self.throttle.accept(slot.started, asyncio.get_running_loop().time())
-        elif isinstance(error, MootError) and (is_busy(error) or (error.retryable and error.retry_after)):
+        elif isinstance(error, MootError) and (is_rate_limited(error) or (error.retryable and error.retry_after)):
             self._refused(slot, error)
-            if is_busy(error) and (seen := telemetry()):
+            if is_rate_limited(error) and (seen := telemetry()):
                 seen.refused(self.address, slot.name)
         if self._waiting:
             self._start_waiting()
@@ -159,7 +159,7 @@ class Limiter:
         if asked > LONGEST_WAIT:
             self._closed[slot.name] = (now + asked, error)  # other models or sources are not affected
             return
-        if not is_busy(error):
+        if not is_rate_limited(error):
             self.throttle.close(now + asked)
             return
         slot.since = slot.since if slot.refusal else now
@@ -168,7 +168,7 @@ class Limiter:
         for other in self._waiting:
             waited = now - max(other.made, self.throttle.took_one)
             if waited > other.limits.max_wait and other.turn and not other.turn.done():
-                other.turn.set_exception(gave_up(error, other.limits))
+                other.turn.set_exception(timeout_error(error, other.limits))
 
     async def _wait_until_open(
         self, name: str, until: float, error: MootError, loop: asyncio.AbstractEventLoop
@@ -282,12 +282,12 @@ def limiters() -> list[Limiter]:
     return [made for reference in [*_made] if (made := reference())]
 
 
-def is_busy(error: MootError) -> bool:
+def is_rate_limited(error: MootError) -> bool:
     """Whether an endpoint refused a call because of too many requests (HTTP 429)."""
     return error.kind == "rate_limited"
 
 
-def gave_up(error: MootError, limits: Limits) -> WorldError:
+def timeout_error(error: MootError, limits: Limits) -> WorldError:
     """The error for a call whose time ran out before the endpoint accepted it."""
     text = f"{error.detail} The call has waited as long as the setting `max_wait` allows ({limits.max_wait:.0f} s)."
     return WorldError(text, kind=error.kind, retryable=True, retry_after=error.retry_after)
@@ -321,7 +321,7 @@ async def with_retries(
                 return await call(), slot.requests
         except MootError as error:
             error.attempts = slot.requests
-            busy, asked = is_busy(error), error.retry_after
+            busy, asked = is_rate_limited(error), error.retry_after
             failures += not busy
             hopeless = slot.turned_away or not error.retryable or (asked or 0.0) > LONGEST_WAIT
             if hopeless or failures >= limits.attempts:

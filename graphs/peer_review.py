@@ -16,7 +16,7 @@ from moot.nodes._runtime.budget import no_round_left, rounds_or_budget
 from moot.nodes._runtime.settings import ask_person
 from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import AgentsSettings, agent_node, agents_needs, join_node, nobody, to_agents
+from moot.nodes._speakers.agents import AgentsSettings, agent_node, agents_needs, join_node, no_agents, to_agents
 from moot.nodes._steps.compare import compare_node
 from moot.nodes._steps.reviewing import review_node, reviews_of, to_reviewers
 from moot.nodes._steps.vote import conclude_node
@@ -38,7 +38,7 @@ class PeerReviewSettings(AgentsSettings):
 
 def answer(state: DebateState, settings: PeerReviewSettings) -> Next:
     """Every agent answers, from the second round on with the reviews of its last answer."""
-    return to_agents("answer", state, settings, nobody, heard=lambda name: reviews_of(state, name))
+    return to_agents("answer", state, settings, no_agents, heard=lambda name: reviews_of(state, name))
 
 
 def after_round(state: DebateState, settings: PeerReviewSettings) -> Next:

@@ -17,7 +17,7 @@ from moot.nodes._runtime.settings import Settings, ask_person
 from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._runtime.system import Debate, Next
 from moot.nodes._speakers.pool import next_speakers
-from moot.nodes._speakers.turns import SHARED_ROLES, Agent, called, needs_for
+from moot.nodes._speakers.turns import SHARED_ROLES, Agent, fixed_speakers, needs_for
 from moot.nodes._steps.compare import answers_of, compare_node
 from moot.nodes._steps.judging import judge_node
 from moot.nodes._steps.moderating import moderate_node
@@ -37,7 +37,7 @@ STANCES = {
 class TitForTatSettings(Settings):
     """Settings of the debate in tit for tat. The defaults are the paper's."""
 
-    debaters: Annotated[tuple[Agent, ...], called(*SIDES)] = Field(
+    debaters: Annotated[tuple[Agent, ...], fixed_speakers(*SIDES)] = Field(
         BOTH, min_length=2, max_length=2, description="The two debaters, the affirmative one first."
     )
     max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")

@@ -123,10 +123,10 @@ def as_data(tag: str, text: str, **attributes: str) -> str:
         text: untrusted.
         attributes: of the tag. They are ours: names and ids, never free text.
     """
-    return enclosed(tag, [without_brackets(text)], **attributes)
+    return enclose(tag, [without_brackets(text)], **attributes)
 
 
-def enclosed(tag: str, parts: Iterable[str], **attributes: str) -> str:
+def enclose(tag: str, parts: Iterable[str], **attributes: str) -> str:
     """Parts between tags, one under the other, as they are: tags of their own (`as_data`), or lines of ours.
 
     Args:
@@ -138,7 +138,7 @@ def enclosed(tag: str, parts: Iterable[str], **attributes: str) -> str:
     return "\n".join([f"<{tag}{head}>", *parts, f"</{tag}>"])
 
 
-def listed(items: Iterable[str], *, empty: str) -> str:
+def blocks_or_none(items: Iterable[str], *, empty: str) -> str:
     """Blocks one under the other, or the words that say that there are none.
 
     Args:

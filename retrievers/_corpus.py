@@ -22,7 +22,7 @@ from moot.core.files import check_home
 from moot.core.lazy import imported
 from moot.retrievers._encoders import DEFAULT_ENCODER, open_encoder
 from moot.retrievers._files import DocumentPassage, Passage, parse_passage
-from moot.retrievers._filling import Fill, Progress, Target, chroma_errors, damaged, fill_here, metadata_of
+from moot.retrievers._filling import Fill, Progress, Target, chroma_errors, damaged, fill_in_process, metadata_of
 from moot.retrievers._lexical import NO_ENCODER, NoEncoder
 from moot.retrievers._stores import FolderStore, Manifest, ServerStore, corpora_folder, open_store
 
@@ -159,7 +159,7 @@ async def index_passages(
     *,
     encoder: str = DEFAULT_ENCODER,
     progress: Progress = lambda stored, encoded: None,
-    fill: Fill = fill_here,
+    fill: Fill = fill_in_process,
 ) -> Manifest:
     """Adds passages to a corpus, in batches; passages whose id and content are stored already are not encoded again.
 
@@ -185,7 +185,7 @@ async def index_passages(
 
 
 async def _build(
-    name: str, passages: Iterable[Passage], encoder: str, progress: Progress, fill: Fill = fill_here
+    name: str, passages: Iterable[Passage], encoder: str, progress: Progress, fill: Fill = fill_in_process
 ) -> Manifest:
     store = await asyncio.to_thread(open_store)
     known = await asyncio.to_thread(store.read, name)

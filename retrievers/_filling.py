@@ -33,7 +33,7 @@ Fill = Callable[[Target, Iterator[list[Passage]], Progress], Awaitable[None]]
 """Stores all passages of some batches."""
 
 
-async def fill_here(target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
+async def fill_in_process(target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
     """Stores passages that are not stored yet, in this process.
 
     While a batch is encoded, the previous one is written and the next one is started.

@@ -55,14 +55,14 @@ async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> lis
 
 async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | MootError:
     try:
-        return current_tampering().found(await source.search(query, wanted(source.name, rules)))
+        return current_tampering().found(await source.search(query, pieces_to_request(source.name, rules)))
     except MootError as error:
         if isinstance(error, UserError) and error.kind != "quota":
             raise
         return error
 
 
-def wanted(source: str, rules: Rules) -> int:
+def pieces_to_request(source: str, rules: Rules) -> int:
     """The number of pieces to request from a source, so that enough remain; services may charge for more than ten."""
     if source in ONLINE:
         return max(rules.k, min(2 * rules.k, 10))

@@ -24,14 +24,14 @@ def is_server() -> bool:
     return "langgraph_api" in sys.modules
 
 
-def listed(variable: str) -> Collection[str]:
+def names_in_variable(variable: str) -> Collection[str]:
     """The names in an environment variable, separated by commas."""
     return [name for part in os.environ.get(variable, "").split(",") if (name := part.strip())]
 
 
 def may_load(name: str) -> bool:
     """Whether a caller may use a model of this machine: an encoder, a cross-encoder, a summariser."""
-    return not is_server() or name in SHIPPED or name in listed(MODELS)
+    return not is_server() or name in SHIPPED or name in names_in_variable(MODELS)
 
 
 def check_model(name: str, setting: str) -> None:
@@ -46,7 +46,7 @@ def check_model(name: str, setting: str) -> None:
     """
     if may_load(name):
         return
-    allowed = ", ".join((*SHIPPED, *listed(MODELS)))
+    allowed = ", ".join((*SHIPPED, *names_in_variable(MODELS)))
     raise UserError(
         f"{setting}: this server does not load {name!r} for its callers. It loads {allowed}, and uses its own "
         f"endpoints (openai:NAME, ollama:NAME, vllm:NAME) for embeddings. Its operator can list others in {MODELS}.",
@@ -60,7 +60,7 @@ def check_source(given: str) -> None:
     Raises:
         UserError: it is not listed.
     """
-    if is_server() and given not in listed(SOURCES):
+    if is_server() and given not in names_in_variable(SOURCES):
         raise UserError(
             f"The retriever {f'langchain:{given}'!r} is not listed by this server. List it in the server's {SOURCES}.",
             kind="unknown_retriever",

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from moot.core.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once, once_per_loop
-from moot.core.errors import UserError, copied
+from moot.core.errors import UserError, copy_error
 from moot.core.lazy import imported
 from moot.retrievers._corpus import (
     Corpus,
@@ -73,7 +73,7 @@ async def open_chroma(
 
     state = await state_of(corpus, recent=recent)
     key = ("chroma", corpus, encoder, limits)
-    return await or_last(key, made_once((*key, state), make))
+    return await open_or_last(key, made_once((*key, state), make))
 
 
 async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
@@ -84,7 +84,7 @@ async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
         rows = await open_rows(corpus, state)
         return await asyncio.to_thread(Bm25Retriever, corpus, rows)
 
-    return await or_last(("bm25", corpus), made_once(("bm25", corpus, state), make))
+    return await open_or_last(("bm25", corpus), made_once(("bm25", corpus, state), make))
 
 
 async def open_rows(corpus: str, state: str) -> list[Row]:
@@ -123,10 +123,10 @@ async def open_hybrid(
 
     state = await state_of(corpus, recent=recent)
     key = ("hybrid", corpus, encoder, limits, reranker)
-    return await or_last(key, made_once((*key, state), make))
+    return await open_or_last(key, made_once((*key, state), make))
 
 
-async def or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
+async def open_or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
     """Opens a value; while its corpus is being indexed, returns the value that this event loop opened last.
 
     A debate continues with the state of the corpus with which it began.
@@ -196,7 +196,7 @@ class ChromaRetriever:
             if len(answers) < len(vectors):
                 raise damaged(self._corpus.manifest.name, "some queries have no answer")
         except Exception as error:  # noqa: BLE001 - raised for every caller of the batch
-            answers = [copied(error) for _ in asked]
+            answers = [copy_error(error) for _ in asked]
         for (_, _, made), answer in zip(asked, answers, strict=True):
             if not made.done():
                 made.set_exception(answer) if isinstance(answer, Exception) else made.set_result(answer)

@@ -88,7 +88,7 @@ def _place(origin: Origin, id: str, *, in_parts: bool) -> str:
     return url.partition("#")[0].rstrip("/") if domain in COLLECTIONS else domain
 
 
-def pooled(
+def pool_results(
     found: Sequence[Sequence[Evidence]],
     rules: Rules,
     retrieved: datetime,

@@ -35,7 +35,7 @@ def current_tampering() -> Tampering:
 
 
 @contextmanager
-def tampered(by: Tampering) -> Iterator[None]:
+def tamper_with(by: Tampering) -> Iterator[None]:
     """Context manager in which debates are attacked."""
     token = _tampering.set(by)
     try:

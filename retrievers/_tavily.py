@@ -9,7 +9,7 @@ from typing import Any
 
 from moot.core.endpoint import made_in_thread
 from moot.core.lazy import imported
-from moot.retrievers._web import Found, Source, WebRetriever, answered, open_client
+from moot.retrievers._web import Found, Source, WebRetriever, call_within_limits, open_client
 from pydantic import BaseModel, FiniteFloat
 
 
@@ -58,7 +58,7 @@ class TavilyRetriever(WebRetriever):
                 raise TimeoutError from error
             return Reply.model_validate(found)
 
-        reply = await answered(self.source, self.limits, call)
+        reply = await call_within_limits(self.source, self.limits, call)
         return [
             Found(row.content, row.title or "", row.url, row.url, row.published_date, row.score)
             for row in reply.results

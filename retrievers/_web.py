@@ -176,10 +176,10 @@ async def ask(
     async def call() -> T:
         return read((await client.request(method, url, params=params, json=body, headers=headers)).content)
 
-    return await answered(source, limits, call)
+    return await call_within_limits(source, limits, call)
 
 
-async def answered(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
+async def call_within_limits(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
     """The result of a call to a source, within the limits; exceptions become MootErrors.
 
     A source that refuses searches with HTTP 429 is retried for `LONGEST_WAIT` seconds, because others may replace it.

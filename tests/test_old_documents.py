@@ -11,7 +11,7 @@ from inspect_ai.log import EvalSample
 from moot.core.errors import UserError
 from moot.evals._runs.logs import READ, checked_document
 from moot.evals._runs.solver import DOCUMENT, document_in
-from moot.nodes._runtime.document import SINCE, upgraded
+from moot.nodes._runtime.document import SINCE, upgrade_document
 from moot.nodes._runtime.state import SCHEMA_VERSION, VerdictOutput
 from moot.transcript.report.report import report
 from moot.web import debates
@@ -30,7 +30,7 @@ def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     old = json.loads(path.read_text())
     assert (old["schema_version"], old["moot_version"]) == ("1.0", "0.1.0")
-    document = debates.imported(path.read_bytes())
+    document = debates.parse_document(path.read_bytes())
     assert set(document) == set(VerdictOutput.__annotations__)
     assert {key: document[key] for key in old} == {**old, "schema_version": SCHEMA_VERSION}
     for kind in ("md", "html"):
@@ -46,16 +46,16 @@ def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.M
 def test_fields_that_an_old_document_lacks_are_filled_in() -> None:
     old: dict[str, Any] = json.loads(DOCUMENTS[0].read_text())
     first = {key: value for key, value in old.items() if key != "messages"}  # before there were conversations
-    assert upgraded(first) == {**old, **SINCE["1.0"], "schema_version": SCHEMA_VERSION}
+    assert upgrade_document(first) == {**old, **SINCE["1.0"], "schema_version": SCHEMA_VERSION}
     talk = {**old, "messages": [{"role": "user", "content": old["claim"]}]}
-    assert upgraded(talk)["messages"] == talk["messages"]
+    assert upgrade_document(talk)["messages"] == talk["messages"]
     now = {**first, "schema_version": SCHEMA_VERSION}
     others: list[Any] = [now, {"schema_version": "9.0"}, {}, [], None, "1.0"]
     for found in others:
-        assert upgraded(found) is found
+        assert upgrade_document(found) is found
 
 
 def test_a_document_of_a_later_version_is_refused() -> None:
     later = json.loads(DOCUMENTS[0].read_text()) | {"schema_version": "9.0"}
     with pytest.raises(UserError, match=r"of schema_version 9\.0, but .* 1\.3, 1\.4\. Install"):
-        debates.imported(json.dumps(later).encode())
+        debates.parse_document(json.dumps(later).encode())

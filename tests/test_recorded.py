@@ -41,7 +41,7 @@ def test_the_recorded_debate_has_a_report(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 def test_the_readmes_excerpt_equals_the_output(path: Path) -> None:
-    shown = moot("show", debates.save(debates.imported(path.read_bytes())))
+    shown = moot("show", debates.save(debates.parse_document(path.read_bytes())))
     assert shown.returncode == 0, shown.stderr
     excerpt = path.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
     assert 12 <= len(excerpt) <= 16

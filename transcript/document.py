@@ -24,7 +24,7 @@ LATE = {*DECIDING, "review_verdict"}
 """Steps after the votes of the last round."""
 
 
-def unfit(why: str) -> UserError:
+def unfit_error(why: str) -> UserError:
     """The error for a file that is not a result document."""
     return UserError(
         f"This is not a result document as `moot verify --out FILE` writes it: {why}.", kind="invalid_file"
@@ -41,7 +41,7 @@ def fitting() -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise unfit(f"its parts do not fit together ({type(error).__name__}: {str(error)[:100]})") from error
+        raise unfit_error(f"its parts do not fit together ({type(error).__name__}: {str(error)[:100]})") from error
 
 
 def settings_of(document: Document) -> Any:

@@ -25,7 +25,7 @@ from moot.nodes._texts.verdict import (
     verdict_line,
 )
 from moot.retrievers._evidence import clean
-from moot.transcript.line import Line, counted, format_duration, has_rounds, line, list_of, on_page, own_line
+from moot.transcript.line import Line, count_with_noun, format_duration, has_rounds, line, list_of, on_page, own_line
 
 WARNINGS = "Warnings:"
 """The heading of the warnings."""
@@ -50,7 +50,7 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
         yield own_line(f"No verdict ({error['kind']} at {error['where']}): {error['detail']}", "failure")
     yield own_line(costs(document), "aside")
     yield from _warnings(document, told=done)
-    yield from lines_beside(document)
+    yield from control_lines(document)
 
 
 def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
@@ -66,14 +66,14 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
         numbered = ", ".join(f"{number} {of['origin']}" for number, of in enumerate(read, 1))
         yield own_line(clean(f"Read one by one: {numbered}."), "")
     if document["answer"] is None and not untold:
-        yield from headline(document, f"Verdict: none, as {why_none(document)} ({how})")
+        yield from headline(document, f"Verdict: none, as {no_verdict_reason(document)} ({how})")
         return
-    tie = "; tied votes, so the earliest answer counts" if tied(document) else ""
+    tie = "; tied votes, so the earliest answer counts" if is_tied(document) else ""
     said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
     yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
     if (sure := document["confidence"]) is not None:
         yield own_line(f"Confidence {sure:.2f}, {backed(document)}: {clean(document['confidence_from'] or '')}", "")
-    yield from decided(document)
+    yield from calibration_lines(document)
     yield from hangs_on(document)
     yield from reasons(document, said)
     yield from citations(document)
@@ -92,7 +92,7 @@ def dissents(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     for one in found["minority"]:
         if one["answer"] is not None:
             who = ", ".join(map(speaker, one["by"][:MOST_REASONS]))
-            why = where_said(document, one["argument"], said) if one["argument"] else "(no reason)"
+            why = reason_or_reference(document, one["argument"], said) if one["argument"] else "(no reason)"
             more = f" and {left} more" if (left := len(one["by"]) - MOST_REASONS) > 0 else ""
             yield line(who + more, "dissents", f"{one['answer']} - {why}")
             for quote in one["quotes"][:MOST_REASONS]:
@@ -113,7 +113,7 @@ def changed(change: Mapping[str, Any]) -> str:
     return f"{change['before']} to {change['answer']} in round {change['round']}{after}{anew}"
 
 
-def decided(document: Mapping[str, Any]) -> Iterator[Line]:
+def calibration_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     """The decision of a calibration on the verdict, and its guarantee."""
     if found := document.get("calibration"):
         labels = list_of(document["prediction_set"]) or "none of the labels"
@@ -121,7 +121,7 @@ def decided(document: Mapping[str, Any]) -> Iterator[Line]:
         yield own_line(found["guarantee"], "aside")
 
 
-def why_none(document: Mapping[str, Any]) -> str:
+def no_verdict_reason(document: Mapping[str, Any]) -> str:
     """Why a finished debate has no verdict."""
     contradicted = document["metrics"].get("undecided") == "contradicted"
     return (
@@ -143,7 +143,7 @@ def headline(document: Mapping[str, Any], said: str) -> Iterator[Line]:
         yield own_line(clean(caveat_in_words(warned)), "caveat")
 
 
-def tied(document: Mapping[str, Any]) -> bool:
+def is_tied(document: Mapping[str, Any]) -> bool:
     """Whether only votes decided, and several answers have the most."""
     votes = document["votes"]
     if any(turn["step"] in ("judge", "summarise") or turn.get("preferred") for turn in document["turns"]):
@@ -155,14 +155,14 @@ def reasons(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     """The reasons of those who decided: each once, with all who gave it in the same words."""
     given: dict[str, list[Turn]] = {}
     for reason, turns in reasons_by_who(dict(document)).items():
-        given.setdefault(where_said(document, reason, said), []).extend(turns)
+        given.setdefault(reason_or_reference(document, reason, said), []).extend(turns)
     for reason, turns in [*given.items()][:MOST_REASONS]:
         yield line(*by(turns), reason)
     if left := sum(len(turns) for turns in [*given.values()][MOST_REASONS:]):
         yield line("", "", f"and {left} more", "more")
 
 
-def where_said(document: Mapping[str, Any], reason: str, said: Said) -> str:
+def reason_or_reference(document: Mapping[str, Any], reason: str, said: Said) -> str:
     """A reason, or a reference to its first occurrence."""
     if (turn := said.get(clean(reason))) is None:
         return reason
@@ -186,7 +186,7 @@ def citations(document: Mapping[str, Any], by: str = "", most: int | None = None
     found = verdict_citations(dict(document), fabricated=True)
     known = {piece["id"]: piece for piece in document["evidence"]}
     for citation in found[:most]:
-        yield line(by, "cites", cited(citation, known))
+        yield line(by, "cites", format_citation(citation, known))
     if most is not None and len(found) > most:
         yield line("", "", f"and {len(found) - most} more", "more")
     if count_verdict_citations(dict(document))["total"]:
@@ -195,9 +195,9 @@ def citations(document: Mapping[str, Any], by: str = "", most: int | None = None
         yield line(by, "cites", "nothing")
 
 
-def cited(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+def format_citation(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     """A citation: the id of the piece of evidence, the quote, and whether the piece contains it."""
-    check, id = checked(citation, known), citation["evidence_id"]
+    check, id = check_result(citation, known), citation["evidence_id"]
     if citation["fabricated"]:
         return f'[{id[:80]}]: "{citation["quote"]}" ({check})'
     piece = known[id]
@@ -205,7 +205,7 @@ def cited(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     return f'[{id}] {piece["title"]} ({where}): "{citation["quote"]}" ({check})'
 
 
-def checked(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+def check_result(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     """The result of checking a citation.
 
     Args:
@@ -226,9 +226,9 @@ def costs(document: Mapping[str, Any]) -> str:
     prompt, reply, unknown = (
         usage[name] - held.get(name, 0) for name in ("prompt_tokens", "completion_tokens", "uncounted")
     )
-    untold = f" ({counted(unknown, 'call')} uncounted)" if unknown else ""
+    untold = f" ({count_with_noun(unknown, 'call')} uncounted)" if unknown else ""
     spent = f"{prompt:,} + {reply:,} tokens{untold}"
-    spent += f" in {counted(usage['calls'], 'call')}{_free(document)}"
+    spent += f" in {count_with_noun(usage['calls'], 'call')}{_free(document)}"
     if has_rounds(document["settings"]):
         held = [debate["rounds"] for debate in document["debates"]] or [document["rounds"]]
         spent += f", {' + '.join(map(str, held))} round{'' if held == [1] else 's'}"
@@ -292,7 +292,7 @@ def beside_begins(control: str, equal: Equal) -> Iterator[Line]:
     yield own_line(f"Beside it, {_named(control)} at equal {SAID[equal]} ...", "aside")
 
 
-def lines_beside(document: Mapping[str, Any]) -> Iterator[Line]:
+def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     """The control that was run after a debate: its verdict, its cost, and its cost relative to the debate."""
     if (told := document.get("beside")) is None:
         return

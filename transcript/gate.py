@@ -10,7 +10,7 @@ from moot.nodes._records.entries import GATE, RoundRecord, Turn
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._speakers.gate import GateSettings
 from moot.transcript.line import Line, own_line
-from moot.transcript.words import FIELDS, OFTEN_EMPTY, Words, tally
+from moot.transcript.words import FIELDS, OFTEN_EMPTY, Words, vote_words
 
 FOUND = {
     "agreed": "The gate ends it: one answer from all, with verified quotes.",
@@ -37,7 +37,7 @@ class GateWords(Words):
         if record["phase"] != GATE:
             yield from super().after_round(record)
             return
-        yield own_line(f"Answers: {tally(record.get('votes') or [])}.")
+        yield own_line(f"Answers: {vote_words(record.get('votes') or [])}.")
         yield own_line(FOUND[record["reason"]])
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:

@@ -72,7 +72,7 @@ def on_page(piece: Mapping[str, Any]) -> str:
     return f", page {piece['page']}" if piece.get("page") else ""
 
 
-def counted(count: int, one: str) -> str:
+def count_with_noun(count: int, one: str) -> str:
     """A number with its noun: ``1 call``, ``1,200 calls``."""
     return f"{count:,} {one}{'' if count == 1 else 's'}"
 
@@ -105,12 +105,12 @@ def has_rounds(settings: Mapping[str, Any]) -> bool:
     return bool({"max_rounds", "rounds"} & set(settings))
 
 
-def numbered(what: str, turn: Mapping[str, Any]) -> str:
+def with_turn_number(what: str, turn: Mapping[str, Any]) -> str:
     """An action, with the turn's number if it has one."""
     return f"{what} {turn['number']}" if "number" in turn else what
 
 
-def reasoned(what: str, reason: str | None) -> str:
+def with_reason(what: str, reason: str | None) -> str:
     """A finding with its reason."""
     return f"{what} - {reason}" if reason else what
 

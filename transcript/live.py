@@ -15,7 +15,7 @@ from moot.nodes._runtime.settings import Settings
 from moot.transcript.end import end
 from moot.transcript.floor import Floor
 from moot.transcript.kinds import words_of
-from moot.transcript.line import Line, numbered, own_line
+from moot.transcript.line import Line, own_line, with_turn_number
 from moot.transcript.words import DECIDING, pieces_of
 
 Said = tuple[str | None, list[Line]]
@@ -48,7 +48,7 @@ class Live:
         ending = [*end(document, self._words.verdict(document))]
         told = "\n".join(line.text for line in ending)
         kept = [
-            Line(turn["agent"], numbered("because", turn), reason)
+            Line(turn["agent"], with_turn_number("because", turn), reason)
             for reason, turn in (self._words.decided or {}).items()
             if reason not in told  # there is no verdict, or it has only some of the reasons
         ]

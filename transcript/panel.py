@@ -6,8 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from moot.nodes._texts.calibrated import backed
-from moot.transcript.end import Said, answer, citations, decided, hangs_on, headline, reasons, where_said
-from moot.transcript.line import Line, counted, line, list_of, own_line
+from moot.transcript.end import (
+    Said,
+    answer,
+    calibration_lines,
+    citations,
+    hangs_on,
+    headline,
+    reason_or_reference,
+    reasons,
+)
+from moot.transcript.line import Line, count_with_noun, line, list_of, own_line
 
 WON_BY = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
 """The side that wins with a verdict."""
@@ -32,20 +41,20 @@ def panel_verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     else:
         yield from headline(document, answer(document, how))
     yield confidence(document)
-    yield from decided(document)
+    yield from calibration_lines(document)
     yield from hangs_on(document)
     yield from reasons(document, said)
     if side := WON_BY.get(verdict):
         yield from citations(document, side, MOST_CITED)
     for one in document["metrics"]["panel"]["dissent"]:
-        yield line(one["agent"], "dissents", f"{one['verdict']} - {where_said(document, one['reason'], said)}")
+        yield line(one["agent"], "dissents", f"{one['verdict']} - {reason_or_reference(document, one['reason'], said)}")
 
 
 def votes_for(document: Mapping[str, Any]) -> str:
     """How many judges gave the panel's verdict: ``NOT SUPPORTED by 2 of 3 judges``."""
     panel, verdict = document["metrics"]["panel"], document["raw_verdict"]
     given = panel["verdicts"]
-    found = f"{verdict} by {given[verdict]} of {counted(sum(given.values()), 'judge')}"
+    found = f"{verdict} by {given[verdict]} of {count_with_noun(sum(given.values()), 'judge')}"
     if panel["tied"]:
         first = next(turn["agent"] for turn in document["turns"] if turn.get("verdict") == verdict)
         found += f"; tied votes, so that of {first} counts"
@@ -64,8 +73,8 @@ def confidence(document: Mapping[str, Any]) -> Line:
     limited = abs(total - document["confidence"]) > ROUNDED
     digits = next((n for n in (2, 3, 4) if adds_up((base, switch, reflection), total, n)), 4)
     terms = f"base {base:.{digits}f} ({winning} of {votes} votes, quality {parts['quality']:.2f})"
-    terms += signed("role switch", switch, digits, parts["consistency"] is not None)
-    terms += signed("reflection", reflection, digits, parts["winning_reflection"] is not None)
+    terms += signed_part("role switch", switch, digits, parts["consistency"] is not None)
+    terms += signed_part("reflection", reflection, digits, parts["winning_reflection"] is not None)
     found = f"{document['confidence']:.{digits}f}"
     if limited:
         bound = "cut to 1" if total > 1 else f"raised to {document['confidence']:g}"
@@ -78,6 +87,6 @@ def adds_up(parts: tuple[float, ...], total: float, digits: int) -> bool:
     return round(sum(round(part, digits) for part in parts), digits) == round(total, digits)
 
 
-def signed(name: str, part: float, digits: int, known: bool) -> str:
+def signed_part(name: str, part: float, digits: int, known: bool) -> str:
     """A part of a sum, with its sign."""
     return f" {'-' if part < 0 else '+'} {name} {abs(part):.{digits}f}" + " (no score)" * (not known)

@@ -10,8 +10,8 @@ from typing import Any
 
 from moot.nodes._records.entries import PERSON, RoundRecord, Turn
 from moot.nodes._trial.confidence import QUALITIES
-from moot.nodes._trial.counsel import SIDES, kept_out
-from moot.transcript.line import NOT_ASKED, Line, Tone, counted, line, own_line, reasoned, titled
+from moot.nodes._trial.counsel import SIDES, is_unadmitted
+from moot.transcript.line import NOT_ASKED, Line, Tone, count_with_noun, line, own_line, titled, with_reason
 from moot.transcript.panel import panel_verdict
 from moot.transcript.words import Words
 
@@ -102,8 +102,8 @@ class TrialWords(Words):
                 found = {id for turn in turns for id in turn["evidence_ids"]}
                 new = [piece for piece in pieces if piece.get("pool") == pool]
                 more = "" if len(new) == len(found) else f", {len(new) or 'none'} of them new"
-                names = some([piece["title"] or piece["source"] for piece in new])
-                said = f"{counted(len(found), 'piece')} {what.format(subject=self.subject)}{more}{names}"
+                names = first_names([piece["title"] or piece["source"] for piece in new])
+                said = f"{count_with_noun(len(found), 'piece')} {what.format(subject=self.subject)}{more}{names}"
                 yield line(turns[0]["agent"], "finds", said)
 
     def _challenges(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
@@ -129,7 +129,7 @@ class TrialWords(Words):
             above = f" (above {least[status]:g}{READERS[status]})" if status in least else ""
             if of:
                 names = "; ".join(f"{titled(piece)} {piece['weight']:.2f}" for piece in of)
-                yield line("arbiter", does, f"{counted(len(of), 'piece')}{above}: {names}")
+                yield line("arbiter", does, f"{count_with_noun(len(of), 'piece')}{above}: {names}")
             elif status == "admitted":
                 yield line("arbiter", does, f"nothing{above}", "warning")
 
@@ -157,14 +157,16 @@ class TrialWords(Words):
         joined = [titled(self.pieces[id]) for id in turn["joined"] if id in self.pieces]
         if turn["evidence_ids"]:
             many = f"{len(joined) or 'none'} {'join' if len(joined) > 1 else 'joins'} the record"
-            barred = len({piece["id"] for piece in found if kept_out(piece)})
-            how = f"mean novelty {last([turn['scores'].get('novelty')], 1)}"
+            barred = len({piece["id"] for piece in found if is_unadmitted(piece)})
+            how = f"mean novelty {last_values([turn['scores'].get('novelty')], 1)}"
             how += f"; {barred} not admitted before" if barred else ""
             least = self.settings.min_request_similarity
             beside = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
             how += f"; {beside} not near the request" if beside else ""
             yield line(
-                side_name(turn), "finds", f"{counted(len(turn['evidence_ids']), 'piece')}; {many} ({how}){some(joined)}"
+                side_name(turn),
+                "finds",
+                f"{count_with_noun(len(turn['evidence_ids']), 'piece')}; {many} ({how}){first_names(joined)}",
             )
 
     def _ended(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
@@ -172,7 +174,7 @@ class TrialWords(Words):
             share = turn["scores"].get("redundancy") or 0.0
             why = {
                 "redundancy": f"{share:.0%} of it is redundant (above {self.settings.redundant_share:.0%})",
-                "retrievals": f"it has made all {counted(self.settings.max_retrievals, 'retrieval')}",
+                "retrievals": f"it has made all {count_with_noun(self.settings.max_retrievals, 'retrieval')}",
                 "relevance_gain": f"it gained less than {self.settings.relevance_gain} in relevance",
             }
             yield line(side_name(turn), "searches", f"no more: {why.get(turn['ended'], turn['ended'])}")
@@ -185,13 +187,15 @@ class TrialWords(Words):
         if turn["needed"] is None:
             yield line(side_name(turn), "wants", unusable(turn), "warning")
         elif turn["needed"]:
-            yield line(side_name(turn), "wants", reasoned(f"an expert on {turn['expertise']}", turn["reason"]))
+            yield line(side_name(turn), "wants", with_reason(f"an expert on {turn['expertise']}", turn["reason"]))
 
     def _granted(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         what = {True: "hears", False: "refuses", None: "rules"}[turn["granted"]]
         whose = f"the {turn['side']}'s expert"
         ruled = f"on {whose} {unusable(turn)}" if turn["granted"] is None else whose
-        yield line(turn["agent"], what, reasoned(ruled, turn["reason"]), "warning" if turn["granted"] is None else "")
+        yield line(
+            turn["agent"], what, with_reason(ruled, turn["reason"]), "warning" if turn["granted"] is None else ""
+        )
 
     def _testimony(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         called = f"(called by the {turn['side']}, on {turn['expertise']}) "
@@ -222,7 +226,7 @@ class TrialWords(Words):
             yield line(side_name(turn), "reflects", unusable(turn), "warning")
             return
         parts = f"logic {turn['logic']:.2f}, novelty {turn['novelty']:.2f}, rebuttal {turn['rebuttal']:.2f}"
-        yield line(side_name(turn), "reflects", reasoned(f"{score:.2f} ({parts})", " ".join(turn["flaws"] or [])))
+        yield line(side_name(turn), "reflects", with_reason(f"{score:.2f} ({parts})", " ".join(turn["flaws"] or [])))
 
     def _debate_resolved(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["debate_resolved"] is None:
@@ -231,7 +235,7 @@ class TrialWords(Words):
         for side, of in (("plaintiff", turn["plaintiff"]), ("defense", turn["defense"])):
             if of:
                 three = f"logic {of['logic']:.2f}, evidence {of['evidence']:.2f}, rebuttal {of['rebuttal']:.2f}"
-                yield line(turn["agent"], "scores", reasoned(f"{side}: {three}", of["reason"]))
+                yield line(turn["agent"], "scores", with_reason(f"{side}: {three}", of["reason"]))
         still = "; ".join(turn["unresolved_premises"] or [])
         if turn["debate_resolved"]:
             yield line(turn["agent"], "finds", f"the debate resolved{self._early(turn)}", "finding")
@@ -241,7 +245,7 @@ class TrialWords(Words):
     def _close(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         found = {True: f"to close the debate{self._early(turn)}", False: "to go on", None: unusable(turn)}
         tone: Tone = "warning" if turn["close"] is None else "finding"
-        yield line(turn["agent"], "decides", reasoned(found[turn["close"]], turn["reason"]), tone)
+        yield line(turn["agent"], "decides", with_reason(found[turn["close"]], turn["reason"]), tone)
 
     def _early(self, turn: Turn) -> str:
         """A note if the debate may not end yet."""
@@ -254,15 +258,18 @@ class TrialWords(Words):
         """Why one of the two debates stops."""
         why = {
             "reflection_plateau": "the sides' reflections hardly change any more (total "
-            f"{last(entry['reflection_total'], 3)})",
+            f"{last_values(entry['reflection_total'], 3)})",
             "critic_resolved": "the critic finds it resolved",
-            "novelty_exhausted": f"new evidence is hardly novel any more (mean novelty {last(entry['novelty'], 2)})",
+            "novelty_exhausted": "new evidence is hardly novel any more "
+            f"(mean novelty {last_values(entry['novelty'], 2)})",
             "judicial_signal": "the court closes it",
             "max_rounds": "its rounds are used up",
             "budget_exhausted": "its share of the budget is used up",
         }
         reason = why.get(entry["stop_reason"], entry["stop_reason"])
-        yield own_line(f"The {entry['phase']} debate stops after {counted(entry['rounds'], 'round')}: {reason}.")
+        yield own_line(
+            f"The {entry['phase']} debate stops after {count_with_noun(entry['rounds'], 'round')}: {reason}."
+        )
 
     # --- the panel --------------------------------------------------------------------------------------------------
 
@@ -282,7 +289,7 @@ class TrialWords(Words):
         evidence, arguments, reliability = (round(turn[quality] or 0, 1) for quality in QUALITIES)  # type: ignore[literal-required]
         scores = f"evidence {evidence:g}, arguments {arguments:g}, reliability {reliability:g}"
         found = f"{turn['verdict']} ({scores} of 10)"
-        yield line(turn["agent"], "decides", reasoned(found, self.why(turn, turn["reason"])), "answer")
+        yield line(turn["agent"], "decides", with_reason(found, self.why(turn, turn["reason"])), "answer")
 
 
 def unusable(turn: Turn) -> str:
@@ -297,12 +304,12 @@ def side_name(turn: Turn) -> str:
     return str(turn.get("side") or turn["agent"]) if turn["agent"] in SIDES else turn["agent"]
 
 
-def some(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
     """The first of several names, and the number of others."""
     more = [f"and {len(names) - SOME} more"] if len(names) > SOME else []
     return f": {'; '.join([*names[:SOME], *more])}" if names else ""
 
 
-def last(values: Sequence[float | None], count: int) -> str:
+def last_values(values: Sequence[float | None], count: int) -> str:
     """The last values of a series."""
     return ", ".join("unknown" if value is None else f"{value:.2f}" for value in values[-count:])

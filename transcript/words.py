@@ -18,15 +18,15 @@ from moot.retrievers._evidence import clean
 from moot.transcript.end import verdict
 from moot.transcript.line import (
     Line,
-    counted,
+    count_with_noun,
     has_rounds,
     line,
-    numbered,
     on_page,
     own_line,
-    reasoned,
     titled,
     unusable,
+    with_reason,
+    with_turn_number,
 )
 
 FIELDS = (
@@ -135,7 +135,7 @@ class Words:
         answers = answers or task["kind"].replace("_", " ")
         yield own_line(f"Graph {written['graph']}; answers: {answers}", "aside")
         if given:
-            yield own_line(f"Given with it: {counted(len(given), 'text')}", "aside")
+            yield own_line(f"Given with it: {count_with_noun(len(given), 'text')}", "aside")
 
     def heading(self, turn: Turn) -> str | None:
         """The heading of a turn; None if it is that of the previous one."""
@@ -164,14 +164,14 @@ class Words:
 
     def _tool(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         query = turn.get("query") or "(not carried out)"
-        yield line(turn["agent"], numbered("asks", turn), f"{turn['tool']}: {query}")
+        yield line(turn["agent"], with_turn_number("asks", turn), f"{turn['tool']}: {query}")
 
     def _query(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if "tool" not in turn:
             yield line(turn["agent"], "asks", turn["query"] or "")
 
     def _retrieval(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        what = numbered("finds", turn)
+        what = with_turn_number("finds", turn)
         choice = turn["agent"] == POOL and getattr(self.settings, "selection", False)
         for number, piece in enumerate(self._known(turn), 1):
             place = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
@@ -202,7 +202,7 @@ class Words:
         yield line(
             turn["agent"],
             "selects",
-            reasoned(chosen + f" (there is no item {dropped})" * bool(dropped), turn["reason"]),
+            with_reason(chosen + f" (there is no item {dropped})" * bool(dropped), turn["reason"]),
         )
 
     def _known(self, turn: Turn) -> list[Any]:
@@ -212,14 +212,16 @@ class Words:
         for check in turn["comparisons"]:
             found = {True: "means the same as", False: "differs from", None: "no usable reply on"}[check["same"]]
             yield line(
-                turn["agent"], numbered("compared", turn), reasoned(f'{found} "{check["with"]}"', check["reason"])
+                turn["agent"],
+                with_turn_number("compared", turn),
+                with_reason(f'{found} "{check["with"]}"', check["reason"]),
             )
 
     def _agree(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         found = {True: "agreement", False: "no agreement", None: unusable(turn)}[turn["agree"]]
         if turn["agree"] is not None and turn.get("agreed", turn["agree"]) != turn["agree"]:
             found += f" (taken as {'an' if turn['agreed'] else 'no'} agreement, judged by the answers' texts)"
-        yield line(turn["agent"], "finds", reasoned(found, turn.get("reason")), "finding")
+        yield line(turn["agent"], "finds", with_reason(found, turn.get("reason")), "finding")
 
     def _preferred(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["preferred"]:
@@ -227,7 +229,7 @@ class Words:
         else:
             found = "no answer yet" if turn.get("outcome", "ok") == "ok" else unusable(turn)
             why = turn.get("reason") or ""
-        yield line(turn["agent"], "prefers", reasoned(found, why), "finding")
+        yield line(turn["agent"], "prefers", with_reason(found, why), "finding")
 
     def _comment(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         comment, sure = turn["comment"], turn.get("confidence")
@@ -249,7 +251,7 @@ class Words:
             return
         sure = turn.get("confidence")
         answer = turn["answer"] + (f" (says it is {sure:.0%} sure)" if sure is not None else "")
-        yield line(turn["agent"], what, reasoned(answer, self.why(turn, turn["rationale"])), "answer")
+        yield line(turn["agent"], what, with_reason(answer, self.why(turn, turn["rationale"])), "answer")
 
     def _about(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         """The words of a person who was asked."""
@@ -262,7 +264,7 @@ class Words:
         """The result of a round, once all its agents have answered."""
         votes = record.get("votes") or []
         if len(votes) >= max(2, self._voters(record["round"])):  # agents who speak in turn have not all spoken yet
-            yield own_line(f"{self.round_heading(record['round']) or 'Votes'}: {tally(votes)}.")
+            yield own_line(f"{self.round_heading(record['round']) or 'Votes'}: {vote_words(votes)}.")
 
     def _voters(self, round: int) -> int:
         """How many agents answer in a round: all declared ones, without those whose models have failed by then."""
@@ -334,7 +336,7 @@ def weighted(name: str, weights: Mapping[str, float]) -> str:
     return f"{name} ({weights[name]:.2f})" if name in weights else name
 
 
-def tally(votes: Sequence[Vote]) -> str:
+def vote_words(votes: Sequence[Vote]) -> str:
     """Each answer with its voters: ``SUPPORTS from agent-1, agent-3; REFUTES from agent-2``."""
     by_group: dict[int | None, list[Vote]] = {}
     for vote in votes:

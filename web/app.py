@@ -36,7 +36,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 @asynccontextmanager
-async def noted() -> AsyncIterator[None]:
+async def record_debates() -> AsyncIterator[None]:
     """Context in which every debate of this process has a row, and its document is stored."""
     check_auth()
     current_use()  # raises if the mode is not valid
@@ -64,7 +64,7 @@ class Noting:
             return await self.app(scope, receive, send)
         async with AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(noted())
+                await stack.enter_async_context(record_debates())
             except Exception as error:
                 said = error.detail if isinstance(error, MootError) else traceback.format_exc()
                 await receive()
@@ -79,7 +79,7 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     STARTING.end()
     async with AsyncExitStack() as stack:
         if recording() is not TABLE:  # under a mount prefix, LangGraph's server skips middleware
-            await stack.enter_async_context(noted())
+            await stack.enter_async_context(record_debates())
         if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # set by `moot serve`
             from moot.web.threads import prune_daily, restore
 

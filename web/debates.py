@@ -1,6 +1,6 @@
 """Past debates: result documents under ``$MOOT_HOME/debates``, one file each, readable without a server.
 
-A server with ``MOOT_DATABASE`` stores them in that database instead (`kept_in`).
+A server with ``MOOT_DATABASE`` stores them in that database instead (`use_database`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from moot.core.errors import MootError, UserError
 from moot.core.files import not_kept, write_whole
-from moot.nodes._runtime.document import upgraded
+from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._runtime.state import CheckedQuote, ResultDocument
 from moot.nodes._steps.reader import checked_quotes
 from moot.nodes._texts.quotes import find_quote
 from moot.retrievers._stores import corpora_folder
-from moot.transcript.document import settings_of, unfit
+from moot.transcript.document import settings_of, unfit_error
 from moot.transcript.report.head import chip_of
 from pydantic import TypeAdapter, ValidationError
 
@@ -49,7 +49,7 @@ def debates_folder() -> Path:
     return corpora_folder().parent / "debates"
 
 
-def imported(content: bytes) -> Document:
+def parse_document(content: bytes) -> Document:
     """Parses and checks a result document from outside, for example from ``moot verify --out``.
 
     Raises:
@@ -69,11 +69,11 @@ def parsed(content: bytes) -> Document:
         UserError: it is not a result document, or is too large.
     """
     if len(content) > LARGEST:
-        raise unfit(f"it has more than {LARGEST // 2**20} MiB")
+        raise unfit_error(f"it has more than {LARGEST // 2**20} MiB")
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:  # also if it is not UTF-8
-        raise unfit(f"it is not valid JSON ({str(error)[:200]})") from error
+        raise unfit_error(f"it is not valid JSON ({str(error)[:200]})") from error
     return checked_document(value)
 
 
@@ -84,15 +84,15 @@ def checked_document(value: Any) -> Document:
         UserError: it is not a result document.
     """
     try:
-        document: Document = _shape().validate_python(upgraded(value), strict=True)
-        began(document)
+        document: Document = _shape().validate_python(upgrade_document(value), strict=True)
+        start_time(document)
         json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise unfit(f"{place}{': ' if place else ''}{first['msg']}"[:300]) from error
+        raise unfit_error(f"{place}{': ' if place else ''}{first['msg']}"[:300]) from error
     except (ValueError, RecursionError) as error:
-        raise unfit(str(error)[:300]) from error
+        raise unfit_error(str(error)[:300]) from error
     return document
 
 
@@ -107,16 +107,16 @@ def _check_quotes(document: Document) -> None:
         for citation in turn.get("citations") or []:
             place = (citation["start"], citation["end"])
             if citation["verified"] and find_quote(citation["quote"], texts.get(citation["evidence_id"], "")) != place:
-                raise unfit(f"a quote marked as verified is not in {citation['evidence_id'][:40]!r}")
+                raise unfit_error(f"a quote marked as verified is not in {citation['evidence_id'][:40]!r}")
     if summary := document.get("reader_summary"):
         known = checked_quotes(document)
         named = [quote for sentence in summary["sentences"] for quote in sentence["citations"]]
         named += [{key: stance[key] for key in CheckedQuote.__annotations__} for stance in summary["stances"]]
         if any(quote not in known for quote in named):
-            raise unfit("its summary cites a quote that was not checked")
+            raise unfit_error("its summary cites a quote that was not checked")
 
 
-def began(document: Document) -> datetime:
+def start_time(document: Document) -> datetime:
     """When a debate began, in UTC.
 
     Raises:
@@ -129,7 +129,7 @@ _elsewhere: list[Documents] = []
 
 
 @contextmanager
-def kept_in(documents: Documents) -> Iterator[None]:
+def use_database(documents: Documents) -> Iterator[None]:
     """Context in which this process stores documents in a database, not in the folder."""
     _elsewhere.append(documents)
     try:
@@ -219,9 +219,9 @@ def files_of(debate: str) -> list[Path]:
     return [path for path in debates_folder().glob(f"*-{debate}.json") if ID.fullmatch(path.stem)]
 
 
-def of_debate(debate: str) -> list[str]:
+def document_ids(debate: str) -> list[str]:
     """The ids of a debate's documents that this server wrote, by the debate's id."""
-    return _elsewhere[-1].of_debate(debate) if _elsewhere else [path.stem for path in files_of(debate)]
+    return _elsewhere[-1].document_ids(debate) if _elsewhere else [path.stem for path in files_of(debate)]
 
 
 @contextmanager
@@ -251,7 +251,7 @@ def written_out(document: Document) -> str:
 
 def moment_of(document: Document) -> str:
     """A debate's start time in the form of an id's first part."""
-    return f"{began(document):{MOMENT}}"
+    return f"{start_time(document):{MOMENT}}"
 
 
 def moment_at(started: float) -> str:
@@ -259,7 +259,7 @@ def moment_at(started: float) -> str:
     return f"{datetime.fromtimestamp(started, UTC):{MOMENT}}"
 
 
-def kept_here(document: Document) -> str:
+def store_locally(document: Document) -> str:
     """Stores a debate in this machine's history unless ``MOOT_HISTORY`` is ``off``; returns the error text if it fails.
 
     Raises:

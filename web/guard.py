@@ -72,7 +72,7 @@ def is_known(host: str, hosts: Collection[str]) -> bool:
         return False
 
 
-def listed(variable: str) -> frozenset[str]:
+def lowercase_names(variable: str) -> frozenset[str]:
     """The comma-separated names in an environment variable, in lower case."""
     return frozenset(n for name in os.environ.get(variable, "").split(",") if (n := name.strip().rstrip("/").lower()))
 
@@ -94,8 +94,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.hosts = listed("MOOT_ALLOWED_HOSTS")
-        self.origins = listed("MOOT_ALLOWED_ORIGINS")
+        self.hosts = lowercase_names("MOOT_ALLOWED_HOSTS")
+        self.origins = lowercase_names("MOOT_ALLOWED_ORIGINS")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on or refuses it."""

@@ -168,7 +168,7 @@ class Login:
             return await self.app(as_asked_by(name, scope), receive, send)
         if method is None:
             return await send({"type": "websocket.close", "code": 1008, "reason": fault})
-        return await refused(asked, path, method, status, fault)(scope, receive, send)
+        return await refusal_response(asked, path, method, status, fault)(scope, receive, send)
 
     def known(self, asked: HTTPConnection) -> tuple[str, int, str]:
         """The user's name, or an empty name with the status and message of the refusal."""
@@ -250,7 +250,7 @@ def is_preflight(asked: HTTPConnection, method: str | None) -> bool:
     return method == "OPTIONS" and {"origin", "access-control-request-method"} <= set(asked.headers)
 
 
-def refused(asked: HTTPConnection, path: str, method: str, status: int, fault: str) -> Response:
+def refusal_response(asked: HTTPConnection, path: str, method: str, status: int, fault: str) -> Response:
     """The response to a refused request; a browser that opens a page is redirected to the log-in."""
     if status == 401 and method == "GET" and "text/html" in asked.headers.get("accept", "") and NEXT.fullmatch(path):
         return RedirectResponse(f"{LOG_IN}?next={quote(path)}", 303)

@@ -166,15 +166,15 @@ class Tools:
             return await Response(status_code=202)(scope, receive, send)
         if answer is None:
             asked = asked if isinstance(asked, dict) else {"id": None}
-            answer = greeted(asked)
+            answer = protocol_reply(asked)
         return await JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **answer})(scope, receive, send)
 
     async def _answered(self, asked: Mapping[str, Any], only: str | None, client: LangGraphClient) -> dict[str, Any]:
         given = asked.get("params") or {}
         try:
             if asked["method"] == "tools/list":
-                return {"result": {"tools": chosen(await listed(client), only)}}
-            result = await called(given.get("name"), given.get("arguments") or {}, client)
+                return {"result": {"tools": select_tools(await list_tools(client), only)}}
+            result = await call_tool(given.get("name"), given.get("arguments") or {}, client)
         except UserError as error:
             if error.kind == "unknown_graph":
                 return {"error": {"code": UNKNOWN, "message": error.detail}}
@@ -190,7 +190,7 @@ def has_own() -> bool:
     return "langgraph_api" in sys.modules
 
 
-def greeted(asked: Mapping[str, Any]) -> dict[str, Any]:
+def protocol_reply(asked: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to a message that is not about tools: `initialize`, `ping`, or an error for another method."""
     if asked.get("method") == "initialize":
         wanted = asked["params"].get("protocolVersion") if isinstance(asked.get("params"), dict) else None
@@ -218,7 +218,7 @@ def refused_result(problem: str) -> dict[str, Any]:
     return {"isError": True, "content": [{"type": "text", "text": problem}]}
 
 
-async def listed(client: LangGraphClient) -> list[dict[str, Any]]:
+async def list_tools(client: LangGraphClient) -> list[dict[str, Any]]:
     """Every system as a tool, then the assistants that users created."""
     tools = [
         {
@@ -252,7 +252,7 @@ async def assistants(client: LangGraphClient) -> dict[str, Any]:
     return found
 
 
-def chosen(tools: list[dict[str, Any]], only: str | None) -> list[dict[str, Any]]:
+def select_tools(tools: list[dict[str, Any]], only: str | None) -> list[dict[str, Any]]:
     """The tools with the given comma-separated names; all if none are given.
 
     Raises:
@@ -278,7 +278,7 @@ def shape(name: str) -> dict[str, Any]:
     takes: dict[str, Any] = {
         "type": "object",
         "properties": properties,
-        "required": [needed(name)],
+        "required": [required_input(name)],
     }
     takes |= {"additionalProperties": False}
     if parts := used_in(properties, given.get("$defs", {}) | settings.get("$defs", {})):
@@ -289,7 +289,7 @@ def shape(name: str) -> dict[str, Any]:
     return {"inputSchema": takes, "outputSchema": gives, "annotations": hints}
 
 
-def needed(name: str) -> str:
+def required_input(name: str) -> str:
     """The required input of a system's tool."""
     return "text" if name in OTHER_GRAPHS else "claim"
 
@@ -322,7 +322,7 @@ def used_in(schema: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClient) -> dict[str, Any]:
+async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphClient) -> dict[str, Any]:
     """Calls a tool and returns its result.
 
     Args:
@@ -343,8 +343,8 @@ async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClien
                 kind="unknown_graph",
             )
         graph, asked = own[str(name)]["graph_id"], own[str(name)]["assistant_id"]
-    if needed(graph) not in arguments:
-        raise UserError(f"{name} needs a `{needed(graph)}`.", kind="invalid_setting")
+    if required_input(graph) not in arguments:
+        raise UserError(f"{name} needs a `{required_input(graph)}`.", kind="invalid_setting")
     known = shape(graph)["inputSchema"]["properties"]
     kind = load_graph(graph, others=True).settings
     fields = kind.model_fields.keys() - kind.without
@@ -370,7 +370,7 @@ async def called(name: Any, arguments: Mapping[str, Any], client: LangGraphClien
     if "__error__" in document:
         raise MootError(str(document["__error__"].get("message") or document["__error__"]), kind="server_error")
     usd = cost_of(document["calls"], await asyncio.to_thread(read_prices))
-    return found_claims(document, usd) if graph in OTHER_GRAPHS else summed_up(document, usd)
+    return found_claims(document, usd) if graph in OTHER_GRAPHS else tool_result(document, usd)
 
 
 def found_claims(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
@@ -392,7 +392,7 @@ def found_claims(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
     }
 
 
-def summed_up(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
+def tool_result(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
     """A result document in the form of a tool's result.
 
     Args:

@@ -36,7 +36,7 @@ from moot.web import debates
 from moot.web.caller import asking, caller_client, in_public
 from moot.web.checks import assistant, replay
 from moot.web.guard import is_own
-from moot.web.service.keys import give_up, settle, take
+from moot.web.service.keys import give_up, reserve_key, store_run
 from moot.web.table import OVER, TABLE, Claim, found, is_begun_again, own_key
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -103,7 +103,7 @@ class Once:
                 await asyncio.to_thread(lock.acquire, timeout=0)
                 return lock
             if time.monotonic() > until:
-                raise elsewhere()
+                raise other_server_error()
             await asyncio.sleep(0.05)
         return None
 
@@ -113,7 +113,7 @@ class Once:
         if TABLE.is_shared:
             key = own_key(said, asking.get())
         client = caller_client(scope)
-        fingerprint = await meant(body, client)
+        fingerprint = await request_fingerprint(body, client)
         how = place["how"] or ""
         if TABLE.is_shared:
             return await self._shared((key, said), place, fingerprint, body, (scope, receive, send))
@@ -130,7 +130,7 @@ class Once:
                     first = None
                 begins = first is None and (row is None or row.status in OVER)
                 if begins and lock is None:  # the request that had it was just refused
-                    raise elsewhere()
+                    raise other_server_error()
                 if begins and lock:
                     thread = place["thread"] or str(uuid4())
                     first = self.first[key] = First(fingerprint, thread)
@@ -140,9 +140,9 @@ class Once:
                 await asyncio.to_thread(lock.release)
         if first is None:
             assert row is not None  # else `begins` would be true
-            return await (await stored(row, how, client))(scope, receive, send)
+            return await (await stored_response(row, how, client))(scope, receive, send)
         if not begins:
-            joined(scope, f"/threads/{first.thread}/runs/{await asyncio.shield(first.run)}{JOINED[how]}", body)
+            join_run(scope, f"/threads/{first.thread}/runs/{await asyncio.shield(first.run)}{JOINED[how]}", body)
             return await self.app(scope, replay(b"", receive), send)
         first_of(body, row, said, place)
         try:
@@ -173,18 +173,18 @@ class Once:
             row = await open_ledger().of_key(key)
             at = await open_ledger().thread_and_run(row.id) if row else None
             over = at[1] if row and at and row.status in OVER and not await is_begun_again(*at, client) else None
-            known = await asyncio.to_thread(take, key, asked, thread, over)
+            known = await asyncio.to_thread(reserve_key, key, asked, thread, over)
             if known.fingerprint != asked:
                 raise used_before()
             if known.is_ours or known.run:
                 break
             if time.monotonic() > until:
-                raise elsewhere()
+                raise other_server_error()
             await asyncio.sleep(0.1)
         if not known.is_ours:
             if row and row.status in ("waiting", "done"):
-                return await (await stored(row, how, client))(scope, receive, send)
-            joined(scope, f"/threads/{known.thread}/runs/{known.run}{JOINED[how]}", body)
+                return await (await stored_response(row, how, client))(scope, receive, send)
+            join_run(scope, f"/threads/{known.thread}/runs/{known.run}{JOINED[how]}", body)
             return await self.app(scope, replay(b"", receive), send)
         first_of(body, row, said, place)
         rewrite(scope, f"/threads/{thread}/runs{how}")
@@ -216,7 +216,7 @@ class Settling:
 
     async def _settle(self, run: re.Match[str] | None) -> None:
         if run and self.begins:
-            await asyncio.to_thread(settle, self.key, self.thread, run[1])
+            await asyncio.to_thread(store_run, self.key, self.thread, run[1])
             self.is_settled = True
 
     async def end(self) -> None:
@@ -248,7 +248,7 @@ def used_before() -> UserError:
     )
 
 
-def elsewhere() -> UserError:
+def other_server_error() -> UserError:
     """The error for a debate that another server runs."""
     return UserError("The debate of this idempotency key is going on elsewhere.", kind="debate_running")
 
@@ -272,7 +272,7 @@ def read(key: str, content: bytes) -> dict[str, Any]:
     return body
 
 
-async def meant(body: Mapping[str, Any], client: LangGraphClient) -> str:
+async def request_fingerprint(body: Mapping[str, Any], client: LangGraphClient) -> str:
     """The fingerprint of the requested debate, as in the table.
 
     Raises:
@@ -289,14 +289,14 @@ async def meant(body: Mapping[str, Any], client: LangGraphClient) -> str:
     return fingerprint_of(graph, asked_with({k: body["input"].get(k) for k in INPUT}), settings.recorded())
 
 
-async def stored(row: Debate, how: str, client: LangGraphClient) -> Response:
+async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Response:
     """A finished or waiting debate, in the form that the route returns.
 
     Raises:
         UserError: it runs in another process, or has no document.
     """
     if row.status == "running":
-        raise elsewhere()
+        raise other_server_error()
     thread, run = await open_ledger().thread_and_run(row.id) or ("", "")
     headers = {"Content-Location": f"/threads/{thread}/runs/{run}"}
     if not how:
@@ -324,7 +324,7 @@ def rewrite(scope: Scope, path: str) -> None:
             del headers[name]
 
 
-def joined(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
+def join_run(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
     """Changes a request for a new run into one that joins an existing run, from its first event on."""
     rewrite(scope, path)
     modes = body.get("stream_mode") or "values"

@@ -26,7 +26,7 @@ from moot.nodes._texts.given import LONGEST_GIVEN
 from moot.nodes._texts.given_files import given_in
 from moot.nodes._texts.task import TASKS
 from moot.nodes._texts.verdict import caveat_in_words, caveats, citations_in_words, verdict_citations
-from moot.nodes._vendors.catalogue import providers_here, why_not
+from moot.nodes._vendors.catalogue import providers_here, unavailable_reason
 from moot.retrievers._corpus import known_corpora
 from moot.retrievers._evidence import clean
 from moot.retrievers._search import ABOUT, WEB
@@ -45,7 +45,7 @@ from moot.web.caller import USERS, body_of, caller_client, in_public, json_in
 from moot.web.docs import PLACE, docs_page
 from moot.web.login import LOG_IN, TOKEN
 from moot.web.service.quotas import readable
-from moot.web.telling import STEPS, told_of
+from moot.web.telling import STEPS, debate_view
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -227,7 +227,7 @@ def _offered() -> tuple[str, str]:
     """
     named = value_of("model")
     if named and named.partition(":")[0] != "embedded":
-        return named, why_not(named.partition(":")[0])
+        return named, unavailable_reason(named.partition(":")[0])
     here = [one for one in providers_here() if one["example"] in read_prices()]
     ready = next((one["example"] for one in here if not one["why_not"]), None)
     return (ready, "") if ready else (USUAL, "Needs a key (OPENAI_API_KEY); none is set")
@@ -252,7 +252,7 @@ def _fixed_choices() -> dict[str, Any]:
     return {"graphs": graphs, "presets": presets, "tasks": tasks, "methods": methods, "steps": STEPS}
 
 
-async def listed(request: Request) -> Any:
+async def list_debates(request: Request) -> Any:
     """A page of the list of all debates: running, interrupted and finished."""
     asked = request.query_params.get("page", "1")
     number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 0
@@ -268,14 +268,14 @@ async def resumed(request: Request) -> Any:
     return await table.go_on(request.path_params["id"], caller_client(request.scope))
 
 
-async def imported(request: Request) -> Any:
+async def import_document(request: Request) -> Any:
     """Stores a document of ``moot verify --out``; the request's body is the document."""
     content = await body_of(request, debates.LARGEST)
     return {"id": await run_in_threadpool(_import, content)}
 
 
 def _import(content: bytes) -> str:
-    document = debates.imported(content)
+    document = debates.parse_document(content)
     report(document, "md")  # raises if the document cannot be shown; then it is not stored
     return debates.save(document)
 
@@ -295,7 +295,7 @@ def _texts_in_file(name: str, content: bytes) -> Any:
         return given_in(file, name)
 
 
-async def added(request: Request) -> Any:
+async def convert_evidence(request: Request) -> Any:
     """Converts texts to evidence, as if a person added them to a debate; the request's body is the list of texts."""
     texts = json_in(await body_of(request, 8 * LONGEST_GIVEN))
     return await run_in_threadpool(_added, texts)
@@ -333,13 +333,13 @@ def _opened(id: str) -> dict[str, Any]:
     document = debates.load(id)
     answer = asdict(chip_of(document, document["answer"]))
     try:
-        said = said_of(document, over=True)
+        said = describe_document(document, over=True)
     except UserError as error:  # of another version: the page shows its plain content
         said = {"fault": error.detail}
     return {"document": document, "said": said, "chip": answer}
 
 
-def said_of(document: debates.Document, *, over: bool) -> dict[str, Any]:
+def describe_document(document: debates.Document, *, over: bool) -> dict[str, Any]:
     """A debate in words: sections, notes on evidence, warnings, and for a finished debate its end with citations.
 
     ``caveats`` are the warnings shown beside the verdict, ``warnings`` the others.
@@ -364,17 +364,17 @@ def _end(document: debates.Document) -> dict[str, Any]:
     return {"lines": lines, "citations": cited, "cites": citations_in_words(document)}
 
 
-async def said(request: Request) -> Any:
+async def describe_running(request: Request) -> Any:
     """A running debate in words; the request's body is its document so far."""
     content = await body_of(request, debates.LARGEST)
     return await run_in_threadpool(_said, content)
 
 
 def _said(content: bytes) -> dict[str, Any]:
-    return said_of(json_in(content), over=False)
+    return describe_document(json_in(content), over=False)
 
 
-async def told(request: Request) -> Any:
+async def running_view(request: Request) -> Any:
     """A running debate as the page shows it; the body is its document so far, ``open`` names the unfolded parts."""
     content = await body_of(request, debates.LARGEST)
     wanted = request.query_params.getlist("open")
@@ -385,10 +385,10 @@ def _told(content: bytes, wanted: list[str]) -> dict[str, Any]:
     document = json_in(content)
     if not isinstance(document, dict):
         raise UserError("This is not a debate.", kind="bad_request")
-    return told_of(document, wanted)
+    return debate_view(document, wanted)
 
 
-async def summed_up(request: Request) -> Any:
+async def write_summary(request: Request) -> Any:
     """Writes a debate's summary if its setting `reader_summary` is on and there is none; the document stores it."""
     stem, _ = await table.found(request.path_params["id"], caller_client(request.scope))
     if stem is None:
@@ -444,27 +444,27 @@ ROUTES: list[Route] = [
     route("/moot/debates/{id}", result),
     route("/moot/static/{name}", static),
     route("/moot/api/choices", choices),
-    route("/moot/api/debates", listed),
-    route("/moot/api/debates/import", imported, "POST"),
-    route("/moot/api/said", said, "POST"),
-    route("/moot/api/told", told, "POST"),
-    route("/moot/api/added", added, "POST"),
+    route("/moot/api/debates", list_debates),
+    route("/moot/api/debates/import", import_document, "POST"),
+    route("/moot/api/said", describe_running, "POST"),
+    route("/moot/api/told", running_view, "POST"),
+    route("/moot/api/added", convert_evidence, "POST"),
     route("/moot/api/texts", texts_in_file, "POST"),
     route("/moot/api/claims/text", claims.text_read, "POST"),
     route("/moot/api/claims/sentences", claims.sentences_of, "POST"),
     route("/moot/api/claims/csv", claims.as_csv, "POST"),
     route("/moot/api/claims/rows", claims.rows_of_file, "POST"),
-    route("/moot/api/batches", batches.listed),
-    route("/moot/api/batches", batches.started, "POST"),
-    route("/moot/api/batches/{id}", batches.shown),
+    route("/moot/api/batches", batches.list_batches),
+    route("/moot/api/batches", batches.start_batch, "POST"),
+    route("/moot/api/batches/{id}", batches.show_batch),
     route("/moot/api/batches/{id}", batches.deleted, "DELETE"),
     route("/moot/api/batches/{id}/csv", batches.downloaded),
     route("/moot/api/batches/{id}/zip", batches.reports),
-    route("/moot/api/batches/{id}/stop", batches.stopped, "POST"),
-    route("/moot/api/batches/{id}/go-on", batches.gone_on, "POST"),
+    route("/moot/api/batches/{id}/stop", batches.stop_batch, "POST"),
+    route("/moot/api/batches/{id}/go-on", batches.resume_batch, "POST"),
     route("/moot/api/debates/{id}", opened),
     route("/moot/api/debates/{id}", deleted, "DELETE"),
     route("/moot/api/debates/{id}/resume", resumed, "POST"),
-    route("/moot/api/debates/{id}/summary", summed_up, "POST"),
+    route("/moot/api/debates/{id}/summary", write_summary, "POST"),
     route("/moot/api/debates/{id}/{kind}", downloaded),
 ]

@@ -22,7 +22,7 @@ from moot.core.lazy import from_extra
 from moot.core.own_folder import own_folder
 from moot.graphs._registry import INSTALLED, descriptions, graph_place, installed_systems
 from moot.web.caller import USERS
-from moot.web.guard import is_known, listed
+from moot.web.guard import is_known, lowercase_names
 from moot.web.login import FEWEST, TOKEN, read_token
 from moot.web.service.users import read_users
 
@@ -151,8 +151,8 @@ def prepare(host: str, *, studio: bool) -> None:
 
     check_installed()
     send_in_time()  # the clients of LangGraph's server are not moot's
-    hosts = {*listed("MOOT_ALLOWED_HOSTS"), *({host} if host not in ANYWHERE else ())}
-    origins = {*listed("MOOT_ALLOWED_ORIGINS"), *({STUDIO} if studio else ())}
+    hosts = {*lowercase_names("MOOT_ALLOWED_HOSTS"), *({host} if host not in ANYWHERE else ())}
+    origins = {*lowercase_names("MOOT_ALLOWED_ORIGINS"), *({STUDIO} if studio else ())}
     os.environ |= {"MOOT_ALLOWED_HOSTS": ",".join(hosts), "MOOT_ALLOWED_ORIGINS": ",".join(origins)}
     os.environ |= {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
     os.environ["LANGGRAPH_NO_VERSION_CHECK"] = "true"
@@ -178,10 +178,10 @@ def announcement(url: str, host: str) -> str:
     """The message at the server's start: its addresses for a browser on this machine."""
     studio = f"{STUDIO}/studio/?baseUrl={url}"
     lines = [f"Page:   {url}/moot", f"API:    {url}/docs", f"MCP:    {url}/mcp"]
-    lines += [f"Studio: {studio}" if STUDIO in listed("MOOT_ALLOWED_ORIGINS") else "Studio: with --studio"]
+    lines += [f"Studio: {studio}" if STUDIO in lowercase_names("MOOT_ALLOWED_ORIGINS") else "Studio: with --studio"]
     if os.environ.get(TOKEN):
         lines += [f"Requests need the token in {TOKEN}."]
-    if host in ANYWHERE and not listed("MOOT_ALLOWED_HOSTS"):
+    if host in ANYWHERE and not lowercase_names("MOOT_ALLOWED_HOSTS"):
         lines += [
             "It refuses requests from other machines: set MOOT_ALLOWED_HOSTS to the name or address that they use."
         ]

@@ -221,13 +221,13 @@ async def entry_of(id: str, stem: str, known: Collection[str], client: LangGraph
     if id in known:
         entry = await run_in_threadpool(debates.entry, stem)
     elif row is not None:
-        entry = described(row)
+        entry = undocumented_entry(row)
     else:
         return None
     return entry | (await status_and_action(row, client) if row else {})
 
 
-def described(row: Debate) -> dict[str, Any]:
+def undocumented_entry(row: Debate) -> dict[str, Any]:
     """The entry of a debate without a document."""
     return {
         "id": row.id,
@@ -331,7 +331,7 @@ async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | 
 def newest(row: Debate) -> str | None:
     """The id of a debate's last document, if one is stored here."""
     written = [Path(row.document).stem] if row.document else []
-    return next((stem for stem in (*written, *debates.of_debate(row.id)) if debates.is_kept(stem)), None)
+    return next((stem for stem in (*written, *debates.document_ids(row.id)) if debates.is_kept(stem)), None)
 
 
 async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
@@ -396,7 +396,7 @@ async def delete(id: str, client: LangGraphClient) -> None:
 
                 await delete_thread(place[0])
         await open_ledger().delete(row.id)
-        for one in await run_in_threadpool(debates.of_debate, row.id):
+        for one in await run_in_threadpool(debates.document_ids, row.id):
             await run_in_threadpool(debates.delete, one)
     if stem is not None and (row is None or not stem.endswith(row.id)):
         await run_in_threadpool(debates.delete, stem)

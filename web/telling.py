@@ -82,7 +82,7 @@ STEPS: Mapping[str, tuple[str, str]] = {
 """By node name: the kind of step, and its description in words."""
 
 
-def told_of(document: Mapping[str, Any], wanted: Collection[str]) -> dict[str, Any]:
+def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[str, Any]:
     """The page's view of a running debate.
 
     Args:

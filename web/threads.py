@@ -42,7 +42,7 @@ def threads_path() -> Path:
     return moot_home() / "threads.sqlite"
 
 
-def made() -> Path:
+def ensure_file() -> Path:
     """The path of the file, which is created if missing, readable by its user only."""
     path = threads_path()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def made() -> Path:
 @asynccontextmanager
 async def checkpointer() -> AsyncIterator[Saver]:
     """The server's checkpointer."""
-    path = await asyncio.to_thread(made)
+    path = await asyncio.to_thread(ensure_file)
     async with aiosqlite.connect(path) as connection:
         await connection.execute("PRAGMA synchronous = NORMAL")
         await connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only takes effect on a new file

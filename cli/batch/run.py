@@ -17,14 +17,14 @@ from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.progress import Progressing
 from moot.cli.batch.store import Store
 from moot.cli.batch.table import Summary, show_table, write_table
-from moot.cli.batch.work import Folder, Work, done_before
+from moot.cli.batch.work import Folder, Work, existing_outcome
 from moot.cli.batch.worker import Orders
 from moot.cli.batch.workers import Processes
 from moot.cli.signals import Stop, end_now
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
-from moot.nodes._models.ceilings import Ceilings, within
+from moot.nodes._models.ceilings import Ceilings, share_ceilings
 from moot.nodes._models.joint_ceilings import IS_POSSIBLE, SPENT, JointFile
 from moot.nodes._models.keeping import Mode
 from moot.nodes._models.prices import read_prices
@@ -123,7 +123,7 @@ class Batch:
         self.total += 1
         found = self.store.outcome(job.key)
         if found is None or not self._is_done(job, found):
-            found = done_before(self.folder, job, self.prices) or (found if found and "spent" in found else None)
+            found = existing_outcome(self.folder, job, self.prices) or (found if found and "spent" in found else None)
         self.store.expect(job.name.removesuffix(f".{job.system}"), job.system, job.key, found)
         self.done += found is not None and self._is_done(job, found)
         known = _spend(found or {})  # it has USD even if the ledger was written without prices
@@ -204,17 +204,17 @@ async def _worked_through(batch: Batch, limits: Limits, console: Console) -> str
 def _hands(batch: Batch, limits: Limits, console: Console) -> Iterator[Hands]:
     """Chooses where the rows run; the ceilings include the cost of earlier runs."""
     if limits.queue:
-        from moot.cli.queue.hands import queued
+        from moot.cli.queue.hands import open_queue
 
         def say(text: str) -> None:
             console.print(text, highlight=False, markup=False, soft_wrap=True)
 
         name = batch.claims.path.name
-        with queued(limits.queue, batch.store, batch.folder, name, batch.mode, limits, say) as hands:
+        with open_queue(limits.queue, batch.store, batch.folder, name, batch.mode, limits, say) as hands:
             yield hands
         return
     if limits.workers == 1:
-        with within(Ceilings(limits.most, limits.seconds, spent=batch.spent, counts_kept=False)) as ceilings:
+        with share_ceilings(Ceilings(limits.most, limits.seconds, spent=batch.spent, counts_kept=False)) as ceilings:
             yield Here(Work(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)
         return
     orders = Orders(str(batch.folder.resolve()), batch.mode, "", 0, limits.most, limits.seconds)

@@ -17,12 +17,12 @@ from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
 from moot.nodes._models.keeping import LedgerUse, Mode, ledger_use
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.prices import Price, cost_of, paid
+from moot.nodes._models.prices import Price, cost_of, paid_calls
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.calibrated import rests_on
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised
-from moot.web.debates import kept_here
+from moot.web.debates import store_locally
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Folder:
         else:
             self._write(f"{job.name}.html", page)
         self._write(f"{job.name}.json", json.dumps(document, ensure_ascii=False, indent=2) + "\n")
-        if unkept := kept_here(document):
+        if unkept := store_locally(document):
             outcome["error"] = f"Not in the history: {unkept}"
 
     def _write(self, name: str, text: str) -> None:
@@ -127,7 +127,7 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
         "warnings": len(document["warnings"]),
         "seconds": document["seconds"],
         "spent": spending([call for call in calls if not call.get("shared")], prices),
-        "paid": spending(paid(calls), prices),
+        "paid": spending(paid_calls(calls), prices),
     }
 
 
@@ -136,7 +136,7 @@ def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
     return {"calls": len(calls), "tokens": tokens_of(calls), "usd": cost_of(calls, prices)}
 
 
-def done_before(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:
+def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:
     """The outcome of a row whose document exists; None if it does not, or belongs to another debate. Blocking."""
     try:
         document = json.loads((folder / f"{job.name}.json").read_bytes())

@@ -24,7 +24,7 @@ from moot.cli.batch.process import FAREWELL
 from moot.cli.batch.work import Folder, Work
 from moot.core.garbage import collected_seldom
 from moot.core.telemetry.switch import finish, telemetry
-from moot.nodes._models.ceilings import within
+from moot.nodes._models.ceilings import share_ceilings
 from moot.nodes._models.joint_ceilings import JointCeilings, JointFile
 from moot.nodes._models.keeping import Mode
 from moot.nodes._models.prices import read_prices
@@ -73,8 +73,8 @@ def main() -> None:
         outcome = await work.hold(Job(**told))
         return {"outcome": outcome, "full": bool(ceilings and ceilings.refused)}
 
-    with within(ceilings) if ceilings else nullcontext(), collected_seldom():
-        asyncio.run(listen(hold, out))
+    with share_ceilings(ceilings) if ceilings else nullcontext(), collected_seldom():
+        asyncio.run(process_rows(hold, out))
 
 
 def open_streams() -> tuple[dict[str, Any], TextIO]:
@@ -85,7 +85,7 @@ def open_streams() -> tuple[dict[str, Any], TextIO]:
     return json.loads(sys.stdin.readline()), out
 
 
-async def listen(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], out: TextIO) -> None:
+async def process_rows(hold: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], out: TextIO) -> None:
     """Processes rows as they arrive.
 
     Args:

@@ -90,7 +90,7 @@ def find_claims(
         print(f"moot: interrupted. {kept}".rstrip(), file=sys.stderr)  # noqa: T201
         end_now(stop.exit_code)
     runner.close()
-    give(found, as_json=as_json, out=out)
+    write_claims(found, as_json=as_json, out=out)
     if found["error"]:
         print(f"moot: {found['error']['detail']}", file=sys.stderr)  # noqa: T201
         return 2 if found["error"]["kind"] in USER_KINDS else 3
@@ -110,7 +110,7 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
     places = sentences_in(asked["text"], asked.get("sections") or [])
     claims = [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one, **own} for n, one in enumerate(places, 1)]
     found = {**asked, "claims": claims, "usage": {"calls": 0}, "error": None}
-    give(found | {key: [] for key in ("left_out", "dropped", "unread", "warnings")}, as_json=as_json, out=out)
+    write_claims(found | {key: [] for key in ("left_out", "dropped", "unread", "warnings")}, as_json=as_json, out=out)
     return 0
 
 
@@ -151,7 +151,7 @@ async def _found(asked: Found, settings: Settings) -> Found:
     return {key: values[key] for key in graph.output_schema.__annotations__ if key in values}
 
 
-def give(found: Found, *, as_json: bool, out: Path | None) -> None:
+def write_claims(found: Found, *, as_json: bool, out: Path | None) -> None:
     """Prints the claims or writes them to a file, with a summary on standard error.
 
     Raises:
@@ -198,11 +198,11 @@ def summarise(found: Found, out: Path | None) -> None:
     if found["claims"] and not found.get("date") and any(RELATIVE.search(one["claim"]) for one in found["claims"]):
         console.print(Text(UNDATED, "yellow"))
     repeated, left_out = sum(len(one["also"]) for one in found["claims"]), len(found["left_out"])
-    parts = [counted(len(found["claims"]), "claim")]
+    parts = [count_with_noun(len(found["claims"]), "claim")]
     parts += [f"{repeated} repeated"] if repeated else []
     parts += [f"{left_out} less worth checking (--set min_score=0 keeps them)"] if left_out else []
     parts += [f"{len(found['dropped'])} dropped, because the text does not support them"] if found["dropped"] else []
-    calls = f"{counted(found['usage']['calls'], 'call')} to models." if found["usage"]["calls"] else SENTENCES
+    calls = f"{count_with_noun(found['usage']['calls'], 'call')} to models." if found["usage"]["calls"] else SENTENCES
     console.print(Text("; ".join(parts) + f". {calls}"))
     for one in found["dropped"][:SHOWN]:
         said = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
@@ -212,7 +212,7 @@ def summarise(found: Found, out: Path | None) -> None:
     for one in found["unread"][:SHOWN]:
         console.print(Text(f"Not read: characters {one['start']}-{one['end']}. {clean(one['why'])}", "yellow"))
     if (more := len(found["unread"]) - SHOWN) > 0:
-        console.print(Text(f"{counted(more, 'other part')} of the text could not be read either.", "yellow"))
+        console.print(Text(f"{count_with_noun(more, 'other part')} of the text could not be read either.", "yellow"))
     for warned in found["warnings"]:
         console.print(Text(clean(warned["detail"]), "yellow"))
     if found["claims"] and out is not None and out.suffix.lower() == ".csv":
@@ -221,6 +221,6 @@ def summarise(found: Found, out: Path | None) -> None:
         console.print(Text("Write a table to edit with --out claims.csv"))
 
 
-def counted(number: int, what: str) -> str:
+def count_with_noun(number: int, what: str) -> str:
     """A number with its noun, as ``1 claim`` and ``2 claims``."""
     return f"{number:,} {what}{'s' * (number != 1)}"

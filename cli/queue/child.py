@@ -18,7 +18,7 @@ from moot.cli.batch.hands import why_all_end
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome, fault
 from moot.cli.batch.work import Work
-from moot.cli.batch.worker import listen, open_streams
+from moot.cli.batch.worker import open_streams, process_rows
 from moot.cli.queue.indexing import store_piece
 from moot.core.errors import MootError, WorldError
 from moot.core.garbage import collected_seldom
@@ -28,7 +28,7 @@ from moot.core.postgres.connection import Postgres
 from moot.core.postgres.endpoints import SharedEndpoints
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.rows import BatchOf, QueuedRows
-from moot.nodes._models.ceilings import within
+from moot.nodes._models.ceilings import share_ceilings
 from moot.nodes._models.leased_ceilings import LeasedCeilings
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.spend import Spend
@@ -111,7 +111,7 @@ class Child:
         work = Work(shelf, batch.mode, self._prices)  # type: ignore[arg-type]
         self._running[batch.id] += 1
         try:
-            with within(ceilings) if ceilings else nullcontext():
+            with share_ceilings(ceilings) if ceilings else nullcontext():
                 outcome = await work.hold(job)
         finally:
             self._running[batch.id] -= 1
@@ -169,7 +169,7 @@ async def _work(url: str, out: TextIO) -> None:
     share_endpoints(endpoints.join)
     async with asyncio.TaskGroup() as group:
         group.create_task(endpoints.work())
-        group.create_task(listen(Child(QueuedRows(Postgres(url))).hold, out))
+        group.create_task(process_rows(Child(QueuedRows(Postgres(url))).hold, out))
 
 
 if __name__ == "__main__":

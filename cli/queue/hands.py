@@ -50,7 +50,7 @@ class Attendance:
 
 
 @contextmanager
-def queued(
+def open_queue(
     url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits, say: Callable[[str], object]
 ) -> Iterator[Queued]:
     """Opens a queue for the rows of a batch.

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from moot.cli.batch.outcomes import fault
 from moot.cli.batch.process import DEATHS, Worker
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, needed
+from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, queue_module
 from moot.core.postgres.rows import LOSSES, QUEUE, TASK, Given, QueuedRows
 from moot.core.telemetry.switch import telemetry
 
@@ -230,7 +230,7 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
         row: runs a row.
         ending: set when the worker ends; then no query is repeated.
     """
-    package, psycopg, pools = needed("procrastinate"), needed("psycopg"), needed("psycopg_pool")
+    package, psycopg, pools = queue_module("procrastinate"), queue_module("psycopg"), queue_module("psycopg_pool")
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each attempt
 
     said = -math.inf

@@ -23,11 +23,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from moot.core.errors import MootError, UserError, copied
+from moot.core.errors import MootError, UserError, copy_error
 from moot.core.home import moot_home
 from moot.core.ledger.file import MOST_ROWS, LedgerFile
 from moot.core.ledger.records import Begun, Debate, Entry, Key, Pruned, Request, Status, as_json, fingerprint_of, key_of
-from moot.core.ledger.values import packed, packed_vectors, unpacked
+from moot.core.ledger.values import packed, packed_vectors, unpack
 from moot.core.redaction import Keys, anonymised, held_keys, redact
 
 __all__ = [
@@ -464,7 +464,7 @@ def _give(given: list[tuple[asyncio.Future[Any], Any]]) -> None:
         if future.done():  # cancelled
             continue
         if isinstance(result, Exception):
-            future.set_exception(copied(result))
+            future.set_exception(copy_error(result))
         else:
             future.set_result(result)
 
@@ -493,4 +493,4 @@ def _is_json(key: Key, value: Any) -> bool:
 
 
 def _kept(entry: Entry) -> Kept:
-    return Kept(unpacked(entry.value), entry.about, entry.debate)
+    return Kept(unpack(entry.value), entry.about, entry.debate)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 from moot.core.errors import UserError
 from moot.core.ledger.file import LedgerFile
 from moot.core.ledger.records import Entry, Key, Kind, Status, as_json, fingerprint_of, hash_of
-from moot.core.ledger.values import packed, packed_vectors, unpacked
+from moot.core.ledger.values import packed, packed_vectors, unpack
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _entries(file: LedgerFile | ServedLedger, id: str) -> Iterator[Entry]:
 
 def _said(entry: Entry) -> dict[str, Any]:
     about = {"kind": entry.key.kind, "parts": entry.key.parts, "about": entry.about, "created": entry.created}
-    return {**about, "value": unpacked(entry.value)}
+    return {**about, "value": unpack(entry.value)}
 
 
 def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:

@@ -32,7 +32,7 @@ def packed_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
     return b"f" + len(vectors).to_bytes(4, "little") + b"".join(floats)
 
 
-def unpacked(value: bytes) -> Any:
+def unpack(value: bytes) -> Any:
     """The JSON value or the list of vectors in a stored form.
 
     Raises:

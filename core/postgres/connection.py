@@ -110,7 +110,7 @@ UPGRADES = {1: SERVED, 2: SPENT}
 """By version, the SQL that upgrades the tables to the next version."""
 
 
-def needed(name: str) -> Any:
+def queue_module(name: str) -> Any:
     """Imports a module of the extra ``queue``.
 
     Raises:
@@ -133,7 +133,7 @@ class Postgres:
     def __init__(self, url: str, patience: float = PATIENCE) -> None:
         self.url = url
         self.patience = patience
-        self.psycopg = needed("psycopg")
+        self.psycopg = queue_module("psycopg")
         if not self._is_address():
             raise UserError(
                 f"{NAMED_BY} takes the address of a Postgres, such as postgresql://user:password@host:5432/database. "
@@ -223,7 +223,7 @@ class Postgres:
         Raises:
             UserError: the tables are from a later version.
         """
-        schema = needed("procrastinate.schema").SchemaManager.get_schema()
+        schema = queue_module("procrastinate.schema").SchemaManager.get_schema()
 
         def make(cursor: Any) -> int:
             cursor.execute("SELECT pg_advisory_xact_lock(1836019572)")  # other processes may start at the same time

@@ -18,7 +18,7 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.ledger.records import PAID, SENT
-from moot.core.postgres.connection import PATIENCE, Postgres, needed
+from moot.core.postgres.connection import PATIENCE, Postgres, queue_module
 
 TASK = "moot.row"
 """The name of procrastinate's task."""
@@ -181,7 +181,7 @@ class QueuedRows:
     def _app(self) -> Any:
         """Procrastinate's app, which adds jobs over our connection."""
         if self._procrastinate is None:
-            package = needed("procrastinate")
+            package = queue_module("procrastinate")
             connector = package.SyncPsycopgConnector(conninfo=self._postgres.url)
             self._procrastinate = package.App(connector=connector)
         return self._procrastinate

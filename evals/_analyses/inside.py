@@ -68,7 +68,7 @@ def inside_of(document: Document, right: Right) -> Inside:
     return Inside(
         answers=agent_answers(document, right),
         agreed={round: agreed_answer(votes) is not None for round, votes in votes_by_round(document).items()},
-        followed=followed(document, right),
+        followed=judge_follows(document, right),
         debates=debates(document) if sparse else {},
         collisions=viewpoint_collisions(document) if sparse else None,
         revisions=correct_revisions(document, right) if sparse else None,
@@ -96,7 +96,7 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
     )
 
 
-def followed(document: Document, right: Right) -> dict[str, Followed]:
+def judge_follows(document: Document, right: Right) -> dict[str, Followed]:
     """By score: whether the judge took the answer of the debater with the higher average (S0, figure 4).
 
     A debate counts only if a judge decided it, and if its two debaters differ in their last answers and in the average

@@ -104,7 +104,7 @@ def template_for(item: object, *, kept_back: bool) -> Template:
     return chosen([one for one in templates() if one.kept_back == kept_back], item, "template")  # type: ignore[no-any-return]
 
 
-def injected(text: str, order: str, position: str) -> str:
+def inject_order(text: str, order: str, position: str) -> str:
     """Insert an order into a passage.
 
     >>> injected("One. Two.", "Obey.", "middle")
@@ -140,7 +140,7 @@ def injection(template: Template, claim: str, label: str) -> Tampering:
         if not pieces:
             return pieces
         first, *others = pieces
-        return [_rewritten(first, injected(first["text"], order, template.position)), *others]
+        return [_rewritten(first, inject_order(first["text"], order, template.position)), *others]
 
     return Tampering(found)
 

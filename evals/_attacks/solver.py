@@ -19,14 +19,14 @@ from moot.evals._attacks.attack import (
 )
 from moot.evals._runs.inspect_side import settings_with_inspects
 from moot.evals._runs.reference import ended_document, newest_log
-from moot.evals._runs.solver import DebateFailed, Question, dated, document_of, seeded, solving
+from moot.evals._runs.solver import DebateFailed, Question, document_of, seeded, settings_for_sample, solving
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.replies import Reply, Text
 from moot.prompts import as_data
-from moot.retrievers._tampering import tampered
+from moot.retrievers._tampering import tamper_with
 from moot.transcript.report.report import report
 from pydantic import Field
 
@@ -85,7 +85,9 @@ def attacked(
         if label is None:
             raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need answers to choose from")
         chosen = checked_settings(system.settings, settings_with_inspects(settings))
-        chosen = seeded(dated(chosen, sample), sample, graph, settings)  # the seeds of the debate without an attack
+        chosen = seeded(
+            settings_for_sample(chosen, sample), sample, graph, settings
+        )  # the seeds of the debate without an attack
         said: dict[str, Any] = {"label": label}
         meaning = clean["task"]["meanings"].get(label, "")
         shown = f"{label} ({meaning})" if question.get("options") else label
@@ -107,7 +109,7 @@ def attacked(
                 texts = poisoned_texts(sample.sample_id, question["claim"], said_so, pieces, kept_back=kept_back)
             did, said["texts"] = poison(texts, one_host=attack == "poison_one_host"), texts
         sample.metadata[ATTACK] = said
-        with tampered(did):
+        with tamper_with(did):
             return await document_of(system, question, chosen)
 
     return solving(hold)

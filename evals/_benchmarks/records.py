@@ -99,7 +99,7 @@ def text(record: Record, *names: str) -> str:
     Raises:
         Broken: none exists, or its value is not a text.
     """
-    found = optional(record, *names)
+    found = optional_text(record, *names)
     if not found:
         there = next((name for name in names if name in record.fields), None)
         problem = "holds no text" if there else "is missing"
@@ -107,7 +107,7 @@ def text(record: Record, *names: str) -> str:
     return found
 
 
-def optional(record: Record, *names: str) -> str:
+def optional_text(record: Record, *names: str) -> str:
     """As `text`; empty if no field exists.
 
     Raises:
@@ -138,7 +138,7 @@ def answer(record: Record, *names: str) -> str:
         Skipped: there is no gold answer.
         Broken: it is not a text.
     """
-    if not (found := optional(record, *names)):
+    if not (found := optional_text(record, *names)):
         raise Skipped(UNLABELLED)
     return found
 

@@ -21,7 +21,7 @@ from moot.evals._benchmarks.records import (
     answer,
     evidence,
     group_of,
-    optional,
+    optional_text,
     page_title,
     plain,
     published_shape,
@@ -37,7 +37,7 @@ LONGBENCH = (
 BOXED = re.compile(r"\\f?box(?:ed)?\s*(\{|[^\s{$]+)")
 
 
-def accepted(found: Any, name: str) -> tuple[str, ...]:
+def accepted_answers(found: Any, name: str) -> tuple[str, ...]:
     """All accepted answers of a field, which contains one answer or a list of them.
 
     Raises:
@@ -62,9 +62,9 @@ def triviaqa(record: Record) -> Item:
             value = answers.get("Value", answers.get("value"))
             found = [value, *(answers.get("Aliases") or answers.get("aliases") or [])]
     return Item(
-        gold=accepted(found, "of the answers"),
+        gold=accepted_answers(found, "of the answers"),
         claim=without_csv_quotes(text(record, "Question", "question")),
-        id=optional(record, "QuestionId", "question_id", "id"),
+        id=optional_text(record, "QuestionId", "question_id", "id"),
     )
 
 
@@ -77,7 +77,7 @@ def without_csv_quotes(question: str) -> str:
 
 def nq_open(record: Record) -> Item:
     """{question, answer: [text]}, without ids."""
-    return Item(gold=accepted(record.fields.get("answer"), "answer"), claim=text(record, "question"))
+    return Item(gold=accepted_answers(record.fields.get("answer"), "answer"), claim=text(record, "question"))
 
 
 def hotpotqa(record: Record) -> Item:
@@ -86,14 +86,14 @@ def hotpotqa(record: Record) -> Item:
     The Hub has {title: [...], sent_id: [...]} and {title: [...], sentences: [...]} in their place; a copy (ReAct's) has
     neither, and no ids. Paragraphs are not given to the system: it searches all of Wikipedia.
     """
-    gold = accepted(record.fields.get("answer"), "answer")
+    gold = accepted_answers(record.fields.get("answer"), "answer")
     with published_shape("supporting_facts"):
         pairs = [[title, n] for title, n in _pairs(record.fields.get("supporting_facts"), "sent_id")]
     return Item(
         gold=gold,
         claim=text(record, "question"),
-        id=optional(record, "_id", "id", "test_id"),
-        stratum=optional(record, "type"),
+        id=optional_text(record, "_id", "id", "test_id"),
+        stratum=optional_text(record, "type"),
         gold_evidence=evidence(sets=[pairs] if pairs else [], pages=titles(pairs)),
     )
 
@@ -148,11 +148,11 @@ def squad(record: Record) -> Item:
         answers = list(found["text"]) if isinstance(found, dict) else [part["text"] for part in found]
     if not answers:
         raise Skipped("no answer in its text (SQuAD 2.0)")
-    title, context = optional(record, "title"), optional(record, "context")
+    title, context = optional_text(record, "title"), optional_text(record, "context")
     return Item(
-        gold=accepted(answers, "of the answers"),
+        gold=accepted_answers(answers, "of the answers"),
         claim=text(record, "question"),
-        id=optional(record, "id"),
+        id=optional_text(record, "id"),
         group=group_of(context),
         gold_evidence=evidence(pages=[page_title(title)] if title else [], texts=[context] if context else []),
     )
@@ -166,9 +166,9 @@ def longbench(record: Record) -> Item:
         raise Skipped("of a subset that is no question answering")
     context = text(record, "context")
     return Item(
-        gold=accepted(record.fields.get("answers"), "answers"),
+        gold=accepted_answers(record.fields.get("answers"), "answers"),
         claim=text(record, "input"),
-        id=optional(record, "_id"),
+        id=optional_text(record, "_id"),
         stratum=subset,
         group=group_of(context),
         given=(("", context),),
@@ -189,27 +189,27 @@ def gsm8k(record: Record) -> Item:
 
 def gsm_ic(record: Record) -> Item:
     """{new_question, answer, n_steps, role_label, number_label, sentence_label}, without ids."""
-    steps = optional(record, "n_steps")
+    steps = optional_text(record, "n_steps")
     return Item(
         gold=(answer(record, "answer"),),
         claim=text(record, "new_question"),
-        group=group_of(optional(record, "original_question")),
+        group=group_of(optional_text(record, "original_question")),
         stratum=f"{steps} steps" if steps else "",
     )
 
 
 def math(record: Record) -> Item:
     """{problem, solution: with its answer in a box, type or subject, level}; MATH-500 also has answer and unique_id."""
-    gold = optional(record, "answer")
+    gold = optional_text(record, "answer")
     return Item(
-        gold=(gold or boxed(answer(record, "solution")),),
+        gold=(gold or last_box(answer(record, "solution")),),
         claim=text(record, "problem"),
-        id=optional(record, "unique_id"),
-        stratum=optional(record, "type", "subject"),
+        id=optional_text(record, "unique_id"),
+        stratum=optional_text(record, "type", "subject"),
     )
 
 
-def boxed(solution: str) -> str:
+def last_box(solution: str) -> str:
     r"""The contents of the last box of a solution: ``\boxed{\frac{1}{2}}``, ``\boxed 2``.
 
     Raises:

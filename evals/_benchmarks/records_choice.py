@@ -12,7 +12,17 @@ import string
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from moot.evals._benchmarks.records import Broken, Item, Record, Skipped, answer, optional, plain, published_shape, text
+from moot.evals._benchmarks.records import (
+    Broken,
+    Item,
+    Record,
+    Skipped,
+    answer,
+    optional_text,
+    plain,
+    published_shape,
+    text,
+)
 
 MEDICAL = (
     *("anatomy", "clinical_knowledge", "college_biology", "college_medicine"),
@@ -60,10 +70,10 @@ def medqa(count: int) -> Callable[[Record], Item]:
             text(record, "question"),
             texts,
             _place(letters, letter),
-            id=optional(record, "id"),
-            stratum=optional(record, "meta_info"),
+            id=optional_text(record, "id"),
+            stratum=optional_text(record, "meta_info"),
         )
-        if optional(record, "answer") not in ("", item.options[_place(letters, letter)]):
+        if optional_text(record, "answer") not in ("", item.options[_place(letters, letter)]):
             raise Broken("the fields answer and answer_idx name different options")
         return item
 
@@ -77,8 +87,8 @@ def medmcqa(record: Record) -> Item:
         text(record, "question"),
         [record.fields.get(f"op{letter}") for letter in "abcd"],
         _place("abcd" if right.isalpha() else "1234", right),
-        id=optional(record, "id"),
-        stratum=optional(record, "subject_name"),
+        id=optional_text(record, "id"),
+        stratum=optional_text(record, "subject_name"),
     )
 
 
@@ -90,7 +100,7 @@ def mmlu(record: Record) -> Item:
     right = answer(record, "answer")
     with published_shape("choices"):
         options = list(record.fields["choices"] if "choices" in record.fields else map(record.fields.get, "ABCD"))
-    subject = optional(record, "subject") or record.id.rpartition(":")[0]
+    subject = optional_text(record, "subject") or record.id.rpartition(":")[0]
     file = record.file.rpartition("/")[2]
     named = next((file.removesuffix(end) for end in ("_test", "_val", "_dev") if file.endswith(end)), "")
     return choice(
@@ -122,8 +132,8 @@ def mmlu_pro(record: Record) -> Item:
         text(record, "question"),
         options,
         right,
-        id=optional(record, "question_id"),
-        stratum=optional(record, "category"),
+        id=optional_text(record, "question_id"),
+        stratum=optional_text(record, "category"),
     )
 
 
@@ -143,8 +153,8 @@ def gpqa(record: Record) -> Item:
         question,
         [text(record, GPQA_OPTIONS[i]) for i in order],
         order.index(0),
-        id=optional(record, "Record ID"),
-        stratum=optional(record, "High-level domain"),
+        id=optional_text(record, "Record ID"),
+        stratum=optional_text(record, "High-level domain"),
     )
 
 
@@ -164,4 +174,4 @@ def arc(record: Record) -> Item:
             if isinstance(found, dict)
             else ([part["text"] for part in found], [part["label"] for part in found])
         )
-    return choice(plain(question, "question"), options, _place(labels, key), id=optional(record, "id"))
+    return choice(plain(question, "question"), options, _place(labels, key), id=optional_text(record, "id"))

@@ -23,7 +23,7 @@ from moot.evals._benchmarks.records import (
     Skipped,
     answer,
     evidence,
-    optional,
+    optional_text,
     page_title,
     published_shape,
     text,
@@ -84,7 +84,7 @@ def fever(record: Record) -> Item:
     return Item(
         claim=text(record, "claim"),
         gold=gold,
-        id=optional(record, "id"),
+        id=optional_text(record, "id"),
         gold_evidence=evidence(sets=sets, pages=titles(pair for pairs in sets for pair in pairs)),
     )
 
@@ -108,7 +108,7 @@ def fever_symmetric(record: Record) -> Item:
     return Item(
         claim=claim,
         gold=gold,
-        id=optional(record, "id"),
+        id=optional_text(record, "id"),
         group=claim,
         given=(("", sentence),),
         gold_evidence={"texts": [sentence]},
@@ -152,8 +152,8 @@ def feverous(record: Record) -> Item:
     return Item(
         claim=text(record, "claim"),
         gold=gold,
-        id=optional(record, "id"),
-        stratum=optional(record, "challenge"),
+        id=optional_text(record, "id"),
+        stratum=optional_text(record, "challenge"),
         gold_evidence=evidence(sets=sets, pages=list(dict.fromkeys(pages))),
     )
 
@@ -175,7 +175,7 @@ def faviq(record: Record) -> Item:
     return Item(
         claim=text(record, "claim"),
         gold=gold,
-        id=optional(record, "id"),
+        id=optional_text(record, "id"),
         gold_evidence=evidence(documents=documents, pages=pages),
     )
 
@@ -183,16 +183,16 @@ def faviq(record: Record) -> Item:
 def hover(record: Record) -> Item:
     """{uid, claim, label, num_hops, supporting_facts: [[title, sentence]]}, on the Hub [{key, value}]."""
     gold = label(record, "hover")
-    hops = optional(record, "num_hops")
+    hops = optional_text(record, "num_hops")
     with published_shape("supporting_facts"):
         facts = record.fields.get("supporting_facts") or []
         pairs = [[fact["key"], fact["value"]] if isinstance(fact, dict) else [fact[0], fact[1]] for fact in facts]
     return Item(
         claim=text(record, "claim"),
         gold=gold,
-        id=optional(record, "uid", "id"),
+        id=optional_text(record, "uid", "id"),
         stratum=f"{hops} hops" if hops else "",
-        group=optional(record, "hpqa_id"),
+        group=optional_text(record, "hpqa_id"),
         gold_evidence=evidence(sets=[pairs] if pairs else [], pages=titles(pairs)),
     )
 
@@ -209,13 +209,13 @@ def averitec(record: Record) -> Item:
         urls = [a["source_url"] for q in asked for a in q["answers"] if a.get("source_url")]
     with published_shape("claim_types"):
         stratum = ", ".join(sorted(record.fields.get("claim_types") or []))
-    day = _day(optional(record, "claim_date"))
+    day = _day(optional_text(record, "claim_date"))
     return Item(
         claim=text(record, "claim"),
         gold=gold,
         stratum=stratum,
         claim_date=day,
-        speaker=optional(record, "speaker")[:LONGEST_SPEAKER] or None,
+        speaker=optional_text(record, "speaker")[:LONGEST_SPEAKER] or None,
         published_before=day,
         gold_evidence=evidence(questions=questions, urls=list(dict.fromkeys(urls))),
     )
@@ -254,7 +254,7 @@ def scifact(record: Record) -> Item:
     return Item(
         gold=label(Record(fields, record.where), "scifact"),
         claim=text(record, "claim"),
-        id=optional(record, "id"),
+        id=optional_text(record, "id"),
         gold_evidence=evidence(sets=sets, documents=list(found)),
     )
 
@@ -279,16 +279,16 @@ def check_covid(record: Record) -> Item:
     """
     gold = label(record, "check_covid")
     sentences = record.fields.get("sentences")
-    document = optional(record, "cord_id")
+    document = optional_text(record, "cord_id")
     with published_shape("evidence_set"):
         pairs = [[document, part["sent_index"]] for part in record.fields.get("evidence_set") or []]
     settled = gold[0] != "NOTENOUGHINFO"
     return Item(
         claim=text(record, "claim"),
         gold=gold,
-        id=optional(record, "id"),
+        id=optional_text(record, "id"),
         group=document,
-        given=((optional(record, "title"), sentences),) if sentences else (),
+        given=((optional_text(record, "title"), sentences),) if sentences else (),
         gold_evidence=evidence(sets=[pairs] if pairs and settled else [], documents=[document] if document else []),
     )
 
@@ -326,7 +326,7 @@ def healthver(record: Record) -> Item:
     return Item(
         claim=claim,
         gold=gold,
-        id=optional(record, "id"),
+        id=optional_text(record, "id"),
         group=claim,
         given=(("", sentence),),
         gold_evidence={"texts": [sentence]},
@@ -336,7 +336,7 @@ def healthver(record: Record) -> Item:
 def pubmedqa(record: Record) -> Item:
     """{PMID: {QUESTION, CONTEXTS, final_decision, LONG_ANSWER}}; on the Hub in small letters."""
     gold = label(record, "pubmedqa", "final_decision")
-    pmid = optional(record, "id", "pubid")
+    pmid = optional_text(record, "id", "pubid")
     return Item(
         claim=text(record, "QUESTION", "question"),
         gold=gold,

@@ -205,7 +205,7 @@ def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
             rows = opened.read().to_pylist()
     except (arrow.ArrowException, ValueError) as error:
         raise invalid(name, f"no Parquet file that can be read ({error}).") from error
-    yield from ((named(row, names), f"row {number}") for number, row in enumerate(rows, start=1))
+    yield from ((with_label_names(row, names), f"row {number}") for number, row in enumerate(rows, start=1))
 
 
 def label_names(metadata: Any) -> dict[str, list[str]]:
@@ -216,7 +216,7 @@ def label_names(metadata: Any) -> dict[str, list[str]]:
     return {key: value["names"] for key, value in columns if isinstance(value, dict) and "names" in value}
 
 
-def named(row: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def with_label_names(row: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Replace the numbers of labels in a row by their names; -1 (unlabelled) becomes None."""
     return {
         key: (names[key][value] if 0 <= value < len(names[key]) else None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from moot.core.lazy import imported
 from moot.evals._benchmarks.records import Record
-from moot.evals._benchmarks.records_files import MOST_RECORDS, named
+from moot.evals._benchmarks.records_files import MOST_RECORDS, with_label_names
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def read_hub(hub: Hub) -> list[Record]:
         if len(rows) > MOST_RECORDS:
             raise NotThere(f"it has more than {MOST_RECORDS:,} rows")
         names = {key: feature.names for key, feature in rows.features.items() if hasattr(feature, "names")}
-        found = [named(row, names) for row in rows]
+        found = [with_label_names(row, names) for row in rows]
     except Exception as error:  # whatever the error, the records must come from a file
         reason = str(error).splitlines() or [type(error).__name__]
         raise NotThere(f"the Hub could not be read ({reason[0][:200]})") from error

@@ -35,7 +35,7 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
     for record in records:
         try:
             found = convert(record)
-            item = checked(found, task)
+            item = checked_item(found, task)
         except Broken as error:
             raise invalid(record.where, f"{error}. It is read as a record of {title}.") from error
         except Skipped as reason:
@@ -69,7 +69,7 @@ def _place(record: Record, sizes: Mapping[str, int]) -> str:
     return record.file if sizes[record.file] == 1 else f"{record.file}:{record.index}"
 
 
-def checked(item: Item, name: str) -> Item:
+def checked_item(item: Item, name: str) -> Item:
     """Check that moot accepts an item; return it with only the gold answers that moot can read.
 
     Raises:

@@ -171,7 +171,7 @@ def compare(rows: Sequence[Measured], against: str | None = None) -> tuple[list[
     """
     paired: list[tuple[Measured, str, str, list[float]]] = []
     for one in rows:
-        for source, rival in rivals(one, against):
+        for source, rival in rival_pairs(one, against):
             paired.append((one, source, rival, differences(one.values[source][MAIN], one.values[rival][MAIN])))
     each = [Difference(s, r, m.row.scope, (m.row.qrels,), interval(values)) for m, s, r, values in paired]
     means = []
@@ -184,7 +184,7 @@ def compare(rows: Sequence[Measured], against: str | None = None) -> tuple[list[
     return each, means
 
 
-def rivals(measured: Measured, against: str | None) -> list[tuple[str, str]]:
+def rival_pairs(measured: Measured, against: str | None) -> list[tuple[str, str]]:
     """The sources to compare in a row, each with its rival."""
     if against is not None:
         return [(source, against) for source in measured.values if source != against]

@@ -20,7 +20,7 @@ from moot.nodes._trial.confidence import QUALITY_WEIGHT
 POOLED = "Of all runs together."
 
 
-def insides(system: System) -> list[Inside]:
+def debate_figures(system: System) -> list[Inside]:
     """The figures of the debates of all items that are not missing."""
     return [seen.inside for seen in system.answered if seen.inside is not None]
 
@@ -36,7 +36,7 @@ def score_gaps_table(study: Study) -> Table | None:
     heads += columns("share", lower="lower quartile of all", median="median of all", upper="upper quartile of all")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        ends = [(inside, max((a.round for a in inside.answers), default=0)) for inside in insides(system)]
+        ends = [(inside, max((a.round for a in inside.answers), default=0)) for inside in debate_figures(system)]
         last = [answer for inside, end in ends for answer in inside.answers if answer.round == end]
         every = [answer for inside, _ in ends for answer in inside.answers]
         for name in METRICS:
@@ -69,7 +69,7 @@ def judge_follows_table(study: Study) -> Table | None:
     rows: list[list[Cell]] = []
     for system in study.measured:
         for name in METRICS:
-            seen = [inside.followed[name] for inside in insides(system) if name in inside.followed]
+            seen = [inside.followed[name] for inside in debate_figures(system) if name in inside.followed]
             if seen:
                 taken, better, worse = (wilson([one[i] for one in seen]) for i in range(3))
                 rows.append([system.label, name.replace("_", " "), len(seen), taken, better, worse])
@@ -93,8 +93,8 @@ def consensus_rounds_table(study: Study) -> Table | None:
     heads += columns("share", consensus="in consensus", consensus_held="in consensus, of these")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        held = [inside.agreed for inside in insides(system) if inside.agreed]
-        for number, share in consensus_by_round(insides(system)).items():
+        held = [inside.agreed for inside in debate_figures(system) if inside.agreed]
+        for number, share in consensus_by_round(debate_figures(system)).items():
             in_it = [agreed[number] for agreed in held if number in agreed]
             rows.append([system.label, str(number), len(in_it), share, average([float(one) for one in in_it])])
     return table(
@@ -117,7 +117,7 @@ def agents_table(study: Study) -> Table | None:
     heads += columns("number", debates="Avg-DN", context="context tokens a round")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        held = insides(system)
+        held = debate_figures(system)
         agents = list(dict.fromkeys(answer.agent for inside in held for answer in inside.answers))
         for agent in agents if len(agents) > 1 else ():
             own = [[a.right is True for a in inside.answers if a.agent == agent] for inside in held]
@@ -143,7 +143,7 @@ def viewpoints_table(study: Study) -> Table | None:
     heads += [*columns("share", ratio="CVR / DVC"), *columns("number", context="context tokens")]
     rows: list[list[Cell]] = []
     for system in study.measured:
-        held = insides(system)
+        held = debate_figures(system)
         sparse = [inside for inside in held if inside.collisions is not None]
         dvc, cvr = (sum(one) for one in ([i.collisions or 0 for i in sparse], [i.revisions or 0 for i in sparse]))
         context = average([average(list(inside.context.values())) for inside in held])

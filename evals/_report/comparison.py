@@ -16,7 +16,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import Benchmark
 from moot.evals._runs.logs import LoggedRun
-from moot.evals._stats.derived import first_round_majority, label_prior, policy_labels, went_on
+from moot.evals._stats.derived import first_round_majority, has_exchange, label_prior, policy_labels
 from moot.evals._stats.item_scores import COMPUTED
 from moot.evals._stats.observations import Observation, computed_scores
 from moot.graphs._registry import suggest
@@ -252,7 +252,7 @@ def _system(group: Group, names: Counter[str], notes: list[str], of: str | None 
 
 def _first_round(system: System, benchmark: Benchmark) -> list[System]:
     """The control with the answers of a debate's first round, if they can differ from its final answers."""
-    if not went_on(system.observations):
+    if not has_exchange(system.observations):
         return []
     items = tuple(
         {id: answering(seen, first_round_majority(seen), benchmark) for id, seen in one.items()} for one in system.items

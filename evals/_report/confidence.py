@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from moot.evals._report.comparison import Study, System
 from moot.evals._report.scores import SYSTEM, right
 from moot.evals._report.tables import Cell, Column, Nested, Table, columns, table
-from moot.evals._stats.calibration import BINS, brier_score, ece, passed_at, reliability_bins, risk_coverage
+from moot.evals._stats.calibration import BINS, accuracy_at, brier_score, ece, reliability_bins, risk_coverage
 from moot.evals._stats.item_scores import item_score
 from moot.evals._stats.observations import GATED, Observation
 
@@ -30,16 +30,16 @@ def confident(system: System, study: Study, part: str = OWN) -> tuple[list[float
         part: the confidence of the documents, or one of `PARTS`.
     """
     seen = system.observations
-    return [sure_of(one, part) if one.outcome else None for one in seen], [right(one, study) for one in seen]
+    return [confidence_in(one, part) if one.outcome else None for one in seen], [right(one, study) for one in seen]
 
 
-def sure_of(seen: Observation, part: str) -> float | None:
+def confidence_in(seen: Observation, part: str) -> float | None:
     """The confidence in an item's verdict, or a part of the confidence; None if there is none."""
     parts = (seen.document or {}).get("confidence_parts") or {}
     return seen.figure(part) if part == OWN else parts.get(part)
 
 
-def taken_from(system: System) -> str:
+def confidence_kind(system: System) -> str:
     """The kind of a system's confidence, in most of its documents; if it has none, the reason."""
     held = [seen.document for seen in system.answered if seen.document is not None]
     parts = Counter(next(iter(d["confidence_parts"] or {}), "") for d in held if d["confidence"] is not None)
@@ -58,7 +58,7 @@ def calibration_table(study: Study) -> Table | None:
     )
     rows: list[list[Cell]] = []
     for system in study.measured:
-        own = taken_from(system)
+        own = confidence_kind(system)
         for part, called in {OWN: own, **PARTS}.items():
             sure, judged = confident(system, study, part)
             brier, curve = brier_score(sure, judged), risk_coverage(sure, judged)
@@ -109,7 +109,7 @@ def thresholds_table(study: Study) -> Table | None:
             ]
             known = [(value, correct) for value, correct in values if value is not None]
             for threshold in THRESHOLDS if known else ():
-                passed = passed_at([value for value, _ in known], [correct for _, correct in known], threshold)
+                passed = accuracy_at([value for value, _ in known], [correct for _, correct in known], threshold)
                 counts: list[Cell] = [len(known), len(values) - len(known), threshold]
                 rows.append([system.label, name.replace("_", " "), *counts, *passed])
     return table(

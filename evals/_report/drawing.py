@@ -62,7 +62,7 @@ class Picture:
 
 
 @contextmanager
-def sheet(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
+def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
     """A figure to draw on; afterwards it is saved as an SVG, a PNG, and a PDF in black for papers."""
     matplotlib = package("matplotlib")
     figure_module = package("matplotlib.figure")
@@ -112,7 +112,7 @@ def short(name: object, most: int = LONGEST_NAME) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def look(i: int, *, hollow: bool = False, marker: int | None = None) -> dict[str, Any]:
+def line_style(i: int, *, hollow: bool = False, marker: int | None = None) -> dict[str, Any]:
     """The marker and colour of the i-th line; hollow for a control, with a marker of its own."""
     colour = COLOURS[i % len(COLOURS)]
     fill, sign = "none" if hollow else colour, MARKERS[(i if marker is None else marker) % len(MARKERS)]
@@ -131,17 +131,17 @@ def dots(axes: Any, values: Sequence[Interval | float | None], looks: Sequence[M
     for y, (cell, style) in enumerate(zip(values, looks, strict=True)):
         one = cell if isinstance(cell, Interval) else Interval(cell, cell, cell, 0)
         if one.value is not None:
-            axes.errorbar([one.value], [y], xerr=arms([one]), capsize=2.5, elinewidth=1.2, markersize=6, **style)
+            axes.errorbar([one.value], [y], xerr=error_bars([one]), capsize=2.5, elinewidth=1.2, markersize=6, **style)
 
 
-def arms(intervals: Sequence[Interval]) -> list[list[float]]:
+def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
     """The lengths of intervals below and above their values; 0 if unknown."""
     known = [(i.value or 0.0, i.low, i.high) for i in intervals]
     below = [0.0 if low is None else max(0.0, value - low) for value, low, _ in known]
     return [below, [0.0 if high is None else max(0.0, high - value) for value, _, high in known]]
 
 
-def looks_of(of: Table) -> list[dict[str, Any]]:
+def system_styles(of: Table) -> list[dict[str, Any]]:
     """The style of each system of a table: a control has the colour of its system and the marker of its kind, hollow.
 
     If colours are repeated, the kinds have other markers.
@@ -156,7 +156,9 @@ def looks_of(of: Table) -> list[dict[str, Any]]:
             own.append((at, None))
     kinds = list(dict.fromkeys(kind for _, kind in own if kind is not None))
     return [
-        look(i) if kind is None else look(i, hollow=True, marker=kinds.index(kind) + i // len(COLOURS) * len(kinds))
+        line_style(i)
+        if kind is None
+        else line_style(i, hollow=True, marker=kinds.index(kind) + i // len(COLOURS) * len(kinds))
         for i, kind in own
     ]
 
@@ -189,7 +191,7 @@ def panels(key: str, of: Table, draw: Callable[[Any, Rows], None], x: str, y: st
     groups = by_system(of)
     wide = min(3, len(groups))
     deep = -(-len(groups) // 3)
-    with sheet(key, 0.5 + height * deep, max(3.6, 2.4 * wide)) as (figure, files):
+    with open_figure(key, 0.5 + height * deep, max(3.6, 2.4 * wide)) as (figure, files):
         grid = figure.subplots(deep, wide, sharey=True, squeeze=False)
         for axes, (name, rows) in zip(grid.flat, groups.items(), strict=False):
             draw(axes, rows)

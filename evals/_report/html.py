@@ -13,7 +13,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
 from moot.evals._report.drawing import Picture, adaptive, short
-from moot.evals._report.scores import front
+from moot.evals._report.scores import is_on_front
 from moot.evals._report.tables import Nested, Table, columns, is_number, shown, table
 from moot.evals._stats.measures import package
 from moot.evals._stats.sample_size import ALPHA
@@ -47,7 +47,7 @@ def html_page(report: Report) -> str:
     page: str = environment.from_string(_text("moot.evals._report", "report.html")).render(
         report=report,
         tokens=package("markupsafe").Markup(_text("moot.transcript", "look/tokens.css")),
-        kick=kick_of(report),
+        kick=report_subject(report),
         main=None if report.overview is None else report.overview.without(ASIDE),
         best=best_of(report.overview),
         scores=span_of(intervals),
@@ -74,7 +74,7 @@ def data_address(picture: Picture) -> str:
     return f"data:image/svg+xml;base64,{b64encode(adaptive(picture.svg).encode()).decode()}"
 
 
-def kick_of(report: Report) -> str:
+def report_subject(report: Report) -> str:
     """The subject of the report, in one line."""
     models = list(dict.fromkeys(section.model or "several models" for section in report.sections))
     benchmarks = len({section.benchmark for section in report.sections})
@@ -161,7 +161,7 @@ def chart_of(of: Table | None) -> dict[str, Any] | None:
     xs, ys = [x for _, x, _ in known], [y for _, _, y in known]
     across, ticks = _log_scale(min(xs), max(xs), "$" if by == "cost" else "")
     up, lines = _scale(min(ys), max(ys))
-    on = front([(x, y) for _, x, y in known])
+    on = is_on_front([(x, y) for _, x, y in known])
     points: list[dict[str, Any]] = [
         {"name": name, "x": across(x), "y": up(y), "on": best} for (name, x, y), best in zip(known, on, strict=True)
     ]

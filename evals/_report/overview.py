@@ -87,14 +87,14 @@ def _row(line: Line, benchmarks: int, several: bool) -> list[Cell]:
     whole = [line.scores[at] for at in range(benchmarks) if at in line.scores]
     mean = mean_of_intervals(whole) if len(whole) == benchmarks > 1 else None
     runs = [system for system in line.systems.values() if system.runs]
-    means = [[taken(system, figure) for system in runs] for figure in ("tokens", "calls", "seconds", "cost")]
+    means = [[average_cost(system, figure) for system in runs] for figure in ("tokens", "calls", "seconds", "cost")]
     spent: list[Cell] = ["" if not runs else None if None in of else average(of) for of in means]
     errors: Cell = sum(system.errors for system in runs) if runs else ""
     lost: Cell = sum(lost_evidence(system) for system in runs) if runs else ""
     return [name, line.model if several else "", *scores, mean, *spent, errors, lost]
 
 
-def taken(system: System, figure: str) -> float | None:
+def average_cost(system: System, figure: str) -> float | None:
     """The average cost of an item with an outcome: tokens, calls, seconds, or USD as ``cost``."""
     seen = system.answered
     if figure == "tokens":

@@ -14,17 +14,17 @@ from moot.evals._report.drawing import (
     TICKS,
     Picture,
     Rows,
-    arms,
     by_system,
     dots,
-    look,
-    looks_of,
+    error_bars,
+    line_style,
     name_rows,
+    open_figure,
     panels,
     picture,
     scale,
-    sheet,
     short,
+    system_styles,
 )
 from moot.evals._report.tables import Table
 from moot.evals._stats.significance import Interval
@@ -50,10 +50,10 @@ def draw_scores(tables: Mapping[str, Table]) -> Picture | None:
         return None
     failed = zip(of.column("system"), of.column("errors"), strict=True)
     names = [short(name) + (f" (errors: {errors})" if errors else "") for name, errors in failed]
-    with sheet("scores", 1 + 0.28 * len(names)) as (figure, files):
+    with open_figure("scores", 1 + 0.28 * len(names)) as (figure, files):
         all_axes = figure.subplots(1, len(shares), sharey=True, squeeze=False)[0]
         for axes, column in zip(all_axes, shares, strict=True):
-            dots(axes, of.column(column.key), looks_of(of))
+            dots(axes, of.column(column.key), system_styles(of))
             axes.set_xlabel(column.title)
         name_rows(all_axes[0], names)
     said = "; ".join(f"{n} {v.value:.3f}" for n, v in _known(names, of.column(shares[0].key)))
@@ -73,11 +73,11 @@ def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
     if not shown:
         return None
     names = [f"{short(a)}\nless {short(b)}" for a, b in zip(of.column("system"), of.column("against"), strict=True)]
-    with sheet("differences", 1 + 0.45 * len(names)) as (figure, files):
+    with open_figure("differences", 1 + 0.45 * len(names)) as (figure, files):
         all_axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
         for axes, column in zip(all_axes, shown, strict=True):
             axes.axvline(0, color=INK, linewidth=1, linestyle="--")
-            dots(axes, of.column(column.key), [look(0)] * len(names))
+            dots(axes, of.column(column.key), [line_style(0)] * len(names))
             axes.set_xlabel(column.title)
         name_rows(all_axes[0], names)
     said = "; ".join(f"{n} {v.value:+.3f}" for n, v in _known(names, of.column(shown[0].key)))
@@ -95,11 +95,11 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
     places = list(zip(map(short, of.column("system")), of.column(by), of.column("score"), strict=True))
     known = [x is not None and y is not None for _, x, y in places]
     best = sorted((x, y) for (_, x, y), yes in zip(places, of.column(f"front_{by}"), strict=True) if yes)
-    with sheet("front", max(3.2, 1 + 0.2 * len(places))) as (figure, files):
+    with open_figure("front", max(3.2, 1 + 0.2 * len(places))) as (figure, files):
         axes = figure.subplots()
         axes.step(*zip(*best, strict=True), where="post", color=INK, linewidth=1, linestyle="--", label="front")
         there = Counter[tuple[float, float]]()
-        for (name, x, y), style, drawn in zip(places, looks_of(of), known, strict=True):
+        for (name, x, y), style, drawn in zip(places, system_styles(of), known, strict=True):
             if drawn:  # around points in the same place
                 axes.plot([x], [y], markersize=8 + 5 * there[x, y], label=name, **style)
                 there[x, y] += 1
@@ -146,8 +146,10 @@ def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
         *rounds, end = [row["score"] for row in rows]
         places = [int(row["round"]) for row in rows if row["round"] != VERDICT]
         last = places[-1] + 1
-        axes.errorbar(places, [s.value for s in rounds], yerr=arms(rounds), color=COLOURS[0], marker="o", capsize=2.5)
-        axes.errorbar([last], [end.value], yerr=arms([end]), capsize=2.5, **look(1) | {"marker": "D"})
+        axes.errorbar(
+            places, [s.value for s in rounds], yerr=error_bars(rounds), color=COLOURS[0], marker="o", capsize=2.5
+        )
+        axes.errorbar([last], [end.value], yerr=error_bars([end]), capsize=2.5, **line_style(1) | {"marker": "D"})
         axes.set_xticks([*places, last], [*map(str, places), f"\n{VERDICT}"])
         axes.set_xlim(places[0] - 0.5, last + 0.5)
 
@@ -169,7 +171,7 @@ def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
     shown = [name for name in ("novelty", "reflection") if of.has(name)]
     if not shown:
         return None
-    with sheet("trial_rounds", 0.6 + 1.9 * len(shown), max(4.2, 2.8 * len(groups))) as (figure, files):
+    with open_figure("trial_rounds", 0.6 + 1.9 * len(shown), max(4.2, 2.8 * len(groups))) as (figure, files):
         grid = figure.subplots(len(shown), len(groups), sharex=True, sharey="row", squeeze=False)
         for column, (system, rows) in zip(grid.T, groups.items(), strict=True):
             for axes, name in zip(column, shown, strict=True):
@@ -187,7 +189,7 @@ def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
 def _both_debates(axes: Any, rows: Rows, name: str) -> None:
     for n, (phase, line) in enumerate((("primary", "-"), ("switched", "--"))):
         points = [(r["round"], r[name]) for r in rows if r["debate"] == phase and r[name] is not None]
-        style = look(n, hollow=n > 0) | {"linestyle": line}
+        style = line_style(n, hollow=n > 0) | {"linestyle": line}
         axes.plot([x for x, _ in points], [y for _, y in points], label=phase, **style)
     axes.xaxis.get_major_locator().set_params(integer=True)
 
@@ -217,8 +219,8 @@ def draw_judges(tables: Mapping[str, Table]) -> Picture | None:
 def _row_picture(key: str, title: str, of: Table, names: Sequence[str], column: str, alt: str, least: float) -> Picture:
     """A dot in each row, one look for each system, on a scale from the least value to 1."""
     systems = list(dict.fromkeys(map(str, of.column("system"))))
-    looks = [look(systems.index(str(name))) for name in of.column("system")]
-    with sheet(key, 1 + 0.28 * len(names)) as (figure, files):
+    looks = [line_style(systems.index(str(name))) for name in of.column("system")]
+    with open_figure(key, 1 + 0.28 * len(names)) as (figure, files):
         axes = figure.subplots()
         dots(axes, of.column(column), looks)
         axes.set_xlabel(title_of(of, column))

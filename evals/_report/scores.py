@@ -227,8 +227,8 @@ def costs_table(study: Study) -> Table | None:
     """The cost of an item, and the systems that no other beats in both cost and score."""
     spent = {system.label: _spent(system, study) for system in study.measured}
     fronts = {
-        "front_cost": front([(one.cost, one.score) for one in spent.values()]),
-        "front_tokens": front([(one.tokens, one.score) for one in spent.values()]),
+        "front_cost": is_on_front([(one.cost, one.score) for one in spent.values()]),
+        "front_tokens": is_on_front([(one.tokens, one.score) for one in spent.values()]),
     }
     heads = [SYSTEM, *columns("share", score=TITLES[study.headline]), *columns("count", errors="", tokens="")]
     heads += [*columns("money", cost="cost (USD)"), *columns("count", priced="items with a known cost")]
@@ -304,7 +304,7 @@ def total_cost(system: System) -> float | None:
     return sum(known) if known and len(known) == len(costs) else None
 
 
-def front(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
+def is_on_front(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
     """Whether each (cost, score) point is on the front: no other is as cheap and better, or as good and cheaper.
 
     A point with an unknown cost or score is not on the front, and dominates no other.
@@ -342,12 +342,12 @@ def seeds_table(study: Study) -> Table | None:
 def _over_runs(system: System, study: Study) -> list[Cell]:
     known = [mean for mean in run_means(system, study.headline) if mean is not None]
     spread = [stdev(known), variance(known)] if len(known) > 1 else [None, None]
-    most, best = together(system, study)
+    most, best = majority_and_oracle(system, study)
     ends = [min(known, default=None), max(known, default=None)]
     return [len(system.items), system.errors, average(known), *spread, *ends, most.value, best.value, most.missing]
 
 
-def together(system: System, study: Study) -> tuple[Score, Score]:
+def majority_and_oracle(system: System, study: Study) -> tuple[Score, Score]:
     """The score of the majority of runs, and of an oracle that picks the run."""
     task = study.benchmark.task
     kind = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)

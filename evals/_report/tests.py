@@ -72,7 +72,7 @@ def comparisons_of(
         made.append([])
         for (one, other), test in zip(pairs_of(study, against), tests, strict=True):
             apart = difference(one, other, study.headline, common_items(one, other))
-            shows = least(study, one, other, test, alpha)
+            shows = least_difference(study, one, other, test, alpha)
             made[-1].append(Comparison(one, other, test, shows, next(adjusted), size, apart))
     return made
 
@@ -145,7 +145,7 @@ def _of_single_items(first: System, second: System, ids: Sequence[str]) -> bool:
     return len(first.items) == len(second.items) == 1 and len(set(clusters_of(first, second, ids))) == len(ids)
 
 
-def least(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
+def least_difference(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
     """The smallest difference that a test of two systems detects."""
     ids = common_items(first, second)
     if _of_single_items(first, second, ids):

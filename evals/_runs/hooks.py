@@ -30,7 +30,7 @@ class Debates(Hooks):
 
 
 @contextmanager
-def watching(watch: Watch) -> Iterator[None]:
+def watch_samples(watch: Watch) -> Iterator[None]:
     """Within this context, ``watch`` is called for every sample that ends."""
     _watches.append(watch)
     try:

@@ -184,7 +184,7 @@ def in_words(said: Sequence[Line]) -> str:
     return "\n\n".join(": ".join(filter(None, (f"{one.who} {one.what}".strip(), one.text))) for one in said)
 
 
-def tell_calls(calls: Sequence[Mapping[str, Any]]) -> None:
+def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
     """Report a debate's calls to Inspect when it is over: a model event each, and the usage of models and roles.
 
     Their prompts are in the ledger and in LangSmith, and the resulting turns are the sample's messages. Calls that an

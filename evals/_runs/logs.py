@@ -16,7 +16,7 @@ from moot.evals._benchmarks.catalogue import Benchmark, load_benchmark
 from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
 from moot.evals._stats.measures import package
 from moot.evals._stats.observations import CostOf, Observation, observe
-from moot.evals._stats.official import computable
+from moot.evals._stats.official import drop_uncomputable
 from moot.evals._stats.outcomes import Document
 from moot.nodes._runtime.state import VerdictOutput
 from moot.retrievers._evidence import clean
@@ -127,7 +127,7 @@ def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
     spec, facts = header.log.eval, header.facts
     benchmark = load_benchmark(facts["benchmark"])
     found, again, first = _observations(header, benchmark, cost_of)
-    observations, uncomputed = computable(list(found.values()), benchmark.metrics)
+    observations, uncomputed = drop_uncomputable(list(found.values()), benchmark.metrics)
     settings = facts.get("settings", first.get("settings")) or {}
     label, model = facts.get("system") or first.get("graph"), facts.get("model", settings.get("model"))
     seed, position = facts.get("seed"), facts.get("position")

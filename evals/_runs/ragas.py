@@ -34,7 +34,7 @@ from moot.evals._runs.log_files import UNREADABLE, find_logs, read_headers, with
 from moot.evals._runs.logs import checked_document, damaged, samples_in
 from moot.evals._stats.outcomes import Document
 from moot.nodes._models.chat_models import open_chat_model
-from moot.nodes._runtime.document import upgraded
+from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import MOST_REASONS, reasons_by_who, verdict_turns
 from moot.retrievers import open_encoder
@@ -223,7 +223,7 @@ def _document_at(path: Path) -> Any:
         held = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return upgraded(held) if isinstance(held, dict) and "turns" in held and "claim" in held else None
+    return upgrade_document(held) if isinstance(held, dict) and "turns" in held and "claim" in held else None
 
 
 def _checked(document: Any, place: str) -> Document:

@@ -11,7 +11,7 @@ from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log
 from moot.core.errors import UserError
 from moot.evals._runs.solver import document_in
 from moot.evals._stats.outcomes import has_outcome
-from moot.nodes._models.equal_cost import Taken, taken
+from moot.nodes._models.equal_cost import Taken, full_cost
 from moot.nodes._models.prices import Price, read_prices
 from moot.retrievers._excerpts import shown_text
 
@@ -71,7 +71,7 @@ def reference_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Re
         {key: piece[key] for key in ORIGIN if key in piece} | {"text": shown_text(piece)}
         for piece in document["evidence"]
     ]
-    return Reference(taken(document["calls"], document["seconds"], prices), max(document["rounds"], 1), evidence)
+    return Reference(full_cost(document["calls"], document["seconds"], prices), max(document["rounds"], 1), evidence)
 
 
 def newest_log(logs: str, key: str) -> EvalLog | None:

@@ -41,7 +41,7 @@ from moot.evals._attacks.solver import attacked
 from moot.evals._benchmarks.catalogue import load_benchmark
 from moot.evals._identity.parts import differences, digest, endpoints, parts_of
 from moot.evals._runs.controls import control
-from moot.evals._runs.hooks import Watch, watching
+from moot.evals._runs.hooks import Watch, watch_samples
 from moot.evals._runs.plan import Benchmarked, Cell, Plan, cells_of
 from moot.evals._runs.recovery import samples_written_once
 from moot.evals._runs.reference import facts_of, headers
@@ -170,11 +170,11 @@ def _run_cells(
         solver = solver_of(cell, logs, keys)
         told = {"key": key, "parts": parts[cell.key], "plan": saved, "family": plan.family}
         facts = (task.metadata or {})["moot"] | cell.facts() | told
-        named: dict[str, Any] = {"metadata": {"moot": facts, **shown(facts)}, "tags": tags_of(facts)}
+        named: dict[str, Any] = {"metadata": {"moot": facts, **shown_metadata(facts)}, "tags": tags_of(facts)}
         return task_with(task, solver=solver, model="none" if cell.model is None else f"moot/{cell.model}", **named)
 
     with (
-        watching(watch(samples, finished_samples(keys.values(), logs))),
+        watch_samples(watch(samples, finished_samples(keys.values(), logs))),
         collected_seldom(),
         limits.shared(spent, tell),
     ):
@@ -193,7 +193,7 @@ def refresh_metadata(log: EvalLog, cell: Cell) -> EvalLog:
     why = ProvenanceData(author="moot", reason="The plan has another label for the system.")
     old, new = tags_of(facts), tags_of(now)
     changed = TagsEdit(tags_add=sorted({*new} - {*old}), tags_remove=sorted({*old} - {*new}))
-    edits = [MetadataEdit(metadata_set={"moot": now, **shown(now)}), *([changed] if old != new else [])]
+    edits = [MetadataEdit(metadata_set={"moot": now, **shown_metadata(now)}), *([changed] if old != new else [])]
     log = edit_eval_log(log, edits, why)
     write_eval_log(log, header_only=True)
     return log
@@ -203,7 +203,7 @@ TOLD = ("system", "graph", "model", "seed", "control", "of")
 """A short description that tells logs apart; the settings are beside it."""
 
 
-def shown(facts: Mapping[str, Any]) -> dict[str, Any]:
+def shown_metadata(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata of a log for other readers, such as Inspect's viewer and data frames."""
     return {key: facts[key] for key in (*TOLD, "settings") if facts.get(key) is not None}
 

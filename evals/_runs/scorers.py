@@ -61,12 +61,12 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
         if not of_answers:
             return Score(value=value)
         facts = {"outcome": outcome, "gold": list(target), "stop_reason": document["stop_reason"]}
-        return Score(value=value, answer=outcome or "(abstained)", explanation=why(document), metadata=facts)
+        return Score(value=value, answer=outcome or "(abstained)", explanation=reasons_text(document), metadata=facts)
 
     return score
 
 
-def why(document: Document) -> str:
+def reasons_text(document: Document) -> str:
     """The verdict's reasons, in the speakers' own words; if there is no verdict, why."""
     if document["error"]:
         return str(document["error"]["detail"])

@@ -20,12 +20,12 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from moot.core.transport import dumps, loads
-from moot.evals._runs.inspect_side import messages_of, settings_with_inspects, tell_calls
-from moot.evals._stats.found import found_in
+from moot.evals._runs.inspect_side import messages_of, report_calls, settings_with_inspects
+from moot.evals._stats.found import count_evidence
 from moot.evals._stats.outcomes import has_outcome
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes._models.seeds import derived_seed
-from moot.nodes._runtime.document import upgraded
+from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_settings
 
 DOCUMENT = "moot:document"
@@ -67,7 +67,7 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
 
     async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
         chosen = checked_settings(system.settings, settings_with_inspects(settings))
-        return await document_of(system, question, seeded(dated(chosen, sample), sample, graph, settings))
+        return await document_of(system, question, seeded(settings_for_sample(chosen, sample), sample, graph, settings))
 
     return solving(hold)
 
@@ -83,9 +83,9 @@ def solving(hold: Debate) -> Solver:
         options = [choice.value for choice in state.choices]
         document = await hold(question_of(state.input_text, options, state.metadata), state)
         state.store.set(DOCUMENT, dumps(document).decode())
-        state.metadata[FOUND] = found_in(document)._asdict()
+        state.metadata[FOUND] = count_evidence(document)._asdict()
         state.messages += messages_of(document)
-        tell_calls(document["calls"])
+        report_calls(document["calls"])
         if not has_outcome(document):
             raise DebateFailed(f"{document['error']['kind']}: {document['error']['detail']}")
         state.output = ModelOutput.from_content(document["graph"], document["answer"] or "")
@@ -122,7 +122,7 @@ def parsed_document(held: str) -> dict[str, Any]:
     Raises:
         ValueError: it is damaged.
     """
-    document: dict[str, Any] = upgraded(loads(held))
+    document: dict[str, Any] = upgrade_document(loads(held))
     return document
 
 
@@ -140,7 +140,7 @@ def question_of(claim: str, options: Sequence[str] | None, metadata: Mapping[str
     return {"claim": claim, **named} | ({"options": list(options)} if options else {})
 
 
-def dated(settings: Settings, sample: TaskState) -> Settings:
+def settings_for_sample(settings: Settings, sample: TaskState) -> Settings:
     """The settings for one sample: evidence from the claim's day or later is left out, unless one day is set for all
     samples."""
     day = (sample.metadata.get(INPUTS) or {}).get("published_before")

@@ -177,7 +177,7 @@ class Passed(NamedTuple):
     right: float | None
 
 
-def passed_at(scores: Sequence[float], correct: Sequence[bool], threshold: float) -> Passed:
+def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: float) -> Passed:
     """The number and share of answers that reach a threshold, and the share of these that is right.
 
     Args:

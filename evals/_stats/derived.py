@@ -21,7 +21,7 @@ def first_round_majority(observation: Observation) -> str | None:
     return observation.answers[0].answer
 
 
-def went_on(observations: Sequence[Observation]) -> bool:
+def has_exchange(observations: Sequence[Observation]) -> bool:
     """Whether a system's first round can differ from its final answer: several speakers, and more than one round."""
     return any(len(seen.answers) > 1 and seen.answers[0].speakers > 1 for seen in observations)
 

@@ -24,7 +24,7 @@ class Found(NamedTuple):
     stood_in: int
 
 
-def found_in(document: Document) -> Found:
+def count_evidence(document: Document) -> Found:
     """Count the evidence in a result document."""
     evidence = document["evidence"]
     asked = {(one["retriever"], one["query"]) for piece in evidence for one in piece["retrievals"]}

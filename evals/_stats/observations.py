@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from moot.evals._analyses.inside import Inside, inside_of
 from moot.evals._benchmarks.catalogue import Benchmark
-from moot.evals._stats.found import Found, found_in
+from moot.evals._stats.found import Found, count_evidence
 from moot.evals._stats.item_scores import COMPUTED, item_score
 from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome, majority_of_runs, outcome_of
 from moot.evals._stats.panel_measures import count_concessions
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.prices import is_counted, paid
+from moot.nodes._models.prices import is_counted, paid_calls
 from moot.nodes._records.entries import Call
 from moot.nodes._texts.answers import abstains, same_answer
 from moot.nodes._texts.quotes import count_citations
@@ -151,12 +151,12 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         outcome=outcome,
         unmapped=None if error else outcome_of(document, mapped=False),
         scores={**judged, **computed_scores(benchmark, outcome, gold)},
-        found=found_in(document),
-        document=kept_of(document),
+        found=count_evidence(document),
+        document=measured_fields(document),
         answers=round_answers(document),
         scored=scored_answers(document),
         tokens=tokens_of(calls) if all(map(is_counted, calls)) else None,
-        cost=cost_of(paid(calls)),
+        cost=cost_of(paid_calls(calls)),
         warnings=Counter(clean(warned["kind"]) for warned in document["warnings"]),
         models=frozenset((clean(call["model"]), clean(call["reported_model"] or "")) for call in calls),
         inside=inside_of(document, lambda answer: computed_right(benchmark, answer, gold)),
@@ -197,7 +197,7 @@ def _numbers(scores: Mapping[str, Any]) -> dict[str, float | None]:
     return {name: float(value) if isfinite(value) else None for name, value in numbers.items()}
 
 
-def kept_of(document: Document) -> dict[str, Any]:
+def measured_fields(document: Document) -> dict[str, Any]:
     """A result document without the fields that no measure of `moot.evals` reads: texts, evidence, calls, settings."""
     turns = [turn for turn in document["turns"] if turn["step"] in KEPT_STEPS]
     return {

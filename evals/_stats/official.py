@@ -208,7 +208,7 @@ def why_not_computable(measure: str, seen: Sequence[Observation]) -> str:
     return "nothing that was read names its page and sentence, by an address that ends as in #sentence_3"
 
 
-def computable(seen: Sequence[Observation], measures: Collection[str]) -> tuple[list[Observation], list[str]]:
+def drop_uncomputable(seen: Sequence[Observation], measures: Collection[str]) -> tuple[list[Observation], list[str]]:
     """Remove from observations the official scores that cannot be computed for their run; returns them with notes on
     the reasons."""
     why = {name: reason for name in measures if name in OFFICIAL and (reason := why_not_computable(name, seen))}

@@ -93,10 +93,10 @@ def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
 
 def has_outcome(document: Document) -> bool:
     """Whether a debate has an outcome: it finished, or its replies could not be used."""
-    return document["status"] == "done" or (document["status"] == "failed" and is_own_fault(document))
+    return document["status"] == "done" or (document["status"] == "failed" and is_model_fault(document))
 
 
-def is_own_fault(document: Document) -> bool:
+def is_model_fault(document: Document) -> bool:
     """Whether a debate failed because of its own models' replies alone, and not also because a call was cut off."""
     error, turns = document.get("error"), document.get("turns") or ()
     whole = all(turn.get("outcome") != "failed" for turn in turns)

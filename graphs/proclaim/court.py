@@ -50,7 +50,7 @@ def plaintiff_first(state: TrialState) -> Next:
     return to_argument("argue", state, "plaintiff")
 
 
-def then_defense(state: TrialState) -> Next:
+def route_after_plaintiff(state: TrialState) -> Next:
     """The defense answers the plaintiff; after that each side may ask for an expert."""
     spoken = len(turns_in_round(state["turns"], this_round(state), "argue"))
     return to_argument("argue", state, "defense") if spoken == 1 else to_experts("expert_witness", state)
@@ -85,7 +85,7 @@ def court_graph(kind: type[TrialSettings], name: str) -> Graph:
     court.add_conditional_edges(START, next_round, ["discovery", "argue", END])
     court.add_edge("discovery", "admit_discoveries")
     court.add_conditional_edges("admit_discoveries", plaintiff_first, ["argue", END])
-    court.add_conditional_edges("argue", then_defense, ["argue", "expert_witness", END])
+    court.add_conditional_edges("argue", route_after_plaintiff, ["argue", "expert_witness", END])
     court.add_edge("expert_witness", "gather_testimony")
     court.add_conditional_edges("gather_testimony", look_back, ["reflect", "critique", "court", END])
     court.add_edge("reflect", "close_round")
@@ -118,12 +118,12 @@ def discovery_graph(kind: type[TrialSettings]) -> Graph:
     return graph.compile(name="discovery")
 
 
-def wanted(state: TrialState) -> str:
+def route_expert_request(state: TrialState) -> str:
     """The court rules on an expert if the side asks for one."""
     return "rule_on_expert" if own_turn(state).get("needed") else END
 
 
-def granted(state: TrialState) -> str:
+def route_testimony(state: TrialState) -> str:
     """An expert testifies if the court admits one."""
     return "testify" if any(turn.get("granted") for turn in state["turns"]) else END
 
@@ -139,7 +139,7 @@ def expert_graph(kind: type[TrialSettings]) -> Graph:
     graph.add_node("rule_on_expert", rule_on_expert_node())
     graph.add_node("testify", testify_node())
     graph.add_edge(START, "request_expert")
-    graph.add_conditional_edges("request_expert", wanted, ["rule_on_expert", END])
-    graph.add_conditional_edges("rule_on_expert", granted, ["testify", END])
+    graph.add_conditional_edges("request_expert", route_expert_request, ["rule_on_expert", END])
+    graph.add_conditional_edges("rule_on_expert", route_testimony, ["testify", END])
     graph.add_edge("testify", END)
     return graph.compile(name="expert")

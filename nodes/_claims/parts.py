@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.core.errors import BudgetExhausted
-from moot.nodes._models.ceilings import REPLY, Asked, Ceilings, recorded
+from moot.nodes._models.ceilings import REPLY, Asked, Ceilings, reservation_record
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, weight_of
 from moot.nodes._models.fitting import most_tokens
 from moot.nodes._models.speaker import Speaker, own_response_format
@@ -15,7 +15,7 @@ from moot.nodes._runtime.node import NodeContext
 from moot.nodes._texts.replies import Reply
 
 
-def least(speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0) -> Asked:
+def least_call(speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0) -> Asked:
     """The first call of a step, as far as it is known before the part is started.
 
     Args:
@@ -43,7 +43,7 @@ async def begin_part(run: NodeContext, part: int, kept: list[Asked]) -> Ceilings
         BudgetExhausted: the ceilings leave too little for all of them.
     """
     own, whole = Ceilings(parent=run.ceilings), run.ceilings
-    budget: dict[str, Any] = {"prices": whole.prices, "kept": [recorded(asked) for asked in kept]}
+    budget: dict[str, Any] = {"prices": whole.prices, "kept": [reservation_record(asked) for asked in kept]}
     before = whole.refused
     while True:
         try:

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from langgraph.types import Send
 from moot.core.errors import BUDGET_EXHAUSTED, MootError, ReplyError, UserError, WorldError
-from moot.nodes._claims.parts import begin_part, ceilings_of, end_part, least
+from moot.nodes._claims.parts import begin_part, ceilings_of, end_part, least_call
 from moot.nodes._claims.places import GRAMMAR, filled_in, months, parts_of, place_in, score_of, vocabulary
 from moot.nodes._claims.state import (
     FINDER,
@@ -33,7 +33,7 @@ from moot.nodes._claims.state import (
 from moot.nodes._models.ceilings import SETTINGS, Asked
 from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._models.speaker import Speaker
-from moot.nodes._records.reducers import OPENING, anew
+from moot.nodes._records.reducers import OPENING, overwrite
 from moot.nodes._runtime.budget import open_budget, spent_against
 from moot.nodes._runtime.document import DEMO_MODEL_LINE, usage
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
@@ -42,7 +42,7 @@ from moot.nodes._steps.reader import figures
 from moot.nodes._texts.quotes import SHOWN, find_quote, fold
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.task import LONGEST_CLAIM, check_origin
-from moot.prompts._files import as_data, enclosed, listed
+from moot.prompts._files import as_data, blocks_or_none, enclose
 from moot.retrievers._evidence import clean
 
 EXTRACT, RATE, REWRITE, SAME = "claims/extract", "claims/rate", "claims/rewrite", "claims/same"
@@ -157,9 +157,9 @@ def read_text_node() -> Node:
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         blank: dict[str, Any] = {
-            key: anew([]) for key in ("claims", "left_out", "dropped", "unread", "calls", "warnings")
+            key: overwrite([]) for key in ("claims", "left_out", "dropped", "unread", "calls", "warnings")
         }
-        blank |= {"depth": anew(0), "error": None, "status": "failed", "parts": [], "usage": usage([])}
+        blank |= {"depth": overwrite(0), "error": None, "status": "failed", "parts": [], "usage": usage([])}
         try:
             asked = checked_text(state)
             parts = await asyncio.to_thread(parts_of, asked["text"], run.settings.part_words)
@@ -218,12 +218,12 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
 async def _steps(state: PartState, run: NodeContext) -> list[Asked]:
     """The calls that a part needs at most: quotes cannot be longer than the reply that contains them."""
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
-    values, first = _shown(state), least(finder, EXTRACT, _shown(state), FoundReply)
+    values, first = _shown(state), least_call(finder, EXTRACT, _shown(state), FoundReply)
     more = values | {"how_many": SEVERAL, **_before(state)}
     return [
         first,
-        least(rater, RATE, values, RatingsReply, first.reply),
-        least(writer, REWRITE, more, RewrittenReply, first.reply),
+        least_call(rater, RATE, values, RatingsReply, first.reply),
+        least_call(writer, REWRITE, more, RewrittenReply, first.reply),
     ]
 
 
@@ -327,7 +327,7 @@ def _shown(state: PartState) -> dict[str, str]:
     known = {"title": asked.get("title"), "date": _with_weekday(asked.get("date") or "")}
     about = [as_data(key, value) for key, value in known.items() if value]
     return {
-        "about": enclosed("about", about) if about else "(title and date are not known)",
+        "about": enclose("about", about) if about else "(title and date are not known)",
         "part": as_data("part", asked["text"][part["start"] : part["end"]]),
         "quotes": _quotes(state.get("found") or []),
     }
@@ -339,7 +339,7 @@ def _quotes(found: Sequence[Mapping[str, Any]], *, speakers: bool = False) -> st
         shown.append(as_data("quote", one["quote"], number=str(number)))
         if speakers and one["speaker"]:
             shown.append(as_data("speaker", one["speaker"], of=str(number)))
-    return listed(shown, empty="(none)")
+    return blocks_or_none(shown, empty="(none)")
 
 
 def _with_weekday(known: str) -> str:
@@ -373,13 +373,13 @@ def join_duplicates_node() -> Node:
         beyond = [{key: one[key] for key in Rated.__annotations__} for one in claims if one not in kept]  # type: ignore[literal-required]
         numbered = [{**one, "id": f"c{number}"} for number, one in enumerate(kept, 1)]
         left_out = sorted([*state["left_out"], *cast(Any, beyond)], key=lambda one: one["start"])
-        return {"claims": anew(numbered), "left_out": anew(left_out)}
+        return {"claims": overwrite(numbered), "left_out": overwrite(left_out)}
 
     return Node(step, prompts=(SAME,))
 
 
 async def _same(claims: Sequence[Claim], speaker: Speaker) -> list[list[int]]:
-    shown = listed((as_data("claim", one["claim"], number=str(n)) for n, one in enumerate(claims, 1)), empty="")
+    shown = blocks_or_none((as_data("claim", one["claim"], number=str(n)) for n, one in enumerate(claims, 1)), empty="")
     reply = await speaker.ask(SAME, {"claims": shown}, SameReply)
     return [group.numbers for group in reply.groups]
 

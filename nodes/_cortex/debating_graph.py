@@ -17,7 +17,7 @@ from moot.nodes._cortex.trust import (
     agents_heard,
     intimacy,
     mean_similarity,
-    recalibrated,
+    recalibrate_confidence,
     reliability,
     self_orientation,
     weight,
@@ -67,7 +67,7 @@ def peer_means(scores: Mapping[str, Mapping[str, float | None]]) -> dict[str, fl
     return {a: average([given.get(a) for scorer, given in scores.items() if scorer != a]) for a in scores}
 
 
-def remembered(
+def extend_history(
     history: History,
     d: int,
     confidences: Mapping[str, float | None],
@@ -83,7 +83,7 @@ def remembered(
     h: dict[str, float] = {}
     for agent, raw in confidences.items():
         last = history["confidence"].get(agent, FIRST_CONFIDENCE)
-        h[agent] = last if raw is None else recalibrated(raw, thresholds)
+        h[agent] = last if raw is None else recalibrate_confidence(raw, thresholds)
     similarity: dict[str, float] = {}
     for key in (pair(*both) for both in combinations(confidences, 2)):
         known = history["similarity"][key] if d > 1 else SILENT
@@ -110,7 +110,7 @@ def edge_weights(
     weight. ``none``: 1.
 
     Args:
-        known: the history from `remembered`.
+        known: the history from `extend_history`.
         d: the round of debate, from 1.
         credibilities: C by agent.
         evaluation: the formula of the weights.
@@ -165,7 +165,7 @@ def next_round(
         KeyError: an agent has no credibility, or no history though d > 1.
         ValueError: a value is out of its range, or d does not fit the history.
     """
-    known = remembered(history, d, confidences, similarities, thresholds)
+    known = extend_history(history, d, confidences, similarities, thresholds)
     weights = edge_weights(known, d, credibilities, evaluation, peer_scores, n)
     kept = agents_heard(weights, graph, evaluation, pruning, d=d, seed=seed)
     times = Counter(i for sources in kept.values() for i in sources)

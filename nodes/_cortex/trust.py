@@ -27,7 +27,7 @@ TOLERANCE = 1e-9
 # --- the factors ----------------------------------------------------------------------------------------------------
 
 
-def recalibrated(h: float, thresholds: tuple[float, float, float] | None = THRESHOLDS) -> float:
+def recalibrate_confidence(h: float, thresholds: tuple[float, float, float] | None = THRESHOLDS) -> float:
     """Recalibrated confidence (S3, Eq. 2): high if h >= high, middle if h >= middle, else h, but at least low.
 
     Args:

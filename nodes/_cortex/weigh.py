@@ -118,7 +118,7 @@ async def _unless_late(comparing: Awaitable[dict[str, float]], what: str) -> dic
         return {}
 
 
-def worth(settings: WeighingSettings, names: Sequence[str], run: NodeContext) -> dict[str, float]:
+def agent_credibilities(settings: WeighingSettings, names: Sequence[str], run: NodeContext) -> dict[str, float]:
     """Every agent's credibility; warns if credibility counts and a model's size is not known."""
     sizes: dict[str, tuple[float, float] | None] = {}
     for agent in settings.agents:
@@ -149,7 +149,7 @@ def weigh_node() -> Node:
         d, before = len(state["graphs"]) + 1, state["graphs"][-1] if state["graphs"] else None
         raw = {name: last[name].get("confidence") for name in names}
         alike = await compared(state, list(last.values()), run)
-        credible = before["credibility"] if before else worth(settings, names, run)
+        credible = before["credibility"] if before else agent_credibilities(settings, names, run)
         found = next_round(
             history_of(before),
             d,

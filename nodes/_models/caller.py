@@ -23,7 +23,7 @@ from moot.core.telemetry.switch import telemetry
 from moot.nodes._models.ceilings import REPLY, Asked, Ceilings
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt, learn_refusal
-from moot.nodes._models.fitting import fitted, most_tokens
+from moot.nodes._models.fitting import fit_messages, most_tokens
 from moot.nodes._models.ledger import Ledger, branch, tokens_of
 from moot.nodes._models.reply_parsing import repeating_no_key
 from moot.nodes._models.seeds import CallSeeds, with_seed
@@ -126,7 +126,7 @@ class Caller:
         name, address, before = self.model.name, self.model.endpoint.base_url, 0
         for refusals in range(REFUSALS + 1):
             room = self._room(prompt, beside)
-            fit = fitted(messages, self.model, self.role, self.context_tokens, ranks, room)
+            fit = fit_messages(messages, self.model, self.role, self.context_tokens, ranks, room)
             self._leave_out(fit.left_out)
             asked = self._asked(prompt, fit.size + beside)
             try:

@@ -464,12 +464,12 @@ def shared_ceilings(
         max_seconds: most seconds from here on.
     """
     bounds = (math.inf if most is None else most for most in (budget, max_cost, max_calls))
-    with within(Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())) as ceilings:
+    with share_ceilings(Ceilings(Spend(*bounds), max_seconds or math.inf, parent=_shared.get())) as ceilings:
         yield ceilings
 
 
 @contextmanager
-def within(ceilings: Ceilings) -> Iterator[Ceilings]:
+def share_ceilings(ceilings: Ceilings) -> Iterator[Ceilings]:
     """Context manager: debates started inside it share these ceilings."""
     token = _shared.set(ceilings)
     try:
@@ -483,6 +483,6 @@ def open_ceilings() -> Ceilings:
     return Ceilings(parent=_shared.get())
 
 
-def recorded(asked: Asked) -> dict[str, Any]:
+def reservation_record(asked: Asked) -> dict[str, Any]:
     """A call with a reservation, as plain JSON."""
     return asdict(asked)

@@ -27,7 +27,7 @@ class Taken(NamedTuple):
     seconds: float | None
 
 
-def taken(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> Taken:
+def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> Taken:
     """The cost of calls, with replies from the ledger included; a call sent for several counts once.
 
     Args:

@@ -12,7 +12,7 @@ from moot.nodes._models.ceilings import REPLY
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.contexts import MARGIN, bytes_of, bytes_per_token, context_of, reply_room, weight_of
 from moot.nodes._records.entries import LeftOut
-from moot.nodes._texts.shorten import bared, shorten
+from moot.nodes._texts.shorten import drop_elements, shorten
 
 
 class Fitted(NamedTuple):
@@ -28,7 +28,7 @@ def most_tokens(model: ChatModel) -> int | None:
     return getattr(model.chat, "max_tokens", None) or getattr(model.chat, "max_output_tokens", None)
 
 
-def fitted(
+def fit_messages(
     messages: Sequence[BaseMessage],
     model: ChatModel,
     role: str,
@@ -68,7 +68,7 @@ def fitted(
     while least > most:
         made = shorten(data, aim - fixed, ranks)
         if by_ceiling and fixed + made.size > aim:
-            made = bared(made, aim - fixed)
+            made = drop_elements(made, aim - fixed)
         texts = dict(zip(places, made.texts, strict=True))
         cut = [m.model_copy(update={"content": texts[at]}) if at in texts else m for at, m in enumerate(messages)]
         least = weight_of_all(cut)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from moot.core.files import not_written
-from moot.nodes._models.ceilings import Ceilings, within
+from moot.nodes._models.ceilings import Ceilings, share_ceilings
 from moot.nodes._models.spend import NOTHING, Spend
 
 try:
@@ -169,7 +169,7 @@ def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilin
         raise not_written(path, error) from error
     try:
         file.left_by_dead(0)
-        with within(JointCeilings(file, 0, most, seconds)) as ceilings:
+        with share_ceilings(JointCeilings(file, 0, most, seconds)) as ceilings:
             yield ceilings
     finally:
         file.close()

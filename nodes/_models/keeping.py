@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage
-from moot.core.errors import MootError, UserError, copied, error_of
+from moot.core.errors import MootError, UserError, copy_error, error_of
 from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
 from moot.core.ledger.records import FAILED, SENT, hashes_of
 from moot.nodes._models.kept import key_messages
@@ -201,7 +201,7 @@ class Keeping:
         """The result of another's call, once it is over; none if it was cancelled."""
         await flight.over.wait()
         if flight.error is not None:
-            raise copied(flight.error)
+            raise copy_error(flight.error)
         return flight.result
 
     async def _fly(self, hashes: Sequence[str], make: Callable[[], Awaitable[T]]) -> T:

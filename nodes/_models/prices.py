@@ -112,7 +112,7 @@ def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
     return prices.get(model) or prices.get(DATED.sub("", model))
 
 
-def paid(calls: Iterable[Call]) -> list[Call]:
+def paid_calls(calls: Iterable[Call]) -> list[Call]:
     """The paid calls of a debate: without replies from the ledger and shared calls."""
     return [call for call in calls if not (call.get("from_ledger") or call.get("shared"))]
 

@@ -86,7 +86,7 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     problems: list[str] = []
     for value in values:
         try:
-            read = reply.model_validate(cleaned(value))
+            read = reply.model_validate(clean_texts(value))
             read.model_dump_json()
             found += [] if read in found else [read]
         except PydanticSerializationError:
@@ -98,7 +98,7 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     return None, "unparsed", "it holds several replies that differ" if found else problems[-1]
 
 
-def cleaned(value: Any, levels: int = DEEPEST) -> Any:
+def clean_texts(value: Any, levels: int = DEEPEST) -> Any:
     """A reply's texts without invisible and control characters; lone surrogates stay, so that they are refused.
 
     Args:
@@ -108,8 +108,8 @@ def cleaned(value: Any, levels: int = DEEPEST) -> Any:
     if isinstance(value, str):
         return value if HALF.search(value) else clean(value)
     if isinstance(value, list) and levels:
-        return [cleaned(item, levels - 1) for item in value]
-    return {k: cleaned(v, levels - 1) for k, v in value.items()} if isinstance(value, dict) and levels else value
+        return [clean_texts(item, levels - 1) for item in value]
+    return {k: clean_texts(v, levels - 1) for k, v in value.items()} if isinstance(value, dict) and levels else value
 
 
 def _problem(error: Any) -> str:

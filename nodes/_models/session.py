@@ -21,7 +21,7 @@ from moot.nodes._models.ceilings import Ceilings, open_ceilings
 from moot.nodes._models.keeping import Keeping, LedgerUse, begin_keeping
 from moot.nodes._models.spend import NOTHING, Spend
 from moot.nodes._records.entries import PERSON
-from moot.nodes._telemetry.logs import tell_begun, tell_ended
+from moot.nodes._telemetry.logs import log_end, log_start
 
 if TYPE_CHECKING:
     from moot.nodes._telemetry.observed import DebateWatch
@@ -128,7 +128,7 @@ class Session:
     def _told(self, graph: str, *, again: bool) -> None:
         """Passes the debate's id to telemetry and the log."""
         self._graph = graph
-        tell_begun(self.id, graph, again=again)
+        log_start(self.id, graph, again=again)
         if self.watch:
             self.watch.begun(self.id)
 
@@ -158,7 +158,7 @@ class Session:
             self.watch.ended(status, self.document, error)
         if self.id:
             seconds = time.perf_counter() - self._started
-            tell_ended(self.id, self._graph, status, seconds, self.document, error)
+            log_end(self.id, self._graph, status, seconds, self.document, error)
         ending = asyncio.create_task(self._end(error))
         _ending.add(ending)
         ending.add_done_callback(_ending.discard)
@@ -248,7 +248,7 @@ def ceilings_in(config: RunnableConfig | None) -> Ceilings | None:
     return found if isinstance(found, Ceilings) else session.ceilings if session else None
 
 
-def within(config: RunnableConfig | None, ceilings: Ceilings) -> RunnableConfig:
+def nested_config(config: RunnableConfig | None, ceilings: Ceilings) -> RunnableConfig:
     """The config of a debate within a debate."""
     config = config or {}
     return {**config, "configurable": {**(config.get("configurable") or {}), CEILINGS: ceilings}}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from moot.core.endpoint import Endpoint
-from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copied, error_of
+from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copy_error, error_of
 from moot.core.ledger import Key, key_of
 from moot.core.ledger.records import PAID, SENT, hashes_of
 from moot.nodes._models.caller import Caller, Sending, SendingMessages, chain, run_metadata
@@ -314,7 +314,7 @@ class Speaker(Caller):
             at.warn(kind, detail)
         if said.error is not None:
             keeping.forget(key.hash)
-            raise copied(said.error) if shared else said.error
+            raise copy_error(said.error) if shared else said.error
         return said.message
 
     async def _said(

@@ -32,7 +32,16 @@ from moot.core.errors import BudgetExhausted
 from moot.nodes._models.fake import FakeChatModel
 from moot.nodes._models.reply_parsing import find_objects, read_reply, text_of
 from moot.nodes._models.speaker import Speaker
-from moot.nodes._react.tool_calls import ACT, as_tool, calls_tools, counted, malformed_call, number_of, offered, plan
+from moot.nodes._react.tool_calls import (
+    ACT,
+    as_tool,
+    calls_tools,
+    malformed_call,
+    number_of,
+    number_result,
+    plan,
+    sources_by_tool,
+)
 from moot.nodes._records.entries import StopReason, Task, Turn
 from moot.nodes._runtime.budget import is_spent
 from moot.nodes._runtime.node import Node, NodeContext
@@ -146,7 +155,7 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
 
         async def step(_: Any, run: NodeContext) -> dict[str, Any]:
             made, most = sum(t["step"] == ACT for t in state["turns"]), run.settings.max_tool_calls
-            tools = offered(run.settings.sources)
+            tools = sources_by_tool(run.settings.sources)
             if made >= most or not tools:
                 return {}
             if is_spent(state):
@@ -184,7 +193,7 @@ class Searching(AgentMiddleware[ToolAgentState, Any, Any]):
         turn = next(t for t in state["turns"] if t["step"] == ACT and t["number"] == number_of(call["id"]))
 
         async def step(reader: Any, run: NodeContext) -> dict[str, Any]:
-            source = offered(run.settings.sources)[call["name"]]
+            source = sources_by_tool(run.settings.sources)[call["name"]]
             debater = {"name": AGENT, "retriever": source, "fallback": run.settings.fallback}
             return await retrieve_node().step({**reader, "debater": debater}, run)
 
@@ -207,7 +216,7 @@ def _wanted(request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any
     instructions, data = prompt
     return request.override(
         system_message=SystemMessage(instructions),
-        messages=[HumanMessage(data), *(counted(message, most) for message in request.messages)],
+        messages=[HumanMessage(data), *(number_result(message, most) for message in request.messages)],
         tools=tools,
     )
 

@@ -25,7 +25,7 @@ LONGEST_NAME = 60
 """Most characters of a tool's name; endpoints accept 64."""
 
 
-def offered(sources: Iterable[str]) -> dict[str, str]:
+def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:
     """The sources by the names of their tools."""
     tools: dict[str, str] = {}
     for source in sources:
@@ -114,7 +114,7 @@ def call_id(number: int) -> str:
     return f"call{number:05d}"
 
 
-def counted(message: M, most: int) -> M:
+def number_result(message: M, most: int) -> M:
     """A tool's result with its number, so that the model knows how many searches are left; other messages unchanged."""
     if not isinstance(message, ToolMessage):
         return message

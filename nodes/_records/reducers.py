@@ -13,13 +13,13 @@ OPENING = "open"
 OVERWRITE = "__overwrite__"
 
 
-def anew(value: Any) -> dict[str, Any]:
+def overwrite(value: Any) -> dict[str, Any]:
     """Replaces the value of a key instead of merging: LangGraph's `Overwrite`, as plain JSON."""
     return {OVERWRITE: value}
 
 
 def written_values(update: Mapping[str, Any]) -> dict[str, Any]:
-    """A node's writes, with values wrapped by `anew` unwrapped."""
+    """A node's writes, with values wrapped by `overwrite` unwrapped."""
     return {
         key: value[OVERWRITE] if isinstance(value, dict) and set(value) == {OVERWRITE} else value
         for key, value in update.items()

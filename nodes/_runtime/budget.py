@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, UserError
-from moot.nodes._models.ceilings import SETTINGS, Asked, Ceilings, recorded
+from moot.nodes._models.ceilings import SETTINGS, Asked, Ceilings, reservation_record
 from moot.nodes._models.prices import Price, is_counted, price_of, read_prices
 from moot.nodes._models.session import current_ceilings
 from moot.nodes._models.spend import NOTHING, Spend, in_words, spent_by
@@ -68,7 +68,7 @@ async def open_budget(
         return None
     costs = bounds["usd"] is not None or ceilings.costs_money
     prices = await asyncio.to_thread(_prices_of, models) if costs else {}
-    budget = {**bounds, "prices": prices, "kept": [recorded(asked) for asked in kept]}
+    budget = {**bounds, "prices": prices, "kept": [reservation_record(asked) for asked in kept]}
     need = [asked.spend(prices) for asked in kept]
     for name in ("tokens", "usd", "calls"):
         if (most := bounds[name]) is not None and (least := sum(getattr(one, name) for one in need)) > most:
@@ -101,7 +101,7 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
     return {model: price for model, price in found.items() if price is not None}
 
 
-def uncounted(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
+def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
     """Why a bound in tokens or USD cannot be enforced after these calls; None if it can, or if none is set."""
     if not ceilings.metered or all(map(is_counted, calls)):
         return None
@@ -192,7 +192,7 @@ def spent_against(
     }
 
 
-def exhausted(left_out: Mapping[str, int]) -> str:
+def refused_roles(left_out: Mapping[str, int]) -> str:
     """The roles whose calls were refused, in words.
 
     Args:

@@ -140,7 +140,7 @@ def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
     return {"kind": "prompt_shortened", "where": role, "detail": detail}
 
 
-def closed(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any]:
+def closed_state(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any]:
     """The state with the updates of `closing`."""
     return {**state, **update, "warnings": [*state["warnings"], *update.get("warnings", [])]}
 
@@ -205,7 +205,7 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     for written in within:
         state = folded(state, {key: value for key, value in written.items() if value is not None})
     undecided = {"status": "interrupted", "prediction_set": None, "decision": None}
-    return document_of({**closed(state, closing(state)), **undecided})
+    return document_of({**closed_state(state, closing(state)), **undecided})
 
 
 SINCE: dict[str, dict[str, Any]] = {
@@ -217,7 +217,7 @@ SINCE["1.0"] = {"messages": [], "round_log": [], **SINCE["1.1"]}
 """By schema version, the keys that a document may not have, with their default values."""
 
 
-def upgraded(found: Any) -> Any:
+def upgrade_document(found: Any) -> Any:
     """A result document in this version's schema; any other value unchanged.
 
     Args:

@@ -23,7 +23,7 @@ from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_ceilings, current_session
 from moot.nodes._models.speaker import Speaker
-from moot.nodes._runtime.budget import Decision, uncounted
+from moot.nodes._runtime.budget import Decision, uncounted_error
 from moot.nodes._runtime.node_errors import Keys, no_setting, no_settings
 from moot.nodes._runtime.progress import progress, step_event
 from moot.nodes._runtime.prompt_settings import PROMPT, with_prompts
@@ -259,7 +259,7 @@ class Node:
         try:
             with run.session.watch.node(ledger) if run.session.watch else nullcontext():
                 update = await self._taken(state, run)
-            fault: MootError | None = uncounted(ledger.calls, run.ceilings)
+            fault: MootError | None = uncounted_error(ledger.calls, run.ceilings)
         except MootError as error:
             update, fault = {}, error
         if fault:

@@ -15,9 +15,9 @@ from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
 from moot.nodes._models.speaker import own_response_format
 from moot.nodes._records.entries import Task
-from moot.nodes._records.reducers import OPENING, anew
-from moot.nodes._runtime.budget import Decision, exhausted, open_budget
-from moot.nodes._runtime.document import blank_document, closed, closing, document_of
+from moot.nodes._records.reducers import OPENING, overwrite
+from moot.nodes._runtime.budget import Decision, open_budget, refused_roles
+from moot.nodes._runtime.document import blank_document, closed_state, closing, document_of
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import ClaimInput, DebateState
@@ -25,7 +25,7 @@ from moot.nodes._runtime.tracing import conclude, describe
 from moot.nodes._steps.compare import IN_WORDS
 from moot.nodes._steps.person import check_resumable
 from moot.nodes._texts.calibrated import bound_to, changes_since, check_bound, prompt_digests, read_calibration
-from moot.nodes._texts.chat import answered, claim_of, plain, read_messages
+from moot.nodes._texts.chat import claim_of, conversation_update, plain, read_messages
 from moot.nodes._texts.given import check_given, inherited_evidence
 from moot.nodes._texts.show import show_claim
 from moot.nodes._texts.task import check_claim, check_origin, make_task, wording
@@ -75,13 +75,13 @@ def open_node(
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        document = blank_document(graph, run.settings, uuid4().hex) | {"messages": anew([])} | dict.fromkeys(ASKED)
-        document |= {key: anew(document[key]) for key in MERGED}
+        document = blank_document(graph, run.settings, uuid4().hex) | {"messages": overwrite([])} | dict.fromkeys(ASKED)
+        document |= {key: overwrite(document[key]) for key in MERGED}
         named, asked, texts = state.get("task"), state.get("claim"), state.get("given")
         try:
             document["id"] = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
             messages = read_messages(state.get("messages"))
-            document["messages"] = anew(plain(messages))
+            document["messages"] = overwrite(plain(messages))
             asked = claim_of(state, messages)
             claim = check_claim(asked)
             earlier = isinstance(named, dict)  # the checked task of the thread's earlier debate
@@ -92,16 +92,16 @@ def open_node(
         except MootError as error:
             begun = str(asked or "")[:200]
             return document | {"error": error.record(OPENING), "claim": begun, "opened": begun}
-        document |= {"claim": claim, "opened": claim, "task": task, "evidence": anew(given)}
+        document |= {"claim": claim, "opened": claim, "task": task, "evidence": overwrite(given)}
         try:
             check_resumable(run.settings)
             check(run.settings, task)
             needed = needs(run.settings)
             document["calibration"] = await open_calibration(graph, task, needed, run)
-            document["warnings"] = anew(run.ledger.warnings)
+            document["warnings"] = overwrite(run.ledger.warnings)
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
             lost = run.session.lost_by(run.ceilings)
-            kept = [least(role, how, needed, document, run.settings) for role, how in deciders.items()]
+            kept = [least_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
             document["budget"] = await open_budget(run.settings, models, kept, run.ceilings, lost)
             await open_all(needed, task, run)
             run.ceilings.start_clock()  # loading an encoder does not count as the debate's time
@@ -143,7 +143,7 @@ def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
     return {choose_model(settings, role, own).model for role, own in roles_of(needs, task).items()}
 
 
-def least(role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings) -> Asked:
+def least_call(role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings) -> Asked:
     """The least call of a role that decides: the claim alone, without evidence and turns."""
     task, choice = state["task"], choose_model(settings, role, needs.roles.get(role))
     turn = {"round": 0, "phase": "primary", "agent": role, "step": "respond"}
@@ -238,14 +238,14 @@ def close_node() -> Node:
                 bounded[SETTINGS[name]]["spent"] += sent
         if timed := bounded.get("max_seconds"):
             timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waiting for a person
-        warned = [{"kind": "budget_exhausted", "where": "close", "detail": exhausted(cut)}] if cut else []
+        warned = [{"kind": "budget_exhausted", "where": "close", "detail": refused_roles(cut)}] if cut else []
         if (keeping := run.session.keeping) and keeping.fault:
             warned.append({"kind": "not_kept", "where": "close", "detail": keeping.fault})
         if warned:
             update["warnings"] = [*update.get("warnings", []), *warned]
-        document = closed(state, update)
+        document = closed_state(state, update)
         run.session.document = document_of(document)
         conclude(document)
-        return update | {"messages": answered(state.get("messages"), in_words(document))}
+        return update | {"messages": conversation_update(state.get("messages"), in_words(document))}
 
     return Node(step, always=True)

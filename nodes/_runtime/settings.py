@@ -65,7 +65,7 @@ def ask_person() -> Any:
     )
 
 
-def asks(settings: Any, moment: Moment) -> bool:
+def waits_for_person(settings: Any, moment: Moment) -> bool:
     """Whether a debate with these settings waits for a person at a moment."""
     return moment in getattr(settings, "ask_person", ())
 

@@ -93,14 +93,14 @@ def enclosing(run: RunTree | None) -> Iterator[RunTree]:
     """A run and all runs that enclose it."""
     if run is None:
         return
-    tracers = [handler for handler in inherited("handlers") if isinstance(handler, LangChainTracer)]
+    tracers = [handler for handler in inherited_config("handlers") if isinstance(handler, LangChainTracer)]
     known = tracers[0].run_map if tracers else {}
     while run is not None:
         yield run
         run = known.get(str(run.parent_run_id))
 
 
-def inherited(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:
+def inherited_config(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:
     """The tags and metadata inherited from the enclosing graph; empty outside of one."""
     return getattr((var_child_runnable_config.get() or {}).get("callbacks"), part, ())
 
@@ -108,7 +108,7 @@ def inherited(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:
 # --- searches ---------------------------------------------------------------------------------------------------------
 
 
-def watched(source: Retriever, place: Place | None = None) -> Retriever:
+def traced_retriever(source: Retriever, place: Place | None = None) -> Retriever:
     """A source whose searches are runs in a trace; the source itself without a trace."""
     node = get_current_run_tree()
     if (seen := telemetry()) is not None:
@@ -123,7 +123,7 @@ class TracedRetriever:
         self.name = source.name
         self._source = source
         self._node = node
-        self._tags = [*inherited("inheritable_tags"), *(tags_of(place) if place else [])]
+        self._tags = [*inherited_config("inheritable_tags"), *(tags_of(place) if place else [])]
         self._facts = facts_of(place) if place else {}
 
     async def search(self, query: str, k: int) -> list[Evidence]:

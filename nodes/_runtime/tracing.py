@@ -33,7 +33,7 @@ from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.keeping import current_use
 from moot.nodes._models.kept import FROM_LEDGER
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
-from moot.nodes._models.session import Session, ceilings_in, recording, session_in, with_session, within
+from moot.nodes._models.session import Session, ceilings_in, nested_config, recording, session_in, with_session
 from moot.nodes._runtime.document import document_of
 from moot.nodes._runtime.trace import graph_run, note
 from moot.nodes._telemetry.start import watch
@@ -153,7 +153,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     async def _within(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         ceilings = Ceilings(parent=ceilings_in(config))
-        run: Any = super().astream(input, within(config, ceilings), **options)
+        run: Any = super().astream(input, nested_config(config, ceilings), **options)
         try:
             async with aclosing(run) as chunks:
                 async for chunk in chunks:

@@ -21,7 +21,7 @@ from moot.nodes._speakers.turns import (
     named_once,
     needs_for,
     new_turn,
-    numbered,
+    number_speakers,
     send_turn,
 )
 from moot.nodes._steps.compare import answers_of
@@ -38,7 +38,7 @@ def _free_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
     return agents
 
 
-Agents = Annotated[tuple[Agent, ...], numbered("agent"), AfterValidator(_free_names)]
+Agents = Annotated[tuple[Agent, ...], number_speakers("agent"), AfterValidator(_free_names)]
 
 
 def n_agents(count: int) -> tuple[Agent, ...]:
@@ -125,7 +125,7 @@ def neighbours(name: str, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(n for n in (names[at - 1], names[(at + 1) % len(names)]) if n != name))
 
 
-def nobody(name: str, names: Sequence[str]) -> list[str]:
+def no_agents(name: str, names: Sequence[str]) -> list[str]:
     """No agents.
 
     Args:
@@ -226,13 +226,13 @@ def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Se
     return another_round
 
 
-def heard_of(state: DebaterState, settings: Any) -> Mapping[str, str]:
+def heard_placeholder(state: DebaterState, settings: Any) -> Mapping[str, str]:
     """The placeholder ``heard``: summaries, heard by all, then the others' answers; or that the agent is alone."""
     said = [show_heard(state.get("heard") or []), show_opponents(state["opponents"])]
     return {"heard": "\n\n".join(part for part in said if part) or "(nobody else is heard)"}
 
 
-def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_of) -> Node:
+def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_placeholder) -> Node:
     """One agent's answer in one round; see `respond_node`.
 
     Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, heard, pool, retrieval, steps.

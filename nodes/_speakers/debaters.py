@@ -128,7 +128,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
         state: the debate.
         settings: the debate's settings.
     """
-    last, why = answers_of(state["turns"]), why_another(state, settings)
+    last, why = answers_of(state["turns"]), round_reason(state, settings)
     sends: list[Send] = []
     for debater in settings.debaters:
         own = next((t for t in last if t["agent"] == debater.name), None)
@@ -153,7 +153,7 @@ def kept_evidence(state: DebateState, own: Turn | None, settings: DebaterSetting
     return {}
 
 
-def why_another(state: DebateState, settings: DebaterSettings) -> str:
+def round_reason(state: DebateState, settings: DebaterSettings) -> str:
     """Why there is another round, for debaters that search in it; empty before the first."""
     if not state["votes"]:
         return ""

@@ -17,7 +17,7 @@ from moot.nodes._speakers.turns import (
     named_once,
     needs_for,
     new_turn,
-    numbered,
+    number_speakers,
     send_turn,
 )
 from moot.nodes._steps.compare import answers_of
@@ -41,7 +41,7 @@ class PoolDebateSettings(PoolSettings):
     other_roles: ClassVar[frozenset[str]] = frozenset({"judge"})
     """Who else speaks."""
 
-    debaters: Annotated[tuple[Agent, ...], numbered("debater"), AfterValidator(_free_names)] = Field(
+    debaters: Annotated[tuple[Agent, ...], number_speakers("debater"), AfterValidator(_free_names)] = Field(
         (Agent(name="debater-1"), Agent(name="debater-2")),
         min_length=2,
         max_length=50,
@@ -85,7 +85,7 @@ def latest(state: DebateState, names: Iterable[str]) -> list[Turn]:
     return [said[name] for name in names if name in said]
 
 
-def spoken(state: DebateState, names: Sequence[str], round: int, also_before: bool) -> list[Turn]:
+def visible_turns(state: DebateState, names: Sequence[str], round: int, also_before: bool) -> list[Turn]:
     """The latest answer of each speaker; with ``also_before`` all answers of a round and of the previous one, in
     order."""
     if not also_before:
@@ -94,7 +94,9 @@ def spoken(state: DebateState, names: Sequence[str], round: int, also_before: bo
     return [t for t in given if t["round"] >= round - 1]
 
 
-def next_up(turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int], bool]) -> tuple[int, list[str]]:
+def next_round_speakers(
+    turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int], bool]
+) -> tuple[int, list[str]]:
     """The round and its next speakers, who speak in parallel.
 
     Args:
@@ -130,11 +132,11 @@ def next_speakers(
         shown: ``evidence`` or ``pool``.
     """
     names = [d.name for d in debaters]
-    round, speakers = next_up(state["turns"], names, in_turn)
+    round, speakers = next_round_speakers(state["turns"], names, in_turn)
     sends = []
     for debater in debaters:
         if debater.name in speakers:
-            others = spoken(state, [name for name in names if name != debater.name], round, also_before)
+            others = visible_turns(state, [name for name in names if name != debater.name], round, also_before)
             own = next(iter(latest(state, [debater.name])), None)
             turn = new_turn(round, debater.name)
             sends.append(send_turn(to, state, declared(debater), turn, opponents=others, own=own, **shown))

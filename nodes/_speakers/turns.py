@@ -47,7 +47,7 @@ class Agent(BaseModel):
     )
 
 
-def numbered(prefix: str) -> Any:
+def number_speakers(prefix: str) -> Any:
     """A validator that names the speakers of a list that have no name: ``prefix-1``, ...
 
     A number stands for that many speakers, and a text for a speaker with the model of that name.
@@ -58,13 +58,13 @@ def numbered(prefix: str) -> Any:
             given = [{}] * min(max(given, 0), 1000)
         return tuple(
             {**one, "name": one.get("name") or f"{prefix}-{i}"} if isinstance(one, Mapping) else one
-            for i, one in enumerate(plainly(given), 1)
+            for i, one in enumerate(as_mappings(given), 1)
         )
 
     return BeforeValidator(named)
 
 
-def plainly(given: Any) -> list[Any]:
+def as_mappings(given: Any) -> list[Any]:
     """The given speakers as a list of mappings.
 
     Raises:
@@ -76,11 +76,11 @@ def plainly(given: Any) -> list[Any]:
     return [{"model": one} if isinstance(one, str) else one for one in plain]
 
 
-def called(*names: str) -> Any:
+def fixed_speakers(*names: str) -> Any:
     """A validator for speakers with fixed names, in this order; a mapping may leave its name out."""
 
     def named(given: Any) -> Any:
-        plain = plainly(given)
+        plain = as_mappings(given)
         if any(isinstance(o, Mapping) and o.get("name", n) != n for o, n in zip(plain, names, strict=False)):
             raise ValueError(f"their names are {' and '.join(names)}, in this order")
         return tuple({**o, "name": n} if isinstance(o, Mapping) else o for o, n in zip(plain, names, strict=False)) + (

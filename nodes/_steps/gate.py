@@ -18,7 +18,7 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._speakers.gate import GateSettings
 from moot.nodes._speakers.turns import declared, new_turn, send_turn
 from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, closed_round
-from moot.nodes._texts.given import handed_on, taken_back
+from moot.nodes._texts.given import as_outer_evidence, inherit_evidence
 from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import Evidence
 from moot.retrievers._origins import origins
@@ -80,7 +80,7 @@ def alike(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
     return [names for names in groups.values() if len(names) > 1]
 
 
-def taken(calls: Sequence[Call]) -> dict[str, int]:
+def calls_and_tokens(calls: Sequence[Call]) -> dict[str, int]:
     """The cost of calls: their number and their tokens."""
     return {"calls": len(calls), "tokens": tokens_of(calls)}
 
@@ -106,7 +106,7 @@ def gate_node() -> Node:
             "agreed": agreed,
             "origins": found if agreed is not None else [],
             "passed": passed,
-            "spent": taken([*state["calls"], *run.ledger.calls]),
+            "spent": calls_and_tokens([*state["calls"], *run.ledger.calls]),
             "debate": None,
         }
         closed |= recorded_round(closed["rounds"], GATE, reason=reason, votes=closed["votes"])
@@ -120,7 +120,7 @@ def gate_alone(state: DebateState, settings: Any) -> StopReason:
     return "budget_exhausted" if is_spent(state) else "single_pass"
 
 
-def asked_again(state: DebateState) -> dict[str, Any]:
+def inner_input(state: DebateState) -> dict[str, Any]:
     """The input for an inner debate, from the state of the outer one."""
     task: Task = state["task"]
     asked: dict[str, Any] = {"claim": state["claim"], "task": task["name"]}
@@ -157,15 +157,18 @@ def debate_node(inner: Inner, held: Callable[[Any], bool]) -> Node:
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         graph, settings = inner(run.settings)
         run.ceilings.hand_on()
-        with handed_on(state["evidence"]):
-            document: dict[str, Any] = await graph.ainvoke(asked_again(state), context=settings)
+        with inherit_evidence(state["evidence"]):
+            document: dict[str, Any] = await graph.ainvoke(inner_input(state), context=settings)
         run.session.document = None  # the outer debate continues
-        saw = {**state["metrics"]["gate"], "debate": {"graph": document["graph"], **taken(document["calls"])}}
+        saw = {
+            **state["metrics"]["gate"],
+            "debate": {"graph": document["graph"], **calls_and_tokens(document["calls"])},
+        }
         update = {key: document[key] for key in (*HANDED, *VERDICT)}
         if set(document["confidence_parts"] or {}) - {"answer_share"}:  # else computed from both debates' answers
             update |= {key: document[key] for key in CONFIDENCE}
         return update | {
-            "evidence": taken_back(document["evidence"]),
+            "evidence": as_outer_evidence(document["evidence"]),
             "depth": state["depth"] + document["depth"],
             "metrics": {**document["metrics"], **state["metrics"], "gate": saw},
         }

@@ -96,12 +96,12 @@ def from_one_origin(state: DebaterState, settings: Any) -> Mapping[str, str]:
     return words | {"untold": f"- If this evidence does not tell the answer, {said}. Do not guess."}
 
 
-def tells(task: Task, vote: Vote) -> bool:
+def is_decisive(task: Task, vote: Vote) -> bool:
     """Whether an origin's answer settles the claim."""
     return vote["answer"] not in (None, UNTOLD, unsettled_label(task))
 
 
-def weighed(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]) -> list[Vote]:
+def weighted_votes(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]) -> list[Vote]:
     """Answers of origins as votes; the weight is the reciprocal of the origin's best rank.
 
     Origins whose evidence leaves the claim open contradict no other origin and do not count; if all of them leave it
@@ -113,10 +113,10 @@ def weighed(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]) -> li
         read: the origins.
     """
     ranks = {number: of["rank"] for number, of in enumerate(read, 1)}
-    told = any(tells(task, vote) for vote in votes)
+    told = any(is_decisive(task, vote) for vote in votes)
     return [
         {**vote, "weight": 1 / ranks.get(vote.get("number", 0), 1)}
-        if vote["group"] is not None and (tells(task, vote) or not told)
+        if vote["group"] is not None and (is_decisive(task, vote) or not told)
         else {**vote, "group": None}
         for vote in votes
     ]
@@ -132,7 +132,7 @@ def decide_by_origins_node() -> Node:
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await closed_round(state, run)
-        votes = weighed(state["task"], closed["votes"], state["metrics"]["origins"])
+        votes = weighted_votes(state["task"], closed["votes"], state["metrics"]["origins"])
         closed |= {"votes": votes} | recorded_round(closed["rounds"], reason="single_pass", votes=votes)
         closed |= await vote.step({**state, **closed, "turns": state["turns"]}, run)
         if closed["answer"] is None:

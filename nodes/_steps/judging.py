@@ -14,7 +14,7 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.compare import silence_of
 from moot.nodes._steps.responding import quote_check, with_answer, without_ids
-from moot.nodes._steps.retrieving import held_to_share
+from moot.nodes._steps.retrieving import limit_to_share
 from moot.nodes._texts.answers import UNTOLD
 from moot.nodes._texts.replies import AnswerReply, answer_reply
 from moot.nodes._texts.show import (
@@ -97,7 +97,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
                 silence_of(history),
             )
         speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
-        evidence = await held_to_share(active_evidence(state["evidence"]), run)
+        evidence = await limit_to_share(active_evidence(state["evidence"]), run)
         reply = await judge(
             state["claim"],
             state["task"],

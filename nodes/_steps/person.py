@@ -16,7 +16,7 @@ from moot.core.errors import UserError
 from moot.nodes._records.entries import PERSON, Turn
 from moot.nodes._runtime.graph import plain_router
 from moot.nodes._runtime.node import Node, NodeContext
-from moot.nodes._runtime.settings import Moment, asks
+from moot.nodes._runtime.settings import Moment, waits_for_person
 from moot.nodes._runtime.state import DebaterState, DebateState, TrialState
 from moot.nodes._runtime.trace import graph_run
 from moot.nodes._runtime.tracing import know_prices
@@ -65,25 +65,25 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
 
     async def step(state: State, run: NodeContext) -> dict[str, Any]:
         before = struck_before(state) if moment == "evidence" else {}
-        if not asks(run.settings, moment):
+        if not waits_for_person(run.settings, moment):
             return before
         check_resumable(run.settings)
         proposed = proposal(state, {piece["id"] for piece in before.get("evidence", [])})
         turn = review_turn(state, moment, phase)
         about = about_it(state, moment, turn)
-        reply = await replied(moment, about, proposed)
+        reply = await valid_reply(moment, about, proposed)
         await know_prices(graph_run())
         said, written = take(state, reply, proposed)
         turns, evidence = written.get("turns", []), [*before.get("evidence", []), *written.get("evidence", [])]
         return {"turns": [*turns, turn | said | {"about": about}]} | ({"evidence": evidence} if evidence else {})
 
     def idle(state: State, settings: Any) -> bool:
-        return not asks(settings, moment) and not (moment == "evidence" and struck_before(state))
+        return not waits_for_person(settings, moment) and not (moment == "evidence" and struck_before(state))
 
     return Node(step, moment=moment, idle=idle)
 
 
-async def replied(moment: Moment, about: str, proposed: Mapping[str, Any]) -> PersonReply:
+async def valid_reply(moment: Moment, about: str, proposed: Mapping[str, Any]) -> PersonReply:
     """A person's valid reply; after an invalid one the debate waits again."""
     value: dict[str, Any] = {"kind": moment, "about": about, "proposed": dict(proposed)}
     problem: dict[str, str] = {}
@@ -248,7 +248,7 @@ def remark_first(
 
     def by_way(state: Any, settings: Any) -> Any:
         onward = ask(state, settings)
-        return to if asks(settings, "remark") and begins_round(onward, state["turns"], rounds) else onward
+        return to if waits_for_person(settings, "remark") and begins_round(onward, state["turns"], rounds) else onward
 
     by_way.__name__ = getattr(edge, "__name__", "remark_first")
     return by_way

@@ -19,7 +19,7 @@ from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import reasons_by_who, verdict_citations
-from moot.prompts._files import as_data, listed
+from moot.prompts._files import as_data, blocks_or_none
 from moot.retrievers._evidence import clean
 from typing_extensions import TypedDict
 
@@ -110,10 +110,10 @@ async def summarise_debate(
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
-    return await as_speaker(model, REPORTER).ask(prompt, shown(document, quotes), ReaderReply)
+    return await as_speaker(model, REPORTER).ask(prompt, placeholder_values(document, quotes), ReaderReply)
 
 
-def shown(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[str, str]:
+def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[str, str]:
     """The values of the prompt's placeholders.
 
     Args:
@@ -136,11 +136,11 @@ def shown(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[s
         "in_favour": "the claim is true" if task["subject"] == "claim" else "the verdict's answer is right",
         "claim": show_claim(document["claim"], task),
         "verdict": as_data("verdict", full_answer(task, verdict) if document["answer"] else str(verdict)),
-        "quotes": listed(numbered, empty="(none)"),
+        "quotes": blocks_or_none(numbered, empty="(none)"),
         "evidence": show_evidence([piece for piece in document["evidence"] if piece["id"] in quoted]),
-        "queries": listed((as_data("query", query) for query in queries), empty="(nothing)"),
-        "reasons": listed((as_data("reasons", reason) for reason in reasons), empty="(not said)"),
-        "others": listed((as_data("reasons", reason) for reason in others), empty="(nobody)"),
+        "queries": blocks_or_none((as_data("query", query) for query in queries), empty="(nothing)"),
+        "reasons": blocks_or_none((as_data("reasons", reason) for reason in reasons), empty="(not said)"),
+        "others": blocks_or_none((as_data("reasons", reason) for reason in others), empty="(nobody)"),
     }
 
 
@@ -158,7 +158,7 @@ def differing(document: Mapping[str, Any]) -> list[Turn]:
     return [turn for turn in answers_of(given) if turn["agent"] in others]
 
 
-def resting(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: ReaderReply) -> ReaderSummary:
+def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: ReaderReply) -> ReaderSummary:
     """The parts of a reply that checked quotes support.
 
     A sentence is supported if it names at least one of the quotes shown, no others, and if each of its
@@ -221,7 +221,7 @@ def keep_what_rests_node() -> Node:
 
     async def step(state: ReaderState, run: NodeContext) -> dict[str, Any]:
         reply = state["reply"] or {"sentences": [], "stances": [], "not_found": [], "would_change": []}
-        found = resting(state["document"], state["quotes"], ReaderReply.model_validate(reply))
+        found = supported_summary(state["document"], state["quotes"], ReaderReply.model_validate(reply))
         return {"reader_summary": found}
 
     return Node(step)

@@ -154,11 +154,11 @@ def respond_node(
                 own=own,
                 cited=cited,
                 verified_quotes=run.settings.verified_quotes,
-                known=not evidence and not looked_for(state),
+                known=not evidence and not has_searched(state),
                 direct=direct,
                 persona=state["debater"].get("persona"),
                 confidence=confidence,
-                nothing=why_nothing(state),
+                nothing=no_evidence_reason(state),
                 more=more(state, run.settings) if more else None,
                 prompt=then if then and (opponents or own) else prompt,
             )
@@ -178,13 +178,13 @@ def respond_node(
     return Node(step, prompts=(prompt, then) if then else (prompt,), decides=lambda settings: decision)
 
 
-def looked_for(state: DebaterState) -> bool:
+def has_searched(state: DebaterState) -> bool:
     """Whether evidence was searched for, by the speaker or for all."""
     turn = state["turns"][0]
     return turn.get("query") is not None or bool(turn.get("retrieval") or state.get("retrieval") or state.get("steps"))
 
 
-def why_nothing(state: DebaterState) -> str:
+def no_evidence_reason(state: DebaterState) -> str:
     """The text that tells a speaker why there is no evidence."""
     turn = state["turns"][0]
     if "selected" in turn and state.get("pool"):

@@ -19,7 +19,7 @@ from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import EvidenceSettings, Settings
 from moot.nodes._runtime.state import DebaterState
-from moot.nodes._runtime.trace import watched
+from moot.nodes._runtime.trace import traced_retriever
 from moot.nodes._texts.replies import KeywordsReply, SummaryReply
 from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import wording
@@ -29,7 +29,7 @@ from moot.retrievers._evidence import active_evidence, clean, evidence_id, given
 from moot.retrievers._excerpts import beginning, count_tokens, excerpt, is_short
 from moot.retrievers._gather import ask_all, search_all
 from moot.retrievers._normalise import WEB_SEARCHES, Rules, last_day
-from moot.retrievers._origins import origins, pooled, within_share
+from moot.retrievers._origins import origins, pool_results, within_share
 from moot.retrievers._search import SCHOLARLY, demo_corpus, resolve
 from moot.retrievers._summariser import open_summariser
 
@@ -57,13 +57,13 @@ async def retrieve(
         UserError, WorldError: a source is misconfigured, or all failed.
     """
     sources = [retriever] if not isinstance(retriever, Sequence) else retriever
-    finding = await search_all([(watched(source), query) for source in sources], Rules(k))
+    finding = await search_all([(traced_retriever(source), query) for source in sources], Rules(k))
     if finding.failures and not finding.evidence:
         raise next(iter(finding.failures.values()))
-    return marked(finding.evidence, agent, round)
+    return mark_search(finding.evidence, agent, round)
 
 
-def marked(evidence: Iterable[Evidence], agent: str, round: int, phase: str = "primary") -> list[Evidence]:
+def mark_search(evidence: Iterable[Evidence], agent: str, round: int, phase: str = "primary") -> list[Evidence]:
     """Pieces marked with the agent, the round and, if there are several, the phase of the search."""
     marks = {"round": round, "agent": agent} | ({} if phase == "primary" else {"phase": phase})
     return [{**piece, "retrievals": [{**r, **marks} for r in piece["retrievals"]]} for piece in evidence]  # type: ignore[typeddict-item]
@@ -129,7 +129,7 @@ def retrieve_node(*, required: bool = False) -> Node:
         lists = [answer for answer in answers if not isinstance(answer, MootError)]
         rules, size = rules_of(run.settings, debater), sum(len(piece["text"]) for found in lists for piece in found)
         pool = active_evidence(merge_evidence(state.get("found") or (), state.get("evidence") or ()))
-        one_list = partial(pooled, lists, rules, retrieved, run.settings.max_origin_share, pool)
+        one_list = partial(pool_results, lists, rules, retrieved, run.settings.max_origin_share, pool)
         pieces, beyond = one_list() if size <= FEW else await asyncio.to_thread(one_list)
         if beyond:
             run.ledger.warn("origin_share", said_of_share(beyond, pool, run.settings))
@@ -147,7 +147,7 @@ def retrieve_node(*, required: bool = False) -> Node:
         if outcome == "empty":
             asked = " and ".join(f"`{reading['retriever']}`" for reading in readings)
             run.ledger.warn("empty_retrieval", f"{asked} found nothing for {query!r}.")
-        parted = await all_at_once(shown_in_part(piece, query, run) for piece in pieces)
+        parted = await all_at_once(shorten_piece(piece, query, run) for piece in pieces)
         found = await all_at_once(summarised(state, piece, run) for piece in parted)
         for read, piece in zip(parted, found, strict=True):
             if "shown" in piece or ("shown" in read and not is_short(read["text"], SUMMARISED)):
@@ -158,7 +158,9 @@ def retrieve_node(*, required: bool = False) -> Node:
             run.ledger.warn("undated_evidence", f"Nothing says when these were published: {', '.join(undated)}.")
         return {
             "turns": [{**turn, "query": query, "evidence_ids": [p["id"] for p in found], "retrieval": outcome}],
-            "evidence": marked([*found, *map(mark_left_out, beyond)], debater["name"], turn["round"], turn["phase"]),
+            "evidence": mark_search(
+                [*found, *map(mark_left_out, beyond)], debater["name"], turn["round"], turn["phase"]
+            ),
             "corpora": readings,
         }
 
@@ -182,7 +184,7 @@ def said_of_share(beyond: Sequence[Evidence], beside: Sequence[Evidence], settin
     )
 
 
-async def shown_in_part(piece: Evidence, query: str, run: NodeContext) -> Evidence:
+async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Evidence:
     """Reduces a long piece to its beginning and the sentences nearest to the query; a short one is unchanged.
 
     If texts cannot be compared, only the beginning is shown, with a warning.
@@ -198,7 +200,7 @@ async def shown_in_part(piece: Evidence, query: str, run: NodeContext) -> Eviden
     return {**piece, "shown": parts}
 
 
-async def held_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Sequence[Evidence] = ()) -> list[Evidence]:
+async def limit_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Sequence[Evidence] = ()) -> list[Evidence]:
     """The pieces that a shared pool keeps so that no origin has more than its share; each of the parallel searches knew
     only its own pieces. Given texts stay. A warning names the rest.
 
@@ -246,8 +248,8 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) 
     places = list(range(len(names)))
     while names:
         queries = [(await run.retriever(name), await keywords.fit(name)) for name in names]
-        once = {source.name: (watched(source, run.ledger), words) for source, words in queries}
-        given = dict(zip(once, await searched(list(once.values()), rules), strict=True))
+        once = {source.name: (traced_retriever(source, run.ledger), words) for source, words in queries}
+        given = dict(zip(once, await ask_all_in_time(list(once.values()), rules), strict=True))
         answers = answers or [[] for _ in names]
         for place, name, (source, _) in zip(places, names, queries, strict=True):
             answers[place] = answer = given[source.name]
@@ -266,7 +268,7 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) 
     return answers, readings
 
 
-async def searched(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[Answer]:
+async def ask_all_in_time(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[Answer]:
     """The same as `ask_all`; after `max_seconds` are used up, the missing sources count as failed for this reason."""
     try:
         return await in_time(ask_all(queries, rules), "search")

@@ -38,9 +38,9 @@ def robustness_node() -> Node:
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # not of a panel
         decided = judged[-1] if judged else None
-        evidence = had(state, decided)
+        evidence = decider_evidence(state, decided)
         names = origins(evidence)
-        checks = checks_of(evidence, names, quoted(state, names), cited(state, names))
+        checks = checks_of(evidence, names, quoted(state, names), cited_origins(state, names))
         if checks and decided is None and state["graph"] != "rag":
             checks.insert(0, {**checks[0], "kind": "all", "without": [], "evidence_ids": [p["id"] for p in evidence]})
         made, most = checks[: run.settings.robustness_calls], run.settings.robustness_calls
@@ -57,7 +57,7 @@ def robustness_node() -> Node:
     return Node(step, idle=idle)
 
 
-def had(state: DebateState, decided: Turn | None) -> list[Evidence]:
+def decider_evidence(state: DebateState, decided: Turn | None) -> list[Evidence]:
     """The evidence that the deciding role was shown: the judge's own, else all evidence of the debate."""
     ids = set(decided["evidence_ids"]) if decided else None
     return [
@@ -80,7 +80,7 @@ def quoted(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
     return found
 
 
-def cited(state: DebateState, names: dict[str, str]) -> list[str]:
+def cited_origins(state: DebateState, names: dict[str, str]) -> list[str]:
     """The origins that the verdict cites."""
     ids = [one["evidence_id"] for one in verdict_citations(state) if one["verified"]]
     return list(dict.fromkeys(names[id] for id in ids if id in names))

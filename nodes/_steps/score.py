@@ -261,7 +261,7 @@ def faithfulness_node() -> Node:
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
         turn, task = state["turns"][0], state.get("task")
         if turn.get("answer") is None or not state["evidence"]:
-            return missing(turn, "faithfulness", run)
+            return missing_score_update(turn, "faithfulness", run)
         try:
             speaker = await run.speaker("scorer")
             claim, rationale = state["claim"], turn["rationale"] or ""
@@ -271,7 +271,7 @@ def faithfulness_node() -> Node:
         if found.score is None and not (task and by_reasoning(task)):
             run.ledger.warn("score_missing", "faithfulness: the answer makes no statement")
         details = {"statements": found.statements, "supported": found.supported}
-        return scored(turn, {"faithfulness": found.score, **details})
+        return score_update(turn, {"faithfulness": found.score, **details})
 
     return Node(step, prompts=(STATEMENTS, VERDICTS))
 
@@ -285,7 +285,7 @@ def answer_relevance_node() -> Node:
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
         turn = state["turns"][0]
         if turn.get("answer") is None:
-            return missing(turn, "answer_relevance", run)
+            return missing_score_update(turn, "answer_relevance", run)
         claim, answer = state["claim"], written_answer(state["task"], turn)
         # A problem to solve is a question without a question mark.
         form: ClaimForm = "as_given" if state["task"]["subject"] == "question" else run.settings.claim_form
@@ -295,7 +295,7 @@ def answer_relevance_node() -> Node:
         except MootError as error:
             return unscored(turn, "answer_relevance", error, run)
         details = {"questions": found.questions, "noncommittal": found.noncommittal}
-        return scored(turn, {"answer_relevance": found.score, **details})
+        return score_update(turn, {"answer_relevance": found.score, **details})
 
     return Node(step, prompts=(QUESTIONS,))
 
@@ -335,7 +335,7 @@ def consistency_node() -> Node:
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
         turn = state["turns"][0]
         if turn.get("answer") is None or not state["evidence"]:
-            return missing(turn, "consistency", run)
+            return missing_score_update(turn, "consistency", run)
         answer = written_answer(state["task"], turn)
         documents = [shown_text(piece) for piece in state["evidence"]]
         name: str = state["metrics"]["similarity"]
@@ -348,7 +348,7 @@ def consistency_node() -> Node:
                 score = average(await in_time(rated, "cross-encoder"))
         except MootError as error:
             return unscored(turn, "consistency", error, run)
-        return scored(turn, {"consistency": score})
+        return score_update(turn, {"consistency": score})
 
     return Node(step)
 
@@ -358,19 +358,19 @@ def written_answer(task: Task, turn: Turn) -> str:
     return f"{full_answer(task, turn['answer'] or '')}. {turn['rationale']}"
 
 
-def scored(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
+def score_update(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
     """The update that adds scores to a turn."""
     key = {name: turn[name] for name in ("round", "phase", "agent", "step")}
     return {"turns": [{**key, "scores": scores}]}
 
 
-def missing(turn: Turn, score: str, run: NodeContext) -> dict[str, Any]:
+def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, Any]:
     """The update for a score without a basis: null, with a warning unless the debater reads no source."""
     if turn.get("answer") is None:
         run.ledger.warn("score_missing", f"{score}: there is no answer")
     elif turn.get("query") is not None:
         run.ledger.warn("score_missing", f"{score}: there is no evidence")
-    return scored(turn, {score: None})
+    return score_update(turn, {score: None})
 
 
 def unscored(turn: Turn, score: str, error: MootError, run: NodeContext) -> dict[str, Any]:
@@ -382,4 +382,4 @@ def unscored(turn: Turn, score: str, error: MootError, run: NodeContext) -> dict
     if not is_alone(error):
         raise error
     run.ledger.warn("score_missing", f"{score}: {error.detail}")
-    return scored(turn, {score: None})
+    return score_update(turn, {score: None})

@@ -79,7 +79,7 @@ class OfDebate(logging.Filter):
         return True
 
 
-def tell_begun(id: str, graph: str, *, again: bool) -> None:
+def log_start(id: str, graph: str, *, again: bool) -> None:
     """Logs that a debate starts or is resumed.
 
     Args:
@@ -90,7 +90,7 @@ def tell_begun(id: str, graph: str, *, again: bool) -> None:
     log.info("debate goes on" if again else "debate begun", extra={"debate": id, "graph": graph})
 
 
-def tell_ended(
+def log_end(
     id: str, graph: str, status: str, seconds: float, document: Mapping[str, Any] | None, error: BaseException | None
 ) -> None:
     """Logs how a run of a debate ended, without its content.

@@ -115,7 +115,7 @@ class DebateWatch:
             with self._seen.tracer.start_as_current_span(
                 place.node or "node",
                 around,
-                attributes=where(place),
+                attributes=place_attributes(place),
                 record_exception=False,
                 set_status_on_exception=False,
             ) as span:
@@ -141,7 +141,7 @@ def failed(span: Span, kind: str) -> None:
     span.set_status(Status(StatusCode.ERROR))
 
 
-def where(place: Ledger) -> dict[str, Any]:
+def place_attributes(place: Ledger) -> dict[str, Any]:
     """The position in a debate, as attributes."""
     said = {"gen_ai.agent.name": place.agent, "moot.node": place.node, "moot.round": place.round}
     said |= {"moot.phase": place.phase}
@@ -176,7 +176,7 @@ class CallWatch:
         self._model = model
         self._session = session
         of: dict[str, Any] = {"gen_ai.operation.name": "chat", **server_of(model.endpoint.base_url)}
-        self._told = of | provider_and_model(model.name) | where(place) | {"moot.role": role}
+        self._told = of | provider_and_model(model.name) | place_attributes(place) | {"moot.role": role}
         if session.id:
             self._told["gen_ai.conversation.id"] = session.id
         self._of = of | seen.named(model.name)
@@ -239,7 +239,9 @@ class CallWatch:
             "moot.cost.usd": usd,
         }
         if self._seen.content:
-            told["gen_ai.output.messages"] = self._shown([{**shown(message), "finish_reason": str(finish or "")}])
+            told["gen_ai.output.messages"] = self._shown(
+                [{**message_record(message), "finish_reason": str(finish or "")}]
+            )
         self._span.set_attributes({name: value for name, value in told.items() if value is not None})
 
     def _shown(self, messages: list[dict[str, Any]]) -> str:
@@ -250,7 +252,7 @@ class CallWatch:
         if self._span.is_recording():
             self._span.set_attribute("moot.requests", self._requests)
             if self._seen.content and self._messages:
-                self._span.set_attribute("gen_ai.input.messages", self._shown([*map(shown, self._messages)]))
+                self._span.set_attribute("gen_ai.input.messages", self._shown([*map(message_record, self._messages)]))
         named: dict[str, Any] = {}
         if error is not None:
             named = {"error.type": kind_of(error)}
@@ -265,7 +267,7 @@ def short(said: Any) -> str | None:
     return str(said)[:200].encode(errors="replace").decode() if said else None
 
 
-def shown(message: BaseMessage) -> dict[str, Any]:
+def message_record(message: BaseMessage) -> dict[str, Any]:
     """A message in the form of the conventions."""
     if isinstance(message, ToolMessage):
         part = {"type": "tool_call_response", "id": message.tool_call_id, "response": message.text}

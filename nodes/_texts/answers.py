@@ -79,7 +79,7 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
     if task["kind"] in ("labels", "number"):
         found = read_label(task, text) if task["kind"] == "labels" else read_quantity(text)
         return UNTOLD if found is None and may_abstain and _is_untold(text) else found
-    given = unwrapped(text)
+    given = unwrap_answer(text)
     given = _without_lead(given, ANSWER_LEAD).strip() or given
     if task["kind"] == "short_answer":
         given = given.strip(string.whitespace + "*`")
@@ -120,7 +120,7 @@ def _is_silent(plain: str) -> bool:
 
 
 def _is_untold(text: str) -> bool:
-    return _is_silent(_plain(_without_lead(unwrapped(text), ANSWER_LEAD)))
+    return _is_silent(_plain(_without_lead(unwrap_answer(text), ANSWER_LEAD)))
 
 
 def abstains(task: Task | None, answer: str | None) -> bool:
@@ -174,7 +174,7 @@ def read_label(task: Task, text: str) -> str | None:
         signed = re.search(r"[-+−]\s*[\d.]", body)  # folding would lose the sign
         return options.get(strict(body)) or (None if signed else known.get(fold(body)))
 
-    body = unwrapped(text)
+    body = unwrap_answer(text)
     if (label := whole(body)) is not None:
         return label
     if body.startswith(">") and "\n" in body:  # a quotation of others
@@ -248,7 +248,7 @@ def read_number(text: str) -> Fraction | None:
 @lru_cache(maxsize=1024)
 def _find_number(text: str) -> re.Match[str] | None:
     """The one number of a text, as `read_number` reads it."""
-    body = unwrapped(text)
+    body = unwrap_answer(text)
     if "####" in body:
         body = body.rpartition("####")[2]
     body = re.sub(r"(?<=\d)(?=[¼½¾⅐-⅞])", " ", body)
@@ -413,7 +413,7 @@ def normal_text(text: str) -> str:
 
 def normal_expression(text: str) -> str:
     """A LaTeX expression without commands that change only its looks (after MATH's comparison)."""
-    shown = unwrapped(text).strip().strip("$").strip().rstrip(".")
+    shown = unwrap_answer(text).strip().strip("$").strip().rstrip(".")
     shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", " ", shown)
     shown = re.sub(r"\\[dt]frac", r"\\frac", shown)
     shown = re.sub(r"\\(?:text|mbox|mathrm|textbf|mathbf)\s*\{([^{}]*)\}", r"\1", shown)
@@ -430,7 +430,7 @@ def normal_expression(text: str) -> str:
 # --- what surrounds an answer -----------------------------------------------------------------------------------------
 
 
-def unwrapped(text: str) -> str:
+def unwrap_answer(text: str) -> str:
     """A text without a box, tags or Markdown around its answer; if it has one box, the content of the box."""
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:

@@ -246,10 +246,10 @@ def guarantee(n: int, alpha: float) -> str:
         f"On average over claims like the {n:,} cases that it was fitted on, the right answer is in the prediction set "
         f"of at least {1 - alpha:.0%}, and at most {alpha:.0%} of all claims are acted on wrongly."
     )
-    return f"{said} {unpromised(n, alpha)}".rstrip()
+    return f"{said} {guarantee_limits(n, alpha)}".rstrip()
 
 
-def unpromised(n: int, alpha: float) -> str:
+def guarantee_limits(n: int, alpha: float) -> str:
     """The limits of the guarantee with so many cases; empty if there are enough.
 
     The coverage of one fitted file varies around the guaranteed average, with a standard deviation of about

@@ -66,7 +66,7 @@ def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
     return question if question is not None and claim in (None, "", state.get("opened")) else claim
 
 
-def answered(messages: Any, text: str) -> list[dict[str, Any]]:
+def conversation_update(messages: Any, text: str) -> list[dict[str, Any]]:
     """The update of the conversation by a debate; empty if the debate was not started in one."""
     asked = question_of(read_messages(messages)) is not None
     return plain([AIMessage(text, id=str(uuid4()))]) if asked else []

@@ -47,7 +47,7 @@ _handed: ContextVar[tuple[Evidence, ...]] = ContextVar("handed_evidence", defaul
 
 
 @contextmanager
-def handed_on(evidence: Iterable[Evidence]) -> Iterator[None]:
+def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
     """Context manager: a debate started inside it has this evidence from the start, as if it were given with the claim.
 
     Args:
@@ -65,11 +65,11 @@ def handed_on(evidence: Iterable[Evidence]) -> Iterator[None]:
 
 
 def inherited_evidence() -> list[Evidence]:
-    """The evidence inherited from the outer debate; see `handed_on`."""
+    """The evidence inherited from the outer debate; see `inherit_evidence`."""
     return list(_handed.get())
 
 
-def taken_back(evidence: Iterable[Evidence]) -> list[Evidence]:
+def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
     """Evidence of an inner debate for the outer one: without the mark that it was inherited."""
     return [
         {**piece, "retrievals": [found for found in piece["retrievals"] if found.get("agent") != GATE]}

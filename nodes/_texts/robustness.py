@@ -106,10 +106,10 @@ def say_the_same(ones: Iterable[str], others: Iterable[str]) -> bool:
         ones: quotes from one origin.
         others: quotes from another one.
     """
-    return any(overlap(a, b) >= SAME_FACT for a in map(telling, ones) for b in map(telling, others))
+    return any(overlap(a, b) >= SAME_FACT for a in map(content_words, ones) for b in map(content_words, others))
 
 
-def telling(quote: str) -> set[str]:
+def content_words(quote: str) -> set[str]:
     """The words of a quote that count: long ones and figures."""
     return {word for word in words_of(quote) if len(word) >= SHORTEST_WORD or any(map(str.isdigit, word))}
 

@@ -145,7 +145,7 @@ def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
     return ranks_by_words(claim, texts)
 
 
-def bared(made: Shortened, most: int) -> Shortened:
+def drop_elements(made: Shortened, most: int) -> Shortened:
     """Leaves out whole elements of texts that are still too long: evidence from its end, then the oldest rounds.
 
     Possibly only the claim and the text around it remain. Used for decisions with little budget left.

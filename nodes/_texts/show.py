@@ -11,7 +11,7 @@ from typing import Any
 from moot.nodes._records.entries import Reading, Task, Turn, Vote
 from moot.nodes._runtime.turns import Citation
 from moot.prompts import as_data
-from moot.prompts._files import enclosed, listed, without_brackets
+from moot.prompts._files import blocks_or_none, enclose, without_brackets
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence, given_in
 from moot.retrievers._excerpts import shown_text
@@ -56,7 +56,7 @@ def show_evidence(
     """
     shown = active_evidence(evidence)
     blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in shown)
-    text = Ranked(listed(blocks, empty=nothing))
+    text = Ranked(blocks_or_none(blocks, empty=nothing))
     text.ranks = {piece["id"]: rank for piece in shown if (rank := best_rank(piece, 0))}
     return text
 
@@ -87,7 +87,7 @@ def show_pool(pool: Iterable[Evidence]) -> str:
     blocks = (
         as_data("item", _passage(piece), number=str(number), id=piece["id"]) for number, piece in enumerate(pool, 1)
     )
-    return listed(blocks, empty="(the pool is empty)")
+    return blocks_or_none(blocks, empty="(the pool is empty)")
 
 
 def _passage(piece: Evidence) -> str:
@@ -118,7 +118,7 @@ def show_answers(
     for turn in turns:
         by = {"by": turn["agent"]} | ({"round": str(turn["round"])} if several else {})
         had = {"evidence": ", ".join(turn.get("evidence_ids") or []) or "none"} if evidence_ids else {}
-        blocks.append(enclosed("answer", _said(turn, confidence), **by, **had))
+        blocks.append(enclose("answer", _said(turn, confidence), **by, **had))
     return "\n".join([heading, *blocks] if heading else blocks) if blocks else ""
 
 
@@ -197,7 +197,7 @@ def _said(turn: Turn, confidence: bool) -> list[str]:
 def show_citations(citations: Iterable[Citation]) -> list[str]:
     """Citations, each with the result of its check, in their own tag; an empty list if there are none."""
     lines = [_cited(citation) for citation in citations]
-    return [enclosed("citations", lines)] if lines else []
+    return [enclose("citations", lines)] if lines else []
 
 
 def _cited(citation: Citation) -> str:

@@ -45,6 +45,6 @@ def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> St
     return "disputed" if is_above(weight, disputed) else "discarded"
 
 
-def ranked(evidence: Iterable[Evidence]) -> list[Evidence]:
+def rank_by_weight(evidence: Iterable[Evidence]) -> list[Evidence]:
     """Evidence by weight, highest first and unweighed last; equal ones keep their order."""
     return sorted(evidence, key=lambda piece: -piece.get("weight", 0.0))

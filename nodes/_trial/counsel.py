@@ -16,9 +16,9 @@ from moot.nodes._speakers.turns import new_turn, send_turn
 from moot.nodes._texts.quotes import fold
 from moot.nodes._texts.show import cited_ids, show_claim, show_evidence
 from moot.nodes._texts.task import wording
-from moot.nodes._trial.admissibility import ranked
+from moot.nodes._trial.admissibility import rank_by_weight
 from moot.prompts import as_data
-from moot.prompts._files import enclosed, without_brackets
+from moot.prompts._files import enclose, without_brackets
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import UNTITLED, active_evidence, clean
 
@@ -56,7 +56,7 @@ def side_of(state: TrialState) -> str:
     return str(own_turn(state)["side"])
 
 
-def given(state: TrialState, settings: Any) -> list[Evidence]:
+def given_exhibits(state: TrialState, settings: Any) -> list[Evidence]:
     """The exhibits passed to a step."""
     return state["evidence"]
 
@@ -92,7 +92,7 @@ def turns_in_round(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
     return [turn for turn in turns if turn["round"] == round and turn["step"] == step]
 
 
-def when(state: TrialState, settings: Any) -> dict[str, Any]:
+def round_values(state: TrialState, settings: Any) -> dict[str, Any]:
     """The round of a step, and the most rounds of its debate."""
     return {"round": this_round(state) or own_turn(state)["round"], "max_rounds": settings.rounds_of(state["phase"])}
 
@@ -153,7 +153,7 @@ def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[
         turns: the debate's turns, which give the order of joining; without them, discoveries keep their order.
     """
     pieces = active_evidence(evidence)
-    admitted = ranked(piece for piece in pieces if piece.get("status") == "admitted")
+    admitted = rank_by_weight(piece for piece in pieces if piece.get("status") == "admitted")
     discovered = [piece for piece in pieces if piece.get("status") == "discovered"]
     searches = sorted(
         (turn for turn in turns if turn.get("joined")), key=lambda turn: (turn["round"], SIDES.index(turn["side"]))
@@ -162,12 +162,12 @@ def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[
     return admitted + sorted(discovered, key=lambda piece: order.get(piece["id"], len(order)))
 
 
-def kept_out(piece: Evidence) -> bool:
+def is_unadmitted(piece: Evidence) -> bool:
     """Whether a piece was found before the debates but not admitted to them."""
     return (piece.get("status") == "seed" or "weight" in piece) and piece["status"] != "admitted"
 
 
-def seen(exhibits: Sequence[Evidence], said: Iterable[Turn] = (), *, whole: bool = True) -> list[Evidence]:
+def visible_exhibits(exhibits: Sequence[Evidence], said: Iterable[Turn] = (), *, whole: bool = True) -> list[Evidence]:
     """The exhibits that `show_record` shows a speaker, who may cite them: all, or those cited before."""
     cited = cited_ids(said)
     return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
@@ -219,7 +219,7 @@ def show_record(
     if whole or not pieces:
         return f"Exhibits on record:\n{show_evidence(pieces, NO_EXHIBIT)}"
     passages = quoted(said)
-    used = seen(pieces, said, whole=False)
+    used = visible_exhibits(pieces, said, whole=False)
     rest = [piece for piece in pieces if piece not in used]
     lines = [
         line
@@ -230,9 +230,7 @@ def show_record(
     if titles:
         lines, others = [*lines, *map(_titled, rest)], ""
     parts = ["Exhibits on record, by title, with what was quoted from them:"]
-    return "\n".join(
-        [*parts, *([enclosed("exhibits", lines)] if lines else []), *([others] if rest and others else [])]
-    )
+    return "\n".join([*parts, *([enclose("exhibits", lines)] if lines else []), *([others] if rest and others else [])])
 
 
 def quoted(said: Iterable[Turn]) -> dict[str, list[str]]:
@@ -258,7 +256,7 @@ def _titled(piece: Evidence) -> str:
 
 def record_seen(state: TrialState, settings: Any) -> list[Evidence]:
     """The exhibits shown to a speaker who weighs the statements, from the state and the settings."""
-    return seen(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
+    return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 
 def show_recent(said: Sequence[Turn], nothing: str = "") -> str:

@@ -14,7 +14,7 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._speakers.turns import SHARED_ROLES, Agent, named_once, needs_for, numbered
+from moot.nodes._speakers.turns import SHARED_ROLES, Agent, named_once, needs_for, number_speakers
 from moot.nodes._steps.score import average
 from moot.nodes._trial.confidence import CONSENSUS_WEIGHT, QUALITY_WEIGHT, Verdict
 from moot.nodes._trial.counsel import (
@@ -27,7 +27,7 @@ from moot.nodes._trial.counsel import (
     to_sides,
     turns_in_round,
 )
-from moot.nodes._trial.critique import advice_for, found_by
+from moot.nodes._trial.critique import advice_for, side_findings
 from moot.nodes._trial.stopping import is_exhausted, reflection_total, stop_reason
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -60,7 +60,7 @@ def _over_defaults(given: Any) -> Any:
 class TrialSettings(SourcesSettings):
     """Settings of a trial. The defaults are PROClaim's (S2, Table 8)."""
 
-    judges: Annotated[tuple[Agent, ...], numbered("judge"), AfterValidator(_odd)] = Field(
+    judges: Annotated[tuple[Agent, ...], number_speakers("judge"), AfterValidator(_odd)] = Field(
         tuple(Agent(name=f"judge-{number}") for number in (1, 2, 3)),
         min_length=1,
         max_length=15,
@@ -240,7 +240,7 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
     """
     record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
     last = this_round(state) - 1
-    known = {"advice": advice_for(state["turns"], side, last), **found_by(state["turns"], side, last)}
+    known = {"advice": advice_for(state["turns"], side, last), **side_findings(state["turns"], side, last)}
     return to_sides(
         to,
         state,

@@ -15,7 +15,7 @@ from moot.nodes._trial.counsel import (
     case,
     on_record,
     record_seen,
-    seen,
+    round_values,
     show_recent,
     show_record,
     show_round,
@@ -25,7 +25,7 @@ from moot.nodes._trial.counsel import (
     trial_subject,
     turn_of,
     turns_in_round,
-    when,
+    visible_exhibits,
 )
 from moot.nodes._trial.replies import (
     ClosingReply,
@@ -137,7 +137,7 @@ def reflect_node() -> Node:
             exhibits=state["evidence"],
             said=state["heard"],
             whole=settings.exhibits == "whole",
-            **when(state, settings),
+            **round_values(state, settings),
         )
 
     return REFLECT.node(
@@ -160,12 +160,12 @@ def critique_node() -> Node:
             statements(state["turns"]),
             speaker,
             whole=settings.exhibits == "whole",
-            **when(state, settings),
+            **round_values(state, settings),
         )
 
     def shown(state: TrialState, settings: Any) -> list[Evidence]:
         record = on_record(state["evidence"], state["turns"])
-        return seen(record, statements(state["turns"]), whole=settings.exhibits == "whole")
+        return visible_exhibits(record, statements(state["turns"]), whole=settings.exhibits == "whole")
 
     return CRITIQUE.node(ask, turn_of(CRITIQUE.role, "critique"), shown=shown)
 
@@ -174,13 +174,13 @@ def court_node() -> Node:
     """Adds the court's turn: whether it closes the debate. Reads: claim, task, premises, rounds, turns."""
     return CLOSE.node(
         lambda state, speaker, settings: close_or_go_on(
-            *trial_subject(state), statements(state["turns"]), speaker, **when(state, settings)
+            *trial_subject(state), statements(state["turns"]), speaker, **round_values(state, settings)
         ),
         turn_of(CLOSE.role, "close"),
     )
 
 
-def found_by(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
+def side_findings(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
     """A side's findings in its reflection after a round: ``flaws`` and ``stance``; empty if unusable."""
     for turn in turns_in_round(turns, round, "reflect"):
         if turn["side"] == side:

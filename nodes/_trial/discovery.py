@@ -14,7 +14,7 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._steps.retrieving import held_to_share
+from moot.nodes._steps.retrieving import limit_to_share
 from moot.nodes._steps.score import average, mean_cosine
 from moot.nodes._texts.replies import QueryReply
 from moot.nodes._trial.admissibility import is_above
@@ -23,9 +23,10 @@ from moot.nodes._trial.counsel import (
     Side,
     case,
     counsel_for,
-    given,
-    kept_out,
+    given_exhibits,
+    is_unadmitted,
     on_record,
+    round_values,
     show_recent,
     show_record,
     show_round,
@@ -35,7 +36,6 @@ from moot.nodes._trial.counsel import (
     to_sides,
     trial_subject,
     turns_in_round,
-    when,
 )
 from moot.nodes._trial.negotiation import searcher
 from moot.nodes._trial.novelty import (
@@ -128,9 +128,9 @@ def gap_node() -> Node:
             speaker,
             side=side_of(state),
             whole=settings.exhibits == "whole",
-            **when(state, settings),
+            **round_values(state, settings),
         ),
-        shown=given,
+        shown=given_exhibits,
     )
 
 
@@ -164,7 +164,7 @@ def refine_node() -> Node:
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(REFINE.role)
         try:
-            query, asked = str(turn["query"]), when(state, run.settings)
+            query, asked = str(turn["query"]), round_values(state, run.settings)
             said = await refine_query(*trial_subject(state), query, speaker, **asked)
         except MootError as error:
             if not is_alone(error):
@@ -203,14 +203,14 @@ def admit_node() -> Node:
             return {"turns": ended, "evidence": [_settled(piece, joins=False) for piece in unmet]}
         asked_of = [request for request, turn in zip(asked, turns, strict=True) for _ in turn["evidence_ids"]]
         near = [similarity(*pair) for pair in zip(vectors, asked_of, strict=False)]
-        barred = {place for place, piece in enumerate(found) if kept_out(piece)}
+        barred = {place for place, piece in enumerate(found) if is_unadmitted(piece)}
         beside = {place for place, value in enumerate(near) if is_above(settings.min_request_similarity, value)}
         barred |= {place for place in beside if found[place].get("status") == "discarded"}  # found in vain before
         out, least = barred | beside, settings.novelty_threshold
         new = novelties(vectors[: len(found)], vectors[len(found) :], least, barred, beside)
         joins = [is_new(novelty, least) and place not in out for place, novelty in enumerate(new)]
         joining = merge_evidence((), (piece for piece, joins_in in zip(found, joins, strict=True) if joins_in))
-        fit = {piece["id"] for piece in await held_to_share(joining, run, on_record(state["evidence"]))}
+        fit = {piece["id"] for piece in await limit_to_share(joining, run, on_record(state["evidence"]))}
         joins = [joins_in and piece["id"] in fit for piece, joins_in in zip(found, joins, strict=True)]
         met = [*zip(found, new, near, joins, strict=True)]
         written: list[Turn] = []

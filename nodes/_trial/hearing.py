@@ -14,18 +14,18 @@ from moot.nodes._steps.responding import quote_check
 from moot.nodes._trial.counsel import (
     LONGEST_FIELD,
     case,
-    given,
+    given_exhibits,
     one_line,
     own_turn,
     record_seen,
-    seen,
+    round_values,
     show_recent,
     show_record,
     show_round,
     side_of,
     trial_subject,
     turn_after,
-    when,
+    visible_exhibits,
 )
 from moot.nodes._trial.replies import (
     ArgumentReply,
@@ -35,7 +35,7 @@ from moot.nodes._trial.replies import (
 )
 from moot.nodes._trial.step import Step, explained
 from moot.prompts import as_data
-from moot.prompts._files import listed
+from moot.prompts._files import blocks_or_none
 from moot.retrievers import Evidence
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -142,13 +142,13 @@ async def give_testimony(
     """An expert's testimony from the record (S2, section 2.5, step 3)."""
     shown = {"exhibits": show_record(exhibits, said, whole=whole), "statements": show_recent(said)}
     shown |= {"request": as_data("request", reason), "expertise": one_line(expertise, LONGEST_FIELD)}
-    ids = sorted(piece["id"] for piece in seen(exhibits, said, whole=whole))
+    ids = sorted(piece["id"] for piece in visible_exhibits(exhibits, said, whole=whole))
     return await TESTIFY.ask(model, case(claim, task) | shown, prompt, evidence_ids=ids)
 
 
 def show_advice(advice: Sequence[str]) -> str:
     """The critic's advice under a heading; empty if there is none."""
-    lines = listed((f"- {line}" for line in advice), empty="")
+    lines = blocks_or_none((f"- {line}" for line in advice), empty="")
     return f"What the critic advised your side after the last round:\n{as_data('advice', lines)}" if lines else ""
 
 
@@ -177,10 +177,10 @@ def argue_node() -> Node:
             advice=state["debater"].get("advice", []),
             flaws=state["debater"].get("flaws", []),
             stance=state["debater"].get("stance", ""),
-            **when(state, settings),
+            **round_values(state, settings),
             verified_quotes=settings.verified_quotes,
         ),
-        shown=given,
+        shown=given_exhibits,
         vital=True,
     )
 
@@ -189,7 +189,7 @@ def request_expert_node() -> Node:
     """Writes whether a side wants an expert into its turn. Reads: claim, task, heard, turns."""
     return REQUEST.node(
         lambda state, speaker, settings: request_expert(
-            state["claim"], state["task"], state["heard"], speaker, side=side_of(state), **when(state, settings)
+            state["claim"], state["task"], state["heard"], speaker, side=side_of(state), **round_values(state, settings)
         )
     )
 
@@ -205,7 +205,7 @@ def rule_on_expert_node() -> Node:
             side=side_of(state),
             expertise=expertise_of(state),
             reason=reason_of(state),
-            **when(state, settings),
+            **round_values(state, settings),
         ),
         turn_after(RULE.role, "rule_on_expert"),
     )

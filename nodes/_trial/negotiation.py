@@ -15,14 +15,14 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._speakers.turns import new_turn
 from moot.nodes._steps.compare import silence_of
-from moot.nodes._steps.retrieving import held_to_share
+from moot.nodes._steps.retrieving import limit_to_share
 from moot.nodes._texts.show import show_evidence
 from moot.nodes._trial.admissibility import admissibility, ruling
 from moot.nodes._trial.counsel import (
     OTHER,
     SIDES,
     case,
-    given,
+    given_exhibits,
     premises_of,
     side_of,
     to_one,
@@ -134,7 +134,7 @@ def disclose_node() -> Node:
             for piece in state["evidence"]
             if piece["id"] in pools
         ]
-        kept = {piece["id"] for piece in await held_to_share(active_evidence(pieces), run)}
+        kept = {piece["id"] for piece in await limit_to_share(active_evidence(pieces), run)}
         pieces = [piece if piece["id"] in kept else mark_left_out(piece) for piece in pieces]
         premises = premises_of(state["turns"])
         if (over := len(premises) - run.settings.max_premises) > 0:
@@ -153,7 +153,7 @@ def challenge_node() -> Node:
         lambda state, speaker, settings: challenge(
             *trial_subject(state), state["evidence"], speaker, side=side_of(state)
         ),
-        shown=given,
+        shown=given_exhibits,
     )
 
 
@@ -169,7 +169,9 @@ def weigh_exhibit_node() -> Node:
             *trial_subject(state), piece, speaker, challenges=challenges_to(piece["id"], state["heard"])
         )
 
-    return WEIGH.node(ask, shown=given, scores=lambda said: {"weight": admissibility(said.relevance, said.credibility)})
+    return WEIGH.node(
+        ask, shown=given_exhibits, scores=lambda said: {"weight": admissibility(said.relevance, said.credibility)}
+    )
 
 
 def rule_node() -> Node:

@@ -37,7 +37,7 @@ from moot.nodes._trial.confidence import (
     role_switch_adjustment,
 )
 from moot.nodes._trial.counsel import SIDES, case, premises_of, to_one, turn_of
-from moot.nodes._trial.record import exhibits, record_of, show_debate, told_tokens
+from moot.nodes._trial.record import exhibits, record_of, show_debate, statement_tokens
 from moot.nodes._trial.replies import ConsistencyReply, JudgementReply
 from moot.nodes._trial.step import Step, explained
 from moot.retrievers import Evidence
@@ -197,7 +197,7 @@ def compile_record_node() -> Node:
         if left:
             ids = ", ".join(piece["id"] for piece in left)
             run.ledger.warn("exhibits_left_out", f"The record is longer than {most} tokens; not shown: {ids}.")
-        if (told := told_tokens(values)) > most:
+        if (told := statement_tokens(values)) > most:
             run.ledger.warn(
                 "record_too_long",
                 f"Statements and scores alone have {told} tokens, and are shown whole; `panel_tokens` is {most}.",

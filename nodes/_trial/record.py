@@ -76,7 +76,7 @@ def record_of(
         "reflections": show_reflections(turns),
         "consistency": show_consistency(turns),
     }
-    room, cited = most_tokens - told_tokens(told), cited_ids(turns)
+    room, cited = most_tokens - statement_tokens(told), cited_ids(turns)
     kept, left = fitting(exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room, cited)
     missed = ", ".join(piece["id"] for piece in left if piece["id"] in cited)
     missing = f"({len(left)} more are left out for the record's length; cited of these: {missed or 'none'}.)"
@@ -84,7 +84,7 @@ def record_of(
     return values | told | {"exhibits": "\n".join(shown)}, left
 
 
-def told_tokens(values: Mapping[str, str]) -> int:
+def statement_tokens(values: Mapping[str, str]) -> int:
     """About how many tokens of a record are statements and scores, without its exhibits."""
     return sum(count_tokens(values[name]) for name in TOLD)
 

@@ -152,11 +152,13 @@ def providers_here() -> list[ProviderHere]:
         vendor = VENDORS.get(name)
         title = vendor.title if vendor else titles.get(name, name)
         example = vendor.example if vendor else examples.get(name, "meta-llama/Llama-3.3-70B-Instruct")
-        here.append({"provider": name, "title": title, "example": f"{name}:{example}", "why_not": why_not(name)})
+        here.append(
+            {"provider": name, "title": title, "example": f"{name}:{example}", "why_not": unavailable_reason(name)}
+        )
     return here
 
 
-def why_not(provider: str) -> str:
+def unavailable_reason(provider: str) -> str:
     """Why models of a provider cannot be called here, and the remedy; empty if nothing is known to be missing."""
     try:
         if provider in VENDORS:

@@ -144,7 +144,7 @@ def unreadable(name: str, why: Unreadable) -> UserError:
     return UserError(f"{name} cannot be read: {why}.", kind="invalid_file")
 
 
-def bound() -> None:
+def limit_process() -> None:
     """Limits this process: memory, no file writes, no core dump."""
     with suppress(ImportError):
         import resource
@@ -159,7 +159,7 @@ def main() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # libraries must not print into the results
-    bound()
+    limit_process()
     for line in sys.stdin:
         file, kind = json.loads(line)
         try:

@@ -235,7 +235,7 @@ def _parse_pdf(file: Path) -> Parsed:
         except pdfium.PdfiumError:
             broken += 1
             continue
-        parts.append({"text": flowing(text), "heading": heading, "page": number + 1})
+        parts.append({"text": join_lines(text), "heading": heading, "page": number + 1})
     if broken == pages:
         raise Unreadable(DAMAGED)
     if not any(part["text"].strip() for part in parts):
@@ -257,7 +257,7 @@ def _outline(document: Any, pdfium: Any) -> dict[int, str]:
     return found
 
 
-def flowing(text: str) -> str:
+def join_lines(text: str) -> str:
     """A page's lines as running text: words that were divided at the end of a line are joined."""
     text = text.replace("\r", "\n").replace("\x02\n", "").replace("\ufffe\n", "").replace("\ufffe", "")
     text = re.sub(r"(?<=[a-z])[-\u00ad]\n+(?=[a-z])", "", text)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.nodes._runtime.document import upgraded
+from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._runtime.state import VerdictOutput
 from moot.transcript.report.report import report
 from pydantic import TypeAdapter
@@ -67,7 +67,7 @@ def test_both_verdicts_and_costs_are_printed_and_in_the_document(
     assert f"USD x{beside['ratios']['usd']:.2f} (${own['usd']:.6f} of ${its['usd']:.6f})" in printed[2]
     for kind in ("md", "html"):
         assert f"A vote over several lines of reasoning, at equal {said}: Refuted, unlike the debate." in report(
-            upgraded(told), kind
+            upgrade_document(told), kind
         )
     seeds = [request["seed"] for request in stub.requests()]
     assert len(set(seeds)) == len(seeds) == sum(own_calls(stub))

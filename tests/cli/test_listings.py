@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from moot.cli.tables import listed, unlisted
+from moot.cli.tables import listing_rows, unlisted_settings
 
 from tests.commands import moot
 
@@ -56,7 +56,7 @@ def test_the_file_is_up_to_date() -> None:
 
 
 def test_a_graph_that_is_missing_in_the_file_is_loaded() -> None:
-    assert [list(row) for row in unlisted("rag")] == listed("settings rag")
+    assert [list(row) for row in unlisted_settings("rag")] == listing_rows("settings rag")
 
 
 def test_an_unknown_graph_is_named() -> None:

@@ -58,7 +58,7 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         value = packed(json.dumps("SUPPORTS"))
         key = key_of("chat", {"model": "m", "messages": "It rains."})
         mine.keep([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
-        with debates.kept_in(Documents(postgres)):
+        with debates.use_database(Documents(postgres)):
             asking.set("ann")
             debates.write({**await a_debate("chain_of_thought"), "id": DONE})
             asking.set(None)

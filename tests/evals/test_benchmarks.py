@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from moot.evals._benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
 from moot.evals._benchmarks.records import Broken, Record, page_title
-from moot.evals._benchmarks.records_answers import boxed, without_csv_quotes
+from moot.evals._benchmarks.records_answers import last_box, without_csv_quotes
 from moot.evals._runs.solver import question_of
 from moot.evals._runs.tasks import sample_of
 from moot.nodes._texts.task import TASKS
@@ -148,13 +148,13 @@ def test_math_takes_the_last_box_and_leaves_the_solution() -> None:
     ],
 )
 def test_boxes(solution: str, answer: str) -> None:
-    assert boxed(solution) == answer
+    assert last_box(solution) == answer
 
 
 @pytest.mark.parametrize("solution", ["no box", r"\boxed{1"])
 def test_solutions_without_a_box(solution: str) -> None:
     with pytest.raises(Broken, match="box"):
-        boxed(solution)
+        last_box(solution)
 
 
 @pytest.mark.parametrize(

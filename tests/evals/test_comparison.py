@@ -16,7 +16,7 @@ from moot.evals._report.comparison import Study, System, check_against, studies_
 from moot.evals._report.confidence import calibration_table, reliability_table, thresholds_table
 from moot.evals._report.debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
 from moot.evals._report.runs import errors_table, notes_of
-from moot.evals._report.scores import costs_table, front, seeds_table, strata_table, systems_table
+from moot.evals._report.scores import costs_table, is_on_front, seeds_table, strata_table, systems_table
 from moot.evals._report.tables import Nested, Table
 from moot.evals._report.tests import differences_table, policies_table
 from moot.evals._runs.logs import LoggedRun, read_runs
@@ -229,14 +229,14 @@ POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, m
 
 @given(POINTS)
 def test_the_pareto_front_has_no_dominated_system(points: list[tuple[int, int]]) -> None:
-    on = [point for point, best in zip(points, front([*points, (None, 9), (0, None)]), strict=False) if best]
+    on = [point for point, best in zip(points, is_on_front([*points, (None, 9), (0, None)]), strict=False) if best]
     assert on
     assert len({cost for cost, _ in on}) == len(set(on))  # one score for each cost
     for cost, score in points:
         assert any(c <= cost and s >= score for c, s in on)
     by_cost = sorted(set(on))
     assert [score for _, score in by_cost] == sorted(score for _, score in by_cost)
-    assert front([(None, 9.0), (1.0, None)]) == [False, False]
+    assert is_on_front([(None, 9.0), (1.0, None)]) == [False, False]
 
 
 # --- baselines --------------------------------------------------------------------------------------------------------

@@ -20,12 +20,12 @@ from moot.nodes._texts.calibrated import (
     calibrated,
     differences,
     guarantee,
+    guarantee_limits,
     label_shares,
     p_value,
     prediction_set,
     prompt_digests,
     read_calibration,
-    unpromised,
 )
 from moot.nodes._texts.task import make_task
 from moot.transcript import lines
@@ -128,9 +128,9 @@ def test_coverage_on_simulated_runs(alpha: float) -> None:
 
 
 def test_few_cases_give_a_weaker_guarantee() -> None:
-    assert unpromised(200, 0.1) == ""
-    assert unpromised(98, 0.1) == "With fewer than 200 cases it may be off by 6% either way for this file."
-    assert unpromised(8, 0.1).endswith("With so few, every prediction set contains all labels.")
+    assert guarantee_limits(200, 0.1) == ""
+    assert guarantee_limits(98, 0.1) == "With fewer than 200 cases it may be off by 6% either way for this file."
+    assert guarantee_limits(8, 0.1).endswith("With so few, every prediction set contains all labels.")
     assert prediction_set({"S": 0.9, "R": 0.1}, score_counts([0.0] * 8), 0.1) == ["S", "R"]
     assert guarantee(1_200, 0.1) == (
         "On average over claims like the 1,200 cases that it was fitted on, the right answer is in the prediction set "

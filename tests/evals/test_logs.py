@@ -14,7 +14,7 @@ from moot.core.errors import UserError
 from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._stats.debate_measures import co2, cons
 from moot.evals._stats.metrics import citation_precision
-from moot.evals._stats.observations import kept_of, round_answers
+from moot.evals._stats.observations import measured_fields, round_answers
 from moot.evals._stats.panel_measures import (
     cohen_kappas,
     concession_rates,
@@ -226,7 +226,7 @@ async def test_a_reduced_document_gives_the_same_measures(
     chosen = system.settings.model_validate({"model": "fake:3", **settings})
     claims = [f"Saffron is number {n}." for n in range(4)]
     whole = await asyncio.gather(*(system.graph.ainvoke({"claim": c, "task": task}, context=chosen) for c in claims))
-    kept = [kept_of(document) for document in whole]
+    kept = [measured_fields(document) for document in whole]
     for measure in (cons, citation_precision, cohen_kappas, disagreement, novelty_by_round, role_play_consistency):
         assert measure(kept) == measure(whole)
     assert concession_rates(kept) == concession_rates(whole)

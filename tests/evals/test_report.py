@@ -230,7 +230,7 @@ def test_pictures_are_readable_on_white_and_on_black(written: Path) -> None:
         light = luminance(colour)
         assert 1.05 / (light + 0.05) >= least
         assert (light + 0.05) / 0.05 >= least
-    looks = [drawing.look(n) for n in range(36)]
+    looks = [drawing.line_style(n) for n in range(36)]
     assert len({(look["marker"], look["color"]) for look in looks}) == 36
     assert len({look["marker"] for look in looks[:9]}) == 9  # so that lines differ in greyscale, too
     for file in (written / "pictures").glob("*.png"):
@@ -261,7 +261,7 @@ def test_no_two_points_have_the_same_marker_and_colour() -> None:
     for n in range(8):
         names += [f"debate {n}", *(Nested(f"debate {n} control {k}") for k in range(6))]
     rows = tuple((name,) for name in names)
-    looks = drawing.looks_of(Table("costs", "", "", (Column("system", "system"),), rows))
+    looks = drawing.system_styles(Table("costs", "", "", (Column("system", "system"),), rows))
     seen = [(look["marker"], look["color"], look["markerfacecolor"]) for look in looks]
     assert len(set(seen)) == len(rows) == 56
     first, second = looks[1:7], looks[8:14]  # a kind of control has one marker, and a system one colour

@@ -23,7 +23,7 @@ from moot.evals._benchmarks.retrieval import (
     estimates,
     interval,
     measure,
-    rivals,
+    rival_pairs,
 )
 from moot.evals._stats.measures import differences, score_rankings
 from moot.retrievers import UserError, known_corpora
@@ -255,7 +255,7 @@ def test_sources_are_compared() -> None:
     each, means = compare(rows, "bm25")
     assert [(one.source, one.against) for one in each] == [("chroma", "bm25"), ("hybrid", "bm25"), ("hybrid", "bm25")]
     assert [(one.source, one.against, one.qrels) for one in means] == [("hybrid", "bm25", ("row 0", "row 1"))]
-    assert rivals(rows_with({"bm25": [1.0], "chroma": [0.0]})[0], None) == []
+    assert rival_pairs(rows_with({"bm25": [1.0], "chroma": [0.0]})[0], None) == []
 
 
 def rows_with(*rows: dict[str, list[float]]) -> list[Measured]:

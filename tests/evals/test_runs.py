@@ -32,7 +32,7 @@ from moot.evals._runs.plan import make_plan
 from moot.evals._runs.reference import References, facts_of, headers
 from moot.evals._runs.run import LOCK, Limits, run_plan
 from moot.evals._runs.solver import document_in
-from moot.nodes._models.equal_cost import taken
+from moot.nodes._models.equal_cost import full_cost
 from moot.nodes._models.prices import cost_of, read_prices
 from moot.retrievers import index_passages
 from moot.retrievers._files import Passage
@@ -159,9 +159,9 @@ def test_controls_spend_as_much_as_the_debate(
     debates, controls, prices = documents(found["tool_mad"]), documents(found[name]), read_prices()
     assert set(controls) == set(debates)
     for id, control in controls.items():
-        own, its = (taken(one["calls"], one["seconds"], prices) for one in (control, debates[id]))
+        own, its = (full_cost(one["calls"], one["seconds"], prices) for one in (control, debates[id]))
         spent, most = getattr(own, equal), getattr(its, equal)
-        dearest = max(getattr(taken([call], 0, prices), equal) for call in control["calls"])
+        dearest = max(getattr(full_cost([call], 0, prices), equal) for call in control["calls"])
         assert most - 3 * dearest < spent <= most
         assert control["depth"] < own.calls or own.calls < 4
     runs, _ = read_runs([tmp_path / "logs"], lambda calls: cost_of(calls, prices))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.ledger.records import FAILED, Entry
-from moot.core.ledger.values import unpacked
+from moot.core.ledger.values import unpack
 
 from tests.conftest import CLAIM, StubEndpoint
 from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Place, place, settings_of, words_of
@@ -168,7 +168,7 @@ def held_by(stored: Sequence[Entry]) -> Sent:
 
 def used_and_lost(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]) -> str:
     """Whether a reply that a later prompt quotes is missing in the ledger: then it was lost though it had been read."""
-    held = "".join(json.dumps(unpacked(entry.value)) for entry in stored if entry.key.kind == "chat")
+    held = "".join(json.dumps(unpack(entry.value)) for entry in stored if entry.key.kind == "chat")
     replies = {call["ref"] for call in sent if "ref" in call}
     used = replies & {ref for call in sent for ref in call.get("deps", ())}
     lost = {ref for ref in used if f"(ref {ref})" not in held}

@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
-from moot.nodes._models.ceilings import Asked, Ceilings, recorded
+from moot.nodes._models.ceilings import Asked, Ceilings, reservation_record
 from moot.nodes._models.contexts import count_prompt, forget_contexts
 from moot.nodes._models.keeping import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
@@ -357,11 +357,13 @@ async def test_until_tokens_are_counted_reservations_are_larger() -> None:
 async def test_lost_calls_reduce_the_calls_left_for_deciding() -> None:
     judges = [Asked(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
     ceilings = Ceilings()
-    await ceilings.begin({"calls": 5, "kept": [recorded(judge) for judge in judges]})
+    await ceilings.begin({"calls": 5, "kept": [reservation_record(judge) for judge in judges]})
     ceilings.lose(Spend(calls=3))
     for judge in judges[:2]:
         await ceilings.reserve(replace(judge, bytes=9000))  # the size of its prompt is unlimited
     with pytest.raises(BudgetExhausted):
         await ceilings.reserve(judges[2])
     with pytest.raises(BudgetExhausted, match="leaves 1 calls"):
-        await Ceilings().begin({"calls": 3, "kept": [recorded(judge) for judge in judges[:2]]}, Spend(calls=2))
+        await Ceilings().begin(
+            {"calls": 3, "kept": [reservation_record(judge) for judge in judges[:2]]}, Spend(calls=2)
+        )

@@ -10,7 +10,7 @@ from moot.evals._identity.behaviour import behaviours
 from moot.evals._identity.parts import parts_of
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
-from moot.nodes._steps.gate import asked_again, verified_origins
+from moot.nodes._steps.gate import inner_input, verified_origins
 from moot.nodes._texts.given import check_given
 from moot.nodes._texts.task import make_task
 from moot.transcript import Live, lines
@@ -231,7 +231,7 @@ def test_quotes_count_by_their_origin() -> None:
 )
 def test_the_debate_gets_the_same_input(asked: dict[str, Any]) -> None:
     task = make_task(asked.get("task"), asked.get("labels"), asked.get("options"), "It is.")
-    again = asked_again({"claim": "It is.", "task": task})  # type: ignore[typeddict-item]
+    again = inner_input({"claim": "It is.", "task": task})  # type: ignore[typeddict-item]
     assert make_task(again["task"], again.get("labels"), again.get("options"), "It is.") == task
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._records.entries import Vote
-from moot.nodes._steps.isolate import by_origin, weighed
+from moot.nodes._steps.isolate import by_origin, weighted_votes
 from moot.nodes._steps.vote import majority
 from moot.nodes._texts.answers import UNTOLD
 from moot.nodes._texts.given import check_given
@@ -77,7 +77,7 @@ def test_the_heaviest_consistent_set_wins_unless_it_is_a_single_contradicted_ori
 ) -> None:
     task = make_task("labels", ["S", "R", NEI])
     read_origins: Any = [{"origin": str(i), "rank": rank, "evidence_ids": []} for i, rank in enumerate(ranks)]
-    counted = weighed(task, votes(*answers), read_origins)
+    counted = weighted_votes(task, votes(*answers), read_origins)
     weights = [vote.get("weight", 0.0) for vote in counted]
     assert {w * rank for w, rank in zip(weights, ranks, strict=True) if w} == {1}
     found = majority(counted, weights, tie="none", contested=2)

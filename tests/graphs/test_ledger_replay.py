@@ -17,7 +17,7 @@ from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.contexts import forget_contexts
 from moot.nodes._models.keeping import Keeping, LedgerUse, ledger_use
-from moot.nodes._models.prices import paid
+from moot.nodes._models.prices import paid_calls
 from moot.nodes._models.session import Session
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._texts.replies import QueryReply
@@ -119,7 +119,7 @@ async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub,
     usage = second["usage"]
     for total in ("calls", "prompt_tokens", "completion_tokens"):
         assert usage[total] == sum(role[total] for role in usage["by_role"].values())
-    [judge] = paid(second["calls"])
+    [judge] = paid_calls(second["calls"])
     assert judge["prompt_tokens"] == usage["prompt_tokens"] - usage["from_ledger"]["prompt_tokens"]
     some = f"{judge['prompt_tokens']:,} + {judge['completion_tokens']:,} tokens in {usage['calls']} calls"
     kept = f"({usage['calls'] - 1} of {usage['calls']} calls came from the ledger and cost nothing)"

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph import END, START
 from moot.nodes import DebateGraph, Node, Settings
-from moot.nodes._records.reducers import anew
+from moot.nodes._records.reducers import overwrite
 from moot.nodes._runtime.state import StepUpdate, TrialState
 
 SEEN: ContextVar[str] = ContextVar("seen", default="")
@@ -108,7 +108,7 @@ async def test_an_edge_reads_the_state_with_its_nodes_writes_with_and_without_ca
         return END
 
     async def writes(state: Any, run: Any) -> dict[str, Any]:
-        return {"warnings": [told], "depth": 2, "query": "platinum", "calls": anew([]), "unheard_of": 1}
+        return {"warnings": [told], "depth": 2, "query": "platinum", "calls": overwrite([]), "unheard_of": 1}
 
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     graph.add_node("first", Node(writes))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes._models.equal_cost import Taken, ceiling_of, ratios, taken
+from moot.nodes._models.equal_cost import Taken, ceiling_of, full_cost, ratios
 
 PRICES: Any = {"openai:m": {"input": 1.0, "output": 10.0}}
 
@@ -27,11 +27,11 @@ def test_the_examples_of_the_docstring() -> None:
 
 def test_calls_from_the_ledger_count_as_sent() -> None:
     calls = [call(), call(from_ledger=True), call(0, 0, shared=True)]
-    both = taken(calls, 3.0, PRICES)
+    both = full_cost(calls, 3.0, PRICES)
     assert both == Taken(240, both.usd, 2, None)  # the time of both is unknown
     assert both.usd == pytest.approx(0.0006)
-    assert taken([call(), call(None, None)], 3.0, PRICES) == Taken(None, None, 2, 3.0)
-    assert taken([call()], 3.0, {}) == Taken(120, None, 1, 3.0)
+    assert full_cost([call(), call(None, None)], 3.0, PRICES) == Taken(None, None, 2, 3.0)
+    assert full_cost([call()], 3.0, {}) == Taken(120, None, 1, 3.0)
 
 
 @pytest.mark.parametrize(

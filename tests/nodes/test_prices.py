@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.nodes._models.prices import cost_of, paid, price_of, read_prices
+from moot.nodes._models.prices import cost_of, paid_calls, price_of, read_prices
 
 TABLE = (Path(__file__).parents[2] / "nodes" / "_models" / "prices.jsonl").read_text(encoding="utf-8").splitlines()
 MINI, FULL, FAKE = "openai:gpt-4o-mini", "openai:gpt-4o", "fake:1"
@@ -72,7 +72,7 @@ def test_a_snapshot_costs_what_its_model_costs(model: str, as_if: str | None) ->
         ([call(MINI, 0, 0)], None),  # from an endpoint that counts no tokens
         ([call(MINI, 10, None)], None),
         ([call(MINI, 1000, 200), {**call(FAKE, 0, 0), "shared": True}], 0.00027),
-        (paid([call(MINI, 1000, 200), cast(Any, call(FULL, 4000, 100) | {"from_ledger": True})]), 0.00027),
+        (paid_calls([call(MINI, 1000, 200), cast(Any, call(FULL, 4000, 100) | {"from_ledger": True})]), 0.00027),
     ],
 )
 def test_the_cost_of_calls(calls: list[Any], cost: float | None) -> None:

@@ -16,12 +16,12 @@ from moot.graphs import load_graph
 from moot.nodes._records.entries import PHASES, Reading, Turn, Warned
 from moot.nodes._records.reducers import (
     SAID_ONCE,
-    anew,
     deepest,
     first_error,
     merge_readings,
     merge_turns,
     merge_warnings,
+    overwrite,
     written_values,
 )
 from moot.nodes._runtime.state import StepUpdate
@@ -169,7 +169,7 @@ def test_some_kinds_of_warnings_are_kept_once(kind: str) -> None:
 async def test_a_rewritten_entry_replaces_the_old_one() -> None:
     error: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
     held: dict[str, Any] = {"turns": [ONE], "corpora": [{"agent": "a"}], "warnings": [{"kind": "late"}], "depth": 5}
-    new = {key: anew(type(value)()) for key, value in held.items()}
+    new = {key: overwrite(type(value)()) for key, value in held.items()}
     graph = StateGraph(StepUpdate)
     graph.add_node("reset", lambda state: {**new, "error": None})
     graph.add_edge(START, "reset")

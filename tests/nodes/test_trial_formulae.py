@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Turn
-from moot.nodes._trial.admissibility import admissibility, ranked, ruling
+from moot.nodes._trial.admissibility import admissibility, rank_by_weight, ruling
 from moot.nodes._trial.courtroom import course_of
 from moot.nodes._trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
 from moot.nodes._trial.record import exhibits
@@ -96,7 +96,7 @@ def test_thresholds_that_are_no_decimal_fractions() -> None:
 
 def test_evidence_is_ranked_by_its_weight() -> None:
     given_pieces = [piece(text, weight=weight) for text, weight in [("a", 0.6), ("b", 0.9), ("c", 0.6), ("d", 0.7)]]
-    assert [p["text"] for p in ranked([piece("e"), *given_pieces])] == ["b", "d", "a", "c", "e"]
+    assert [p["text"] for p in rank_by_weight([piece("e"), *given_pieces])] == ["b", "d", "a", "c", "e"]
 
 
 def test_a_panel_reads_evidence_without_a_ruling() -> None:

@@ -24,7 +24,7 @@ from moot.nodes._cortex.trust import (
     intimacy,
     loss,
     mean_similarity,
-    recalibrated,
+    recalibrate_confidence,
     reliability,
     self_orientation,
     weight,
@@ -95,21 +95,21 @@ def test_the_second_round_of_the_worked_example() -> None:
     [(0, 0.3), (0.2999, 0.3), (0.3, 0.3), (0.45, 0.45), (0.5999, 0.5999), (0.6, 0.6), (0.7999, 0.6), (0.8, 0.8)],
 )
 def test_recalibration(h: float, expected: float) -> None:
-    assert recalibrated(h) == expected
-    assert recalibrated(h, None) == h
+    assert recalibrate_confidence(h) == expected
+    assert recalibrate_confidence(h, None) == h
 
 
 def test_recalibration_with_other_thresholds() -> None:
-    assert [recalibrated(h, (0.1, 0.5, 0.8)) for h in (0.05, 0.3, 0.5, 0.79, 1)] == [0.1, 0.3, 0.5, 0.5, 0.8]
+    assert [recalibrate_confidence(h, (0.1, 0.5, 0.8)) for h in (0.05, 0.3, 0.5, 0.79, 1)] == [0.1, 0.3, 0.5, 0.5, 0.8]
     with pytest.raises(ValueError, match="ascend"):
-        recalibrated(0.5, (0.8, 0.6, 0.3))
+        recalibrate_confidence(0.5, (0.8, 0.6, 0.3))
 
 
 @pytest.mark.parametrize("h", [-0.1, 1.1, 95, math.nan, math.inf])
 @pytest.mark.parametrize("thresholds", [THRESHOLDS, None])
 def test_an_invalid_confidence_is_refused(h: float, thresholds: tuple[float, float, float] | None) -> None:
     with pytest.raises(ValueError, match=r"lies in \[0, 1\]"):
-        recalibrated(h, thresholds)
+        recalibrate_confidence(h, thresholds)
 
 
 def test_loss_and_credibility() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.retrievers import Evidence, UserError, WorldError, make_evidence
-from moot.retrievers._gather import search_all, wanted
+from moot.retrievers._gather import pieces_to_request, search_all
 from moot.retrievers._normalise import Rules, iso_date, last_day, normalise, same_text
 
 NOW = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
@@ -170,5 +170,5 @@ async def test_results_of_other_sources_are_kept_if_one_fails() -> None:
 
 
 def test_more_results_are_requested_than_kept() -> None:
-    assert [wanted("tavily", Rules(k)) for k in (3, 8, 20)] == [6, 10, 20]
-    assert wanted("chroma:x", Rules(3, published_before=date(2020, 1, 1))) == 30
+    assert [pieces_to_request("tavily", Rules(k)) for k in (3, 8, 20)] == [6, 10, 20]
+    assert pieces_to_request("chroma:x", Rules(3, published_before=date(2020, 1, 1))) == 30

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.retrievers._evidence import Evidence, make_evidence
 from moot.retrievers._normalise import Rules
-from moot.retrievers._origins import origins, pooled, within_share
+from moot.retrievers._origins import origins, pool_results, within_share
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LONG = (
@@ -66,9 +66,9 @@ def test_near_duplicates_from_several_websites_count_as_one_origin() -> None:
 
 def test_left_out_pieces_are_recorded_and_the_limit_can_be_turned_off() -> None:
     found = [pieces("a1 a2 a3 a4 b1")]
-    kept, beyond = pooled(found, Rules(3), NOW, 0.5)
+    kept, beyond = pool_results(found, Rules(3), NOW, 0.5)
     assert ([p["title"] for p in kept], [p["title"] for p in beyond]) == (["a1", "b1"], ["a2", "a3"])
-    kept, beyond = pooled(found, Rules(3), NOW, 1.0)
+    kept, beyond = pool_results(found, Rules(3), NOW, 1.0)
     assert ([p["title"] for p in kept], beyond) == (["a1", "a2", "a3"], [])
 
 

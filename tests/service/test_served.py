@@ -123,18 +123,18 @@ def test_two_requests_with_one_key_are_one_debate(two: tuple[ServedLedger, Serve
 
 async def test_only_their_user_finds_documents(postgres: Postgres) -> None:
     document = await a_debate()
-    with debates.kept_in(Documents(postgres)):
+    with debates.use_database(Documents(postgres)):
         token = asking.set("ann")
         id = debates.write(document, "run")
         assert debates.write(document, "run") == id  # the run started again
         assert debates.write(document, "another") != id  # another branch of a finished debate
         saved = debates.save({**document, "claim": "Another."})
         assert debates.save({**document, "claim": "Another."}) == saved
-        assert sorted(debates.of_debate(document["id"])) == [id]
+        assert sorted(debates.document_ids(document["id"])) == [id]
         assert debates.load(id) == document
         assert debates.entry(id)["claim"] == document["claim"]
         asking.set("bob")
-        assert debates.stems() == debates.of_debate(document["id"]) == []
+        assert debates.stems() == debates.document_ids(document["id"]) == []
         for reach in (debates.load, debates.delete, debates.entry, debates.content_of):
             with pytest.raises(UserError, match="no such debate"):
                 reach(id)
@@ -146,7 +146,7 @@ async def test_only_their_user_finds_documents(postgres: Postgres) -> None:
 
 async def test_only_its_user_replaces_a_document_and_only_by_a_more_complete_one(postgres: Postgres) -> None:
     document = await a_debate()
-    with debates.kept_in(Documents(postgres)):
+    with debates.use_database(Documents(postgres)):
         token = asking.set("ann")
         id = debates.write(document, "run")
         # Another worker has taken the run over, and this one is cancelled late.
@@ -163,15 +163,15 @@ async def test_only_its_user_replaces_a_document_and_only_by_a_more_complete_one
 def test_a_key_is_taken_once(postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_DATABASE", server.url)
     with closing(keys.database()):
-        assert keys.take("key", "print", "one", None).is_ours
-        waits = keys.take("key", "print", "two", None)
+        assert keys.reserve_key("key", "print", "one", None).is_ours
+        waits = keys.reserve_key("key", "print", "two", None)
         assert (waits.is_ours, waits.thread, waits.run) == (False, "one", None)
         keys.give_up("key", "two")  # not that request's
-        keys.settle("key", "one", "run")
-        assert keys.take("key", "print", "two", None).run == "run"
-        assert not keys.take("key", "other", "two", "run").is_ours  # another request
-        assert keys.take("key", "print", "two", "run").is_ours  # its debate is to be resumed
+        keys.store_run("key", "one", "run")
+        assert keys.reserve_key("key", "print", "two", None).run == "run"
+        assert not keys.reserve_key("key", "other", "two", "run").is_ours  # another request
+        assert keys.reserve_key("key", "print", "two", "run").is_ours  # its debate is to be resumed
         keys.give_up("key", "two")
-        assert keys.take("key", "other", "three", None).is_ours
+        assert keys.reserve_key("key", "other", "three", None).is_ours
         postgres.do(lambda cursor: cursor.execute("UPDATE moot.keys SET at = now() - interval '2 minutes'"))
-        assert keys.take("key", "other", "four", None).is_ours  # its worker is lost
+        assert keys.reserve_key("key", "other", "four", None).is_ours  # its worker is lost

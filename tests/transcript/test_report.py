@@ -19,7 +19,7 @@ from moot.cli.options import parse_settings
 from moot.core.errors import Outcome, UserError
 from moot.graphs import load_graph
 from moot.nodes._records.entries import RoundReason, StopReason
-from moot.nodes._runtime.document import upgraded
+from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._steps.retrieving import fallback_warning
 from moot.nodes._texts.quotes import check_citations
 from moot.nodes._texts.replies import Quote
@@ -32,7 +32,7 @@ from moot.transcript.report.codes import CODES, SPELLINGS, answer_kind
 from moot.transcript.report.head import backing
 from moot.transcript.report.made import command
 from moot.transcript.report.report import escaped, report
-from moot.transcript.report.sources import marked, marks_of, shown_of, web_address
+from moot.transcript.report.sources import marks_of, quoted_parts, shown_parts, web_address
 
 from tests.web.documents import PAYLOADS, SETTINGS, a_debate, full_of, with_evidence
 
@@ -121,13 +121,13 @@ async def test_the_report_describes_its_evidence() -> None:
 
 async def test_quotes_are_marked_in_their_text() -> None:
     document = with_evidence(await a_debate(), 2)
-    parts = marked(document["evidence"][0], document)
+    parts = quoted_parts(document["evidence"][0], document)
     assert parts == [("🦆 Platypuses ", False), ("lay eggs 🥚, as echidnas", True), (" do. Piece 0.", False)]
     assert "<mark>lay eggs 🥚, as echidnas</mark>" in report(document, "html")
     assert "**lay eggs 🥚, as echidnas**" in report(document, "md")
     turn = document["turns"][0]
     turn["citations"] += [turn["citations"][0] | {"start": 2, "end": 16}]  # quotes may overlap
-    assert [text for text, quoted in marked(document["evidence"][0], document) if quoted] == [
+    assert [text for text, quoted in quoted_parts(document["evidence"][0], document) if quoted] == [
         "Platypuses lay",
         " eggs 🥚, as echidnas",
     ]
@@ -136,10 +136,10 @@ async def test_quotes_are_marked_in_their_text() -> None:
 async def test_the_report_marks_the_part_of_a_text_that_was_shown() -> None:
     document = with_evidence(await a_debate(), 2)
     piece = document["evidence"][0]
-    assert shown_of(piece, marked(piece, document)) == marked(piece, document)
+    assert shown_parts(piece, quoted_parts(piece, document)) == quoted_parts(piece, document)
     piece["shown"] = [[0, 12], [17, 21]]
     text = piece["text"]
-    assert shown_of(piece, marked(piece, document)) == [
+    assert shown_parts(piece, quoted_parts(piece, document)) == [
         (text[:12], False),
         (" [...] ", False),
         (text[17:21], True),
@@ -319,7 +319,7 @@ WARNED = re.compile(r"""(?:\bwarn\(\s*|"kind": (?="[a-z_]+", "where"))"([a-z_]+)
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "tests/documents_0_1_0").glob("*.json")))
 def test_the_command_to_repeat_a_debate_is_valid(name: str) -> None:
-    document = upgraded(json.loads((ROOT / f"tests/documents_0_1_0/{name}.json").read_text("utf-8")))
+    document = upgrade_document(json.loads((ROOT / f"tests/documents_0_1_0/{name}.json").read_text("utf-8")))
     if document["task"] is None:
         return
     words = shlex.split(command(document))

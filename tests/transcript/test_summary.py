@@ -10,7 +10,7 @@ import pytest
 from moot.core.errors import UserError
 from moot.core.ledger import open_ledger
 from moot.graphs.summarise_for_readers import ReaderSettings, graph
-from moot.nodes._steps.reader import ReaderReply, checked_quotes, differing, figures, resting
+from moot.nodes._steps.reader import ReaderReply, checked_quotes, differing, figures, supported_summary
 from moot.nodes._texts.task import make_task
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import settings_for, summarised, with_summary
@@ -38,12 +38,12 @@ async def test_sentences_without_a_checked_quote_are_dropped_and_counted() -> No
     document = await quoted()
     quotes = checked_quotes(document)
     assert len(quotes) == 1
-    summary = resting(document, quotes, ReaderReply.model_validate(SAID))
+    summary = supported_summary(document, quotes, ReaderReply.model_validate(SAID))
     assert [one["text"] for one in summary["sentences"]] == ["They lay eggs."]
     assert summary["dropped"] == 2
     assert [one["stance"] for one in summary["stances"]] == ["for"]
     named = {**SAID, "sentences": [{"text": "They lay eggs.", "quotes": [1, 2]}]}  # one of them is invented
-    assert resting(document, quotes, ReaderReply.model_validate(named))["sentences"] == []
+    assert supported_summary(document, quotes, ReaderReply.model_validate(named))["sentences"] == []
 
 
 def test_numbers_are_compared_by_value() -> None:
@@ -79,7 +79,7 @@ async def test_the_graph_summarises_and_the_report_shows_the_summary(start_stub:
     found = await with_summary(document, {"model": "openai:stub"})
     assert len(found["calls"]) == found["usage"]["calls"] == before + 1
     assert found["models"]["reporter"]["model"] == "openai:stub"
-    assert debates.imported(json.dumps(found).encode())["reader_summary"] == found["reader_summary"]
+    assert debates.parse_document(json.dumps(found).encode())["reader_summary"] == found["reader_summary"]
     page = report(found, "html")
     assert "They lay eggs.<a" in page
     assert "It is so." not in page
@@ -93,7 +93,7 @@ async def test_the_graph_summarises_and_the_report_shows_the_summary(start_stub:
     forged = json.loads(json.dumps(found))
     forged["reader_summary"]["sentences"][0]["citations"][0]["end"] += 1
     with pytest.raises(UserError, match="was not checked"):
-        debates.imported(json.dumps(forged).encode())
+        debates.parse_document(json.dumps(forged).encode())
 
 
 async def test_a_summary_is_kept_among_the_calls_of_its_debate(

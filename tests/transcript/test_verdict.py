@@ -13,7 +13,7 @@ from moot.retrievers._evidence import evidence_id
 from moot.transcript import Line, Live, ending, lines
 from moot.transcript.report.report import escaped, report
 from moot.web.debates import checked_document
-from moot.web.pages import said_of
+from moot.web.pages import describe_document
 
 from tests.conftest import CLAIM, MODELS, StartStub, says
 from tests.transcript.shelf import TEXT
@@ -95,7 +95,11 @@ def told_everywhere(document: dict[str, Any], said: list[Line], line: str, *cave
     assert [one.text for one in said if one.tone == "outcome"] == [f"Verdict: {line}"]
     assert [one.text for one in said if one.tone == "caveat"] == list(caveats)
     assert in_words(document).startswith("\n\n".join([line, "\n".join(f"Warning: {one}" for one in caveats)]))
-    assert said_of(document, over=True)["caveats"] == said_of(document, over=False)["caveats"] == list(caveats)
+    assert (
+        describe_document(document, over=True)["caveats"]
+        == describe_document(document, over=False)["caveats"]
+        == list(caveats)
+    )
     for kind in ("md", "html"):
         page = report(document, kind)
         for caveat in caveats:
@@ -117,7 +121,7 @@ async def test_a_source_that_fails_in_every_round_is_reported_once(start_stub: S
         f"A source failed: {down}: {down} failed (ConnectionError: the shelf is locked). Test it on its own.",
     )  # fmt: skip
     assert not [line for line in said if line.tone == "warning" and "retrieval_failed" in line.text]
-    assert said_of(document, over=True)["warnings"] == []
+    assert describe_document(document, over=True)["warnings"] == []
 
 
 async def test_verdicts_without_any_evidence(start_stub: StartStub) -> None:
@@ -178,7 +182,7 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
     words = "Citations: 1 verified, 1 unverified, 1 fabricated."
     assert [line.text for line in said].count(words) == 1
     assert words in in_words(document)
-    assert said_of(document, over=True)["end"]["cites"] == words
+    assert describe_document(document, over=True)["end"]["cites"] == words
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": [invented]}}])
     document, said = await held("rag", **settings)
     told_everywhere(
@@ -187,7 +191,7 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
     )  # fmt: skip
     cited = '"eggs" (fabricated: no such piece was shown)'
     assert [line.text for line in said if line.what == "cites"] == [f"[ev-invented]: {cited}"]
-    assert said_of(document, over=True)["end"]["citations"][0]["evidence_id"] == "ev-invented"
+    assert describe_document(document, over=True)["end"]["citations"][0]["evidence_id"] == "ev-invented"
     for page in pages_of(document)[1:]:
         assert "eggs" in page
         assert "names a source that it was not shown. Not counted." in page

@@ -13,7 +13,7 @@ from uuid import uuid4
 from zipfile import ZipFile
 
 import pytest
-from moot.web.batches.shown import COLUMNS, left
+from moot.web.batches.shown import COLUMNS, remaining_time
 
 from tests.conftest import StubEndpoint, running_stub, says
 from tests.serving import Server
@@ -113,7 +113,7 @@ def test_a_batch_from_its_start_to_its_table(one: Server) -> None:
 def test_the_estimated_time_of_the_remaining_rows(statuses: list[str], seconds: float, said: str) -> None:
     entries = [{"status": one, "seconds": seconds if one == "done" else None} for one in statuses]
     batch: Any = SimpleNamespace(at_once=2)
-    assert left(batch, entries) == said
+    assert remaining_time(batch, entries) == said
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])

@@ -102,9 +102,9 @@ def changed(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
 )
 async def test_invalid_documents_are_refused(make: Callable[[Document], bytes], said: str) -> None:
     document = with_evidence(await a_debate(), 1)
-    assert debates.imported(json.dumps(document).encode()) == document
+    assert debates.parse_document(json.dumps(document).encode()) == document
     with pytest.raises(UserError, match=said) as caught:
-        debates.imported(make(copy.deepcopy(document)))
+        debates.parse_document(make(copy.deepcopy(document)))
     assert caught.value.kind in ("invalid_file", "invalid_setting", "unknown_graph")
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import ormsgpack
 import pytest
 from langgraph.checkpoint.base.id import uuid6
-from moot.web.once import joined
+from moot.web.once import join_run
 from starlette.requests import Request
 
 from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
@@ -309,6 +309,6 @@ async def test_a_click_resumes_a_debate_after_a_kill(page: Page, tmp_path: Path,
 
 def test_joining_a_run_gives_all_modes_of_its_stream() -> None:
     scope: Any = {"type": "http", "headers": [], "path": "/runs/stream", "method": "POST"}
-    joined(scope, "/threads/1/runs/2/stream", {"stream_mode": ["updates", "custom"]})
+    join_run(scope, "/threads/1/runs/2/stream", {"stream_mode": ["updates", "custom"]})
     [asked] = Request(scope).query_params.getlist("stream_mode")  # of several, LangGraph's server takes the last
     assert json.loads(asked) == ["updates", "custom"]

@@ -329,7 +329,7 @@ report: bold words, and a sentence with the names of the sources.
 """
 
 
-def stood_in_words(detail: str) -> tuple[str, str]:
+def replaced_source_words(detail: str) -> tuple[str, str]:
     """The warning that a source replaced another one, as bold words and a sentence.
 
     Args:

@@ -11,8 +11,8 @@ from moot.nodes._texts.answers import abstains
 from moot.nodes._texts.calibrated import backed
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import caveat_in_words, caveats, reasons_by_who
-from moot.transcript.end import tied, why_none
-from moot.transcript.line import counted, list_of
+from moot.transcript.end import is_tied, no_verdict_reason
+from moot.transcript.line import count_with_noun, list_of
 from moot.transcript.panel import votes_for
 from moot.transcript.report.codes import (
     ANSWERS,
@@ -20,8 +20,8 @@ from moot.transcript.report.codes import (
     answer_kind,
     answer_word,
     in_words,
+    replaced_source_words,
     source_words,
-    stood_in_words,
     words_for,
 )
 from moot.transcript.report.names import Names
@@ -100,23 +100,26 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     task, answer = document["task"], document["answer"]
     if answer is None and abstains(task, document["raw_verdict"]):
         return Verdict(
-            "nee", "The evidence does not tell", backing(document, names), hangs_on(document) + measured(document)
+            "nee",
+            "The evidence does not tell",
+            backing(document, names),
+            hangs_on(document) + accuracy_in_words(document),
         )
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
-        said = f"{votes_for(document)}, which is not one of the answers" if panel else why_none(document)
-        return Verdict("non", ANSWERS["non"].verdict, f"{said[:1].upper()}{said[1:]}.", measured(document))
+        said = f"{votes_for(document)}, which is not one of the answers" if panel else no_verdict_reason(document)
+        return Verdict("non", ANSWERS["non"].verdict, f"{said[:1].upper()}{said[1:]}.", accuracy_in_words(document))
     kind = answer_kind(task, answer)
     if kind == "text":
         words = f"“{plain(full_answer(task, answer))}”"
     else:
         words = ANSWERS[kind].verdict if document["evidence"] else ANSWERS[kind].closed_book
     return Verdict(
-        kind, words, backing(document, names), hangs_on(document) + confidence(document) + measured(document)
+        kind, words, backing(document, names), hangs_on(document) + confidence(document) + accuracy_in_words(document)
     )
 
 
-def measured(document: Mapping[str, Any]) -> str:
+def accuracy_in_words(document: Mapping[str, Any]) -> str:
     """How often such a verdict is right, if that was measured."""
     if not (found := document.get("calibration")):
         return NOT_MEASURED
@@ -126,7 +129,7 @@ def measured(document: Mapping[str, Any]) -> str:
 
 
 def _unfinished(document: Mapping[str, Any]) -> str:
-    spent = counted(document["usage"]["calls"], "call")
+    spent = count_with_noun(document["usage"]["calls"], "call")
     if document["status"] == "failed":
         return f"The debate failed after {spent}: {plain(in_words(document['error']['detail']))}"
     return f"The debate was interrupted after {spent}, before it came to a verdict."
@@ -159,7 +162,7 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
         silent = panel["without_verdict"]
         why = "; nobody refuted it, so it is not refuted" if _warned(document, "burden_of_refutation") else ""
         more = f"; {list_of(map(names, silent))} gave no verdict" if silent else ""
-        judges = counted(sum(panel["verdicts"].values()), "judge")
+        judges = count_with_noun(sum(panel["verdicts"].values()), "judge")
         return f"A panel of {judges} read the whole trial: {given}{why}{more}."
     votes, stop = document["votes"], document["stop_reason"]
     said = _voted(document, document["rounds"] if len(document["round_log"]) > 1 else 0)
@@ -173,7 +176,7 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
         return f"{said} {how[:1].upper()}{how[1:]}."
     if stop == "judge_preference":
         return f"{said} The moderator preferred this one."
-    more = " The votes are tied, so the earliest answer counts." if tied(document) else ""
+    more = " The votes are tied, so the earliest answer counts." if is_tied(document) else ""
     if any("weight" in vote for vote in votes) and len(votes) > 1:
         more += " Votes were weighed."
     if stop == "budget_exhausted":
@@ -227,7 +230,7 @@ def warned_of(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         if one["kind"] == "retrieval_failed":
             said = failed_source(one)
         elif one["kind"] == "stand_in":
-            lead, said = stood_in_words(said)
+            lead, said = replaced_source_words(said)
         else:
             said = in_words(said)
         told.append((lead, said.removeprefix(lead).strip()))

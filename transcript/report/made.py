@@ -10,17 +10,17 @@ from typing import Any
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_title
 from moot.nodes._models.equal_cost import SAID
-from moot.nodes._models.prices import cost_of, paid, read_prices
+from moot.nodes._models.prices import cost_of, paid_calls, read_prices
 from moot.nodes._texts.task import TASKS, full_answer
 from moot.retrievers._evidence import given_in
 from moot.transcript.document import settings_of
-from moot.transcript.end import compared_words, lines_beside
-from moot.transcript.line import counted, format_duration, has_rounds, list_of
+from moot.transcript.end import compared_words, control_lines
+from moot.transcript.line import count_with_noun, format_duration, has_rounds, list_of
 from moot.transcript.report.codes import answer_kind, answer_word, in_words, model_words
 from moot.transcript.report.sources import plain
 
 
-def made(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Facts by name, without the command."""
     about = load_graph(document["graph"]).description
     about = about.partition(": ")[2] or about
@@ -29,16 +29,16 @@ def made(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("Method", f"{name}. {about[:1].upper()}{about[1:]}"),
         ("Model", models(document)),
-        ("Took", took(document)),
+        ("Took", cost_in_words(document)),
         ("Cost", cost(document)),
         ("Version", f"moot {document['moot_version']}"),
     ]
-    if told := beside(document):
+    if told := control_in_words(document):
         facts.append(("Beside it", told))
     return [*facts, *(("Kept as", one) for one in ids)]
 
 
-def beside(document: Mapping[str, Any]) -> str:
+def control_in_words(document: Mapping[str, Any]) -> str:
     """The control that was run after a debate, in words; empty if there was none."""
     if (told := document.get("beside")) is None:
         return ""
@@ -53,7 +53,7 @@ def beside(document: Mapping[str, Any]) -> str:
         compared = compared_words(task, own, its)
     kind = answer_kind(task, own)
     said = plain(full_answer(task, own)) if kind == "text" else answer_word(kind, own)
-    *_, taken = lines_beside(document)
+    *_, taken = control_lines(document)
     return f"{name}, at equal {SAID[told['equal']]}: {said}, {compared}. {cost(held)}. {taken.text}"
 
 
@@ -68,21 +68,21 @@ def models(document: Mapping[str, Any]) -> str:
     return "; ".join(f"{model_words(name)} as {list_of(roles)}" for name, roles in parts.items()) or "none"
 
 
-def took(document: Mapping[str, Any]) -> str:
+def cost_in_words(document: Mapping[str, Any]) -> str:
     """Time, rounds, calls and tokens."""
     usage = document["usage"]
-    rounds = f"{counted(document['rounds'], 'round')}, " if has_rounds(document["settings"]) else ""
-    told = f"{format_duration(document['seconds'])}, {rounds}{counted(usage['calls'], 'model call')}, "
+    rounds = f"{count_with_noun(document['rounds'], 'round')}, " if has_rounds(document["settings"]) else ""
+    told = f"{format_duration(document['seconds'])}, {rounds}{count_with_noun(usage['calls'], 'model call')}, "
     told += f"{usage['prompt_tokens']:,} tokens read and {usage['completion_tokens']:,} written"
     if usage.get("uncounted"):
-        told += f"; the tokens of {counted(usage['uncounted'], 'call')} are not known"
+        told += f"; the tokens of {count_with_noun(usage['uncounted'], 'call')} are not known"
     kept = sum(bool(call.get("from_ledger")) for call in document["calls"])
-    return told + (f"; {counted(kept, 'call')} had been made before and cost nothing" if kept else "")
+    return told + (f"; {count_with_noun(kept, 'call')} had been made before and cost nothing" if kept else "")
 
 
 def cost(document: Mapping[str, Any]) -> str:
     """The cost of the debate by today's list prices, or why it is unknown."""
-    calls = paid(document["calls"])
+    calls = paid_calls(document["calls"])
     spent = cost_of(calls, read_prices())
     if spent is None:
         return "Not known: no price is set for a model, or its tokens were not counted"
@@ -127,6 +127,6 @@ def not_in_command(document: Mapping[str, Any]) -> str:
     """The inputs that the command does not repeat; empty if there are none."""
     given = len(given_in(document["evidence"]))
     asked = any(turn["agent"] == "person" for turn in document["turns"])
-    found = [f"the {counted(given, 'text')} given with the claim"] if given else []
+    found = [f"the {count_with_noun(given, 'text')} given with the claim"] if given else []
     found += ["what a person said"] if asked else []
     return f"It does not include {list_of(found)}. " if found else ""

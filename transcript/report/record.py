@@ -10,7 +10,7 @@ from typing import Any
 from moot.nodes._steps.compare import METRICS
 from moot.retrievers._evidence import clean
 from moot.transcript.document import lines
-from moot.transcript.line import Line, counted, list_of
+from moot.transcript.line import Line, count_with_noun, list_of
 from moot.transcript.report.codes import CODES, words_for
 from moot.transcript.report.head import Chip, chip_of, given_chip
 from moot.transcript.report.names import Names
@@ -138,7 +138,7 @@ def _counted(document: Mapping[str, Any], answers: list[Any], rounds: list[int])
             f"“{word}”" if chips[word].kind == "text" else word,
             "",
             [
-                Cell([chips[word]] if of.get(number) else [], note=counted(of.get(number, 0), "answer"))
+                Cell([chips[word]] if of.get(number) else [], note=count_with_noun(of.get(number, 0), "answer"))
                 for number in rounds
             ],
         )

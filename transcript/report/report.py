@@ -18,20 +18,20 @@ from typing import Any
 from moot.nodes._texts.verdict import caveats
 from moot.retrievers._evidence import GIVEN, clean
 from moot.transcript.document import fitting
-from moot.transcript.line import counted, list_of
+from moot.transcript.line import count_with_noun, list_of
 from moot.transcript.report import head
-from moot.transcript.report.codes import NOT_SEARCHED, in_words, source_words, stood_in_words, words_for
-from moot.transcript.report.made import command, made, not_in_command
+from moot.transcript.report.codes import NOT_SEARCHED, in_words, replaced_source_words, source_words, words_for
+from moot.transcript.report.made import command, not_in_command, run_facts
 from moot.transcript.report.names import Names
 from moot.transcript.report.paper import fill_first_page
 from moot.transcript.report.record import parts, timeline
 from moot.transcript.report.sources import (
     Sources,
     host_of,
-    marked,
     marks_of,
     plain,
-    shown_of,
+    quoted_parts,
+    shown_parts,
     title_of,
     web_address,
 )
@@ -136,7 +136,7 @@ def _values(document: Document) -> dict[str, Any]:
         "timeline": timeline(document, names),
         "parts": told,
         "went_wrong": _went_wrong(document, names, sources),
-        "made": made(document),
+        "made": run_facts(document),
         "command": command(document) if document["task"] else "",
         "not_in_command": not_in_command(document),
     }
@@ -195,7 +195,7 @@ def _glance(document: Document, sources: Sources) -> list[tuple[str, str, bool]]
 def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
     """A source as an entry of a report's list."""
     piece = sources.pieces[id]
-    whole = marked(piece, document)
+    whole = quoted_parts(piece, document)
     meta = [plain(piece.get("publisher") or piece["source"]) if piece["source"] != GIVEN else "given with the claim"]
     meta.append(plain(piece["published"]) if piece.get("published") else "date not given")
     if piece.get("page") is not None:
@@ -203,7 +203,7 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
     if piece.get("status"):
         meta.append(plain(piece["status"]))
     if piece.get("fetched"):
-        meta.append(f"read {moment(piece['fetched'])}")
+        meta.append(f"read {format_time(piece['fetched'])}")
     meta += [mark for mark in marks_of(piece) if mark not in meta]
     address = web_address(piece.get("url"))
     return {
@@ -213,7 +213,7 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
         "address": address,
         "host": host_of(piece.get("url")) if address else "",
         "no_link": plain(piece["url"])[:200] if piece.get("url") and not address else "",
-        "parts": [(clean_part(text), quoted) for text, quoted in shown_of(piece, whole)],
+        "parts": [(clean_part(text), quoted) for text, quoted in shown_parts(piece, whole)],
         "whole": [(clean_part(text), quoted) for text, quoted in whole] if piece.get("shown") else [],
         "length": len(piece["text"]),
         "weight": piece.get("weight"),
@@ -221,7 +221,7 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
     }
 
 
-def moment(text: str) -> str:
+def format_time(text: str) -> str:
     """A time in ISO form in words; any other text unchanged."""
     try:
         at = datetime.fromisoformat(text).astimezone(UTC)
@@ -260,12 +260,14 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
         if _stood_in(one)
     )
     failed = [head.failed_source(one) for one in document["warnings"] if one["kind"] == "retrieval_failed"]
-    other_ones = [stood_in_words(plain(one["detail"])) for one in document["warnings"] if one["kind"] == "stand_in"]
+    other_ones = [
+        replaced_source_words(plain(one["detail"])) for one in document["warnings"] if one["kind"] == "stand_in"
+    ]
     failed += [said for lead, said in other_ones if not instead or lead != NOT_SEARCHED]
     if told := [*instead, *dict.fromkeys(map(names.within, map(plain, failed)))]:
         facts.append(Fact("Stood in or failed", told, bad=True))
     cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
-    short = [f"{cut} of the {counted(len(sources.pieces), 'passage')} were shown in part."] if cut else []
+    short = [f"{cut} of the {count_with_noun(len(sources.pieces), 'passage')} were shown in part."] if cut else []
     kinds = Counter(one["kind"] for one in document["warnings"] if one["kind"] in SHORTENED)
     short += [words_for("warning", kind) for kind in kinds if kind not in ("evidence_cut",)]
     if short:
@@ -297,8 +299,10 @@ def _where(document: Document, sources: Sources) -> list[str]:
     listed = list_of(where)
     times = f"{searches:,} search{'' if searches == 1 else 'es'}"
     told = [f"{listed[:1].upper()}{listed[1:]}, in {times}."] if where else []
-    told += [f"{counted(given, 'text')} {'was' if given == 1 else 'were'} given with the claim."] if given else []
-    return [*told, f"{counted(len(sources.pieces), 'passage')} came back; {_quoted(len(sources.quoted))}."]
+    told += (
+        [f"{count_with_noun(given, 'text')} {'was' if given == 1 else 'were'} given with the claim."] if given else []
+    )
+    return [*told, f"{count_with_noun(len(sources.pieces), 'passage')} came back; {_quoted(len(sources.quoted))}."]
 
 
 def _quoted(count: int) -> str:
@@ -314,7 +318,7 @@ def _checked(sources: Sources) -> str:
     invented = sum(c["fabricated"] for c in cited)
     missing = len(cited) - len(found) - invented
     differ = sum(one.differs for one in sources.quotes)
-    told = f"{counted(len(cited), 'quote')} checked: {len(found)} found in "
+    told = f"{count_with_noun(len(cited), 'quote')} checked: {len(found)} found in "
     told += f"{'its' if len(found) == 1 else 'their'} source"
     told += f", {differ} of them with other signs (quotation marks, dashes, brackets)." if differ else "."
     told += f" {missing} {'is' if missing == 1 else 'are'} not in the source in these words." if missing else ""

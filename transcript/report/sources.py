@@ -125,7 +125,7 @@ class Sources:
 # --- one source -------------------------------------------------------------------------------------------------------
 
 
-def marked(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts:
+def quoted_parts(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts:
     """A piece's text in parts, each with whether it is quoted."""
     cited = [c for turn in document["turns"] for c in turn.get("citations") or [] if c["verified"]]
     spans = sorted((c["start"], c["end"]) for c in cited if c["evidence_id"] == piece["id"])
@@ -138,7 +138,7 @@ def marked(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts:
     return [part for part in (*parts, (piece["text"][at:], False)) if part[0]]
 
 
-def shown_of(piece: Mapping[str, Any], parts: Parts) -> Parts:
+def shown_parts(piece: Mapping[str, Any], parts: Parts) -> Parts:
     """The parts of a piece that debaters were shown, with `GAP` for omissions; all parts if nothing was omitted."""
     spans, kept = piece.get("shown") or [], Parts()
     for start, end in spans:

@@ -8,7 +8,7 @@ from typing import Any
 from moot.core.errors import BudgetExhausted, MootError, error_of
 from moot.core.ledger import open_ledger
 from moot.nodes._models.keeping import Keeping, LedgerUse, Mode, current_use
-from moot.nodes._models.prices import cost_of, paid, read_prices
+from moot.nodes._models.prices import cost_of, paid_calls, read_prices
 from moot.nodes._models.session import Session, with_session
 from moot.nodes._runtime.document import models_used, usage
 from moot.nodes._runtime.settings import REPORTER, Settings, checked_settings
@@ -96,7 +96,7 @@ def settings_for(document: Mapping[str, Any]) -> dict[str, Any]:
     given = document["settings"]
     settings = {name: given[name] for name in SHARED if name in given}
     settings["models"] = {role: model for role, model in given.get("models", {}).items() if role == REPORTER}
-    calls = paid(document["calls"])
+    calls = paid_calls(document["calls"])
     tokens = sum((call["prompt_tokens"] or 0) + (call["completion_tokens"] or 0) for call in calls)
     spent = {"budget": tokens, "max_calls": len(calls), "max_seconds": document["seconds"]}
     if given.get("max_cost") is not None:

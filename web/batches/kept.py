@@ -98,7 +98,7 @@ def folder_of(id: str) -> Path:
 # --- blocking ---------------------------------------------------------------------------------------------------------
 
 
-def made(asked: Any) -> Batch:
+def parse_batch(asked: Any) -> Batch:
     """Checks a request for a batch and returns the batch, without storing it.
 
     Raises:
@@ -151,7 +151,7 @@ def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
     return [row for row in found if isinstance(row, ClaimRow)]
 
 
-def keep(batch: Batch) -> None:
+def store_batch(batch: Batch) -> None:
     """Stores a changed batch.
 
     Raises:

@@ -13,7 +13,7 @@ from moot.web.batches import kept
 from moot.web.batches.kept import Batch, Job
 from moot.web.batches.outcomes import Outcome, outcomes_of
 from moot.web.batches.running import BATCHES
-from moot.web.batches.shown import SHOWN, describe_batch, status_of, table, zipped
+from moot.web.batches.shown import SHOWN, describe_batch, status_of, table, zip_batch
 from moot.web.caller import body_of, caller_client, has_users, json_in
 from moot.web.checks import check
 from moot.web.table import lives
@@ -28,7 +28,7 @@ LISTED = 20
 """Most batches that are listed."""
 
 
-async def started(request: Request) -> Any:
+async def start_batch(request: Request) -> Any:
     """Starts a batch; if its id exists already, it returns that batch, so that a double click starts only one.
 
     The body has ``id``, ``name``, ``graph``, ``input``, ``context``, ``claims`` with the columns that ``moot batch``
@@ -38,7 +38,7 @@ async def started(request: Request) -> Any:
     claims = asked.pop("claims", None) if isinstance(asked, dict) else None
     if not isinstance(claims, list):
         raise UserError('The body is {"id": UUID, "graph": ..., "claims": [{"claim": "..."}]}.', kind="bad_request")
-    batch = await run_in_threadpool(kept.made, asked)
+    batch = await run_in_threadpool(kept.parse_batch, asked)
     if batch.id in await run_in_threadpool(kept.ids):
         await _visible(batch.id, request)
         return {"id": batch.id}
@@ -99,7 +99,7 @@ async def _rows(batch: Batch) -> list[tuple[Job, Outcome]]:
     return list(zip(jobs, await outcomes_of(jobs), strict=True))
 
 
-async def shown(request: Request) -> Any:
+async def show_batch(request: Request) -> Any:
     """A batch with one ``page`` of its rows, filtered by ``show`` and by the words ``q`` in the claim."""
     batch = await _visible(request.path_params["id"], request)
     asked = request.query_params
@@ -110,7 +110,7 @@ async def shown(request: Request) -> Any:
     return describe_batch(batch, rows, BATCHES.of(batch.id), page=int(page[:6]), show=show, words=words)
 
 
-async def listed(request: Request) -> Any:
+async def list_batches(request: Request) -> Any:
     """The latest batches, each with its number of finished claims."""
     found = []
     for id in await run_in_threadpool(kept.ids):
@@ -128,14 +128,14 @@ async def listed(request: Request) -> Any:
     return {"batches": found}
 
 
-async def stopped(request: Request) -> Any:
+async def stop_batch(request: Request) -> Any:
     """Stops a batch: no further claim is started, and running debates are interrupted."""
     batch = await _visible(request.path_params["id"], request)
     await BATCHES.stop(batch.id)
     return {}
 
 
-async def gone_on(request: Request) -> Any:
+async def resume_batch(request: Request) -> Any:
     """Resumes a batch. Failed rows are retried if they are in the body's ``rows``, or all of them with ``failed``."""
     batch = await _visible(request.path_params["id"], request)
     content = await body_of(request, LARGEST)
@@ -171,6 +171,6 @@ async def reports(request: Request) -> Response:
     """A batch's table and the reports of its finished debates, as a ZIP file."""
     batch = await _visible(request.path_params["id"], request)
     rows, base = await _rows(batch), str(request.base_url).rstrip("/")
-    made = await run_in_threadpool(zipped, rows, table(batch, rows, BATCHES.of(batch.id), base))
+    made = await run_in_threadpool(zip_batch, rows, table(batch, rows, BATCHES.of(batch.id), base))
     head = {"Content-Disposition": f'attachment; filename="moot-{batch.id}.zip"'}
     return StreamingResponse(made, media_type="application/zip", headers=head, background=BackgroundTask(made.close))

@@ -73,7 +73,7 @@ class Running:
         """Changes the batch, and stores it."""
         self.batch = replace(self.batch, **changed)
         async with self.writing:
-            await run_in_threadpool(kept.keep, self.batch)
+            await run_in_threadpool(kept.store_batch, self.batch)
 
     async def _one_after_another(self) -> None:
         while self.left and not self.batch.stopped:

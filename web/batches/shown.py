@@ -79,7 +79,7 @@ def describe_batch(
         "going": running is not None,
         "stopped": batch.stopped,
         "ended": batch.ended,
-        "left": left(batch, entries) if running else "",
+        "left": remaining_time(batch, entries) if running else "",
         "max_cost": batch.max_cost,
         "statuses": Counter(one["status"] for one in entries),
         "counts": {"all": len(entries)} | {kind: kinds[kind] for kind in SHOWN[1:]},
@@ -92,7 +92,7 @@ def describe_batch(
     }
 
 
-def left(batch: Batch, entries: Sequence[Mapping[str, Any]]) -> str:
+def remaining_time(batch: Batch, entries: Sequence[Mapping[str, Any]]) -> str:
     """An estimate of the time for the remaining rows, from finished ones; empty before any row is done."""
     took = [one["seconds"] for one in entries if one["status"] == "done" and one["seconds"] is not None]
     statuses = Counter(one["status"] for one in entries)
@@ -163,7 +163,7 @@ def table(batch: Batch, rows: Rows, running: Running | None, server: str) -> str
     return MARK + written.getvalue()
 
 
-def zipped(rows: Rows, made: str) -> IO[bytes]:
+def zip_batch(rows: Rows, made: str) -> IO[bytes]:
     """A ZIP file, open at its beginning, with a batch's table and a report per row, named by its number. Blocking.
 
     Args:

@@ -16,7 +16,7 @@ from moot.core.errors import UserError
 from moot.core.files import write_whole
 from moot.graphs._registry import descriptions
 from moot.web.caller import DATABASE
-from moot.web.guard import listed
+from moot.web.guard import lowercase_names
 
 REDIS = "REDIS_URL"
 FILE = "aegra.json"
@@ -60,7 +60,7 @@ def write_config(folder: Path) -> Path:
         raise UserError(f"{folder} cannot be written ({error.strerror}).", kind="invalid_environment") from error
     config: dict[str, Any] = {
         "graphs": graphs,
-        "http": {"app": "moot.web.app:app", "cors": {"allow_origins": sorted(listed("MOOT_ALLOWED_ORIGINS"))}},
+        "http": {"app": "moot.web.app:app", "cors": {"allow_origins": sorted(lowercase_names("MOOT_ALLOWED_ORIGINS"))}},
         "auth": {"path": "moot.web.service.auth:auth"},
         # A restarted debate replays its calls from the ledger, so frequent checkpoints would be wasted.
         "checkpointer": {"durability": "exit", "ttl": {"strategy": "delete", "default_ttl": MINUTES}},

@@ -114,8 +114,8 @@ class Documents:
         if not self._rows(f"DELETE FROM moot.documents WHERE id = %(id)s AND {THEIRS} RETURNING id", id=id):
             raise debates.no_such()
 
-    def of_debate(self, debate: str) -> list[str]:
-        """As `debates.of_debate`."""
+    def document_ids(self, debate: str) -> list[str]:
+        """As `debates.document_ids`."""
         return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {OF_DEBATE}", debate=debate)]
 
     def stems(self) -> list[str]:

@@ -49,7 +49,7 @@ class Known:
     is_ours: bool
 
 
-def take(key: str, fingerprint: str, thread: str, over: str | None) -> Known:
+def reserve_key(key: str, fingerprint: str, thread: str, over: str | None) -> Known:
     """Takes a key, unless another request has it.
 
     Args:
@@ -72,7 +72,7 @@ def take(key: str, fingerprint: str, thread: str, over: str | None) -> Known:
     return database().do(job, 10)
 
 
-def settle(key: str, thread: str, run: str) -> None:
+def store_run(key: str, thread: str, run: str) -> None:
     """Stores the run of a key."""
     query = "UPDATE moot.keys SET run = %s WHERE key = %s AND thread = %s"
     database().do(lambda cursor: cursor.execute(query, (run, key, thread)), 10)

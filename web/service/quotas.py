@@ -33,7 +33,7 @@ NOT_HERE = {
 }
 """Routes of the page and LangGraph's server that this server does not have; quotas would not count their runs."""
 PARTS = ("context", "config", "values")
-"""Parts of a request that may name a corpus; for commands see `led_to`."""
+"""Parts of a request that may name a corpus; for commands see `command_values`."""
 STATE = re.compile(r"/threads/[^/]+/state")
 SUMMARY = re.compile(r"/moot/api/debates/[^/]+/summary")
 SEARCHES = ("chroma", "bm25", "hybrid")
@@ -132,7 +132,9 @@ async def check_prices(body: Any, client: LangGraphClient) -> None:
         settings = checked_settings(kind, known, graph).model_dump()  # includes the default model
     prices = await asyncio.to_thread(read_prices)
     unknown = {
-        model for model in models_in([settings, body.get("values"), *led_to(body)]) if price_of(model, prices) is None
+        model
+        for model in models_in([settings, body.get("values"), *command_values(body)])
+        if price_of(model, prices) is None
     }
     if unknown:
         raise UserError(
@@ -154,13 +156,13 @@ def models_in(settings: Any) -> Iterator[str]:
         yield from models_in(one)
 
 
-def led_to(body: Mapping[str, Any]) -> list[Any]:
+def command_values(body: Mapping[str, Any]) -> list[Any]:
     """The values that a request's command writes into the state or sends to nodes."""
     command = body.get("command")
     return [command.get("goto"), command.get("update")] if isinstance(command, Mapping) else []
 
 
-def take_back(number: int) -> None:
+def uncount_debate(number: int) -> None:
     """Removes the count of a debate that did not start. Blocking."""
     query = "DELETE FROM moot.asked WHERE id = %s"
     database().do(lambda cursor: cursor.execute(query, (number,)), 10)
@@ -182,7 +184,7 @@ def check_corpora(body: Any, user: User) -> None:
         return
     for one in body if isinstance(body, list) else [body]:
         asked = one if isinstance(one, Mapping) else {}
-        named = {*corpora_in([*(asked.get(part) for part in PARTS), *led_to(asked)])}
+        named = {*corpora_in([*(asked.get(part) for part in PARTS), *command_values(asked)])}
         if others := sorted(named - {*user.corpora}):
             raise UserError(f"The corpus {others[0][:80]!r} is not for you.", kind="unknown_corpus")
 
@@ -276,7 +278,7 @@ def counting(number: int, send: Send) -> Send:
 
     async def counted(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= 400:
-            await asyncio.to_thread(take_back, number)
+            await asyncio.to_thread(uncount_debate, number)
         await send(message)
 
     return counted

@@ -111,11 +111,11 @@ def hand_on_without_database() -> None:
     """
     runs = imported("aegra_api.services.run_executor")
     for name in ("start_run", "finalize_run"):
-        setattr(runs, name, handing_on(getattr(runs, name), lambda run, *_: run))
-    runs._stream_graph = handing_on(runs._stream_graph, lambda job: job.identity.run_id)
+        setattr(runs, name, with_handover(getattr(runs, name), lambda run, *_: run))
+    runs._stream_graph = with_handover(runs._stream_graph, lambda job: job.identity.run_id)
 
 
-def handing_on(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) -> Callable[..., Awaitable[T]]:
+def with_handover(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) -> Callable[..., Awaitable[T]]:
     """Wraps a step of a run: if Postgres is unreachable, the run ends in this process without a recorded end.
 
     Args:
@@ -127,7 +127,7 @@ def handing_on(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) ->
         try:
             return await step(*values, **named)
         except Exception as error:
-            if not is_away(error):
+            if not is_postgres_unreachable(error):
                 raise
             run = run_of(*values)
             log.warning("Postgres is unreachable (%s): the run %s is restarted.", type(error).__name__, run)
@@ -136,7 +136,7 @@ def handing_on(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) ->
     return done
 
 
-def is_away(error: BaseException | None) -> bool:
+def is_postgres_unreachable(error: BaseException | None) -> bool:
     """Whether an error of Aegra or a checkpointer means that Postgres is unreachable or closed a connection."""
     psycopg, asyncpg = imported("psycopg"), imported("asyncpg.exceptions")
     away: tuple[type[Exception], ...] = (OSError, psycopg.OperationalError, asyncpg.PostgresConnectionError)

@@ -11,7 +11,7 @@ from typing import Any
 from moot.core.errors import WorldError
 from moot.core.ledger import use_ledger
 from moot.core.limiter import share_endpoints
-from moot.core.postgres.connection import Postgres, needed
+from moot.core.postgres.connection import Postgres, queue_module
 from moot.core.postgres.endpoints import SharedEndpoints
 from moot.core.postgres.served import Presence, ServedLedger
 from moot.core.redaction import redact
@@ -36,7 +36,7 @@ class Starting:
         Raises:
             WorldError: the database cannot be reached.
         """
-        psycopg = needed("psycopg")
+        psycopg = queue_module("psycopg")
         try:
             self._connection = psycopg.connect(url, connect_timeout=10, autocommit=True, application_name="moot start")
             # It polls, because an index that Aegra builds would wait for a transaction that waits for this lock.
@@ -78,7 +78,7 @@ async def shared_stores(url: str) -> AsyncIterator[None]:
     sharing = asyncio.create_task(endpoints.work())
     TABLE.is_shared = True
     try:
-        with closing(Documents(Postgres(url))) as documents, debates.kept_in(documents):
+        with closing(Documents(Postgres(url))) as documents, debates.use_database(documents):
             yield
     finally:
         TABLE.is_shared = False
