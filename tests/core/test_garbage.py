@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from moot.core.garbage import EVERY, collected_seldom
@@ -41,7 +42,8 @@ def test_a_collector_that_is_off_or_runs_less_often_is_left_alone(chosen: tuple[
         assert gc.get_threshold() == chosen
 
 
-def test_the_server_raises_the_threshold_while_it_runs() -> None:
-    with TestClient(app):
+def test_the_server_raises_the_threshold_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    with TestClient(app):  # with the home of other tests it would resume their batches
         assert gc.get_threshold()[0] == EVERY
     assert gc.get_threshold()[0] == 700
