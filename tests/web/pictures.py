@@ -24,7 +24,7 @@ from tests.web.documents import CLAIM, a_debate, with_evidence
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "pictures"
-RECORDED = DOCS / "recorded" / "nuclear-ban.json"
+RECORDED = DOCS / "recorded" / "rinderpest.json"
 WIDE, PHONE = (1200, 750), (390, 844)
 LEXICAL = [{"name": name, "retriever": "bm25:demo-encyclopaedia"} for name in ("rag", "search")]
 SETTINGS = {"embedder": "openai:stub-embedding", "debaters": LEXICAL, "model": "openai:slow"}
