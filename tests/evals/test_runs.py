@@ -39,7 +39,7 @@ from moot.retrievers._files import Passage
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.commands import moot
+from tests.commands import moot_process
 from tests.conftest import READERS, StartStub, StubEndpoint
 from tests.evals.benchmark_samples import ASKED, VISIBLE
 from tests.evals.made_study import records
@@ -246,7 +246,7 @@ def test_a_stopped_run_resumes(
     line = command(tmp_path, data)
     assert stopped(stub, [*line[:2], first + line[2], *line[3:]], moment, by) == code
     before = len(stub.prompts())
-    done = moot(*line[3:], "--json")
+    done = moot_process(*line[3:], "--json")
     assert done.returncode == 0, done.stderr
     held = re.search(rf"(\d+) of {count} samples are in the logs", done.stderr)
     assert len(stub.prompts()) - before + (int(held[1]) if held else 0) == count
