@@ -18,7 +18,7 @@ SHOWN = 400
 """Most characters of a text that are shown."""
 
 
-class Asked(Screen):
+class PersonPrompt(Screen):
     """The person at the terminal, or the lines of the standard input."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Asked(Screen):
             yield said
 
 
-def _queries(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def _queries(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     changed = {}
     for name, query in proposed["queries"].items():
         person.print_line(f"{name}: {query}", indent=2)
@@ -56,14 +56,14 @@ def _queries(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
     return {"queries": changed} if changed else {}
 
 
-def _premises(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def _premises(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for number, premise in enumerate(proposed["premises"], 1):
         person.print_line(f"{number}. {premise}", indent=2)
     said = list(person.lines("all premises again, one per line (empty: keep these, or the end)"))
     return {"premises": said} if said else {}
 
 
-def _evidence(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def _evidence(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     pieces = proposed["evidence"]
     for number, piece in enumerate(pieces, 1):
         person.print_line(f"{number}. {titled(piece)}", indent=2)
@@ -75,7 +75,7 @@ def _evidence(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in (("strike", struck), ("add", added)) if value}
 
 
-def _texts(person: Asked, said: str) -> list[Any]:
+def _texts(person: PersonPrompt, said: str) -> list[Any]:
     if not said.startswith("@"):
         return [{"text": said}]
     try:
@@ -85,7 +85,7 @@ def _texts(person: Asked, said: str) -> list[Any]:
         return []
 
 
-def _remark(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def _remark(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for one in proposed["answers"]:
         said = " - ".join(filter(None, (one["answer"], _short(one["reasons"] or ""))))
         person.print_line(f"{one['agent']}: {said}", indent=2)
@@ -93,7 +93,7 @@ def _remark(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
     return {"remark": said} if said else {}
 
 
-def _verdict(person: Asked, proposed: Mapping[str, Any]) -> dict[str, Any]:
+def _verdict(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     person.print_line(str(proposed["verdict"]), indent=2)
     for one in proposed["reasons"]:
         person.print_line(f"{one['agent']}: {one['reasons']}", indent=2)
@@ -106,7 +106,7 @@ def _short(text: str) -> str:
     return flat if len(flat) <= SHOWN else f"{flat[:SHOWN]}..."
 
 
-ASK: dict[Moment, Callable[[Asked, Mapping[str, Any]], dict[str, Any]]] = {
+ASK: dict[Moment, Callable[[PersonPrompt, Mapping[str, Any]], dict[str, Any]]] = {
     "queries": _queries,
     "premises": _premises,
     "evidence": _evidence,

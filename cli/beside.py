@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moot.cli.resuming import Begins
+from moot.cli.resuming import DebateSetup
 from moot.core.errors import MootError, UserError
 from moot.graphs import DebateSystem, load_graph
-from moot.nodes._models.equal_cost import SAID, Taken, ceiling_of, full_cost, ratios, shared_settings
+from moot.nodes._models.equal_cost import SAID, FullCost, ceiling_of, full_cost, ratios, shared_settings
 from moot.nodes._models.keeping import LedgerUse
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._models.seeds import derived_seed
@@ -18,7 +18,7 @@ from moot.nodes._runtime.state import Beside, Equal
 
 CONTROLS = ("self_consistency",)
 """Controls that can run beside a debate."""
-Hold = Callable[[DebateSystem, Begins], dict[str, Any]]
+Hold = Callable[[DebateSystem, DebateSetup], dict[str, Any]]
 """Runs a debate of a system; returns its document."""
 
 
@@ -71,8 +71,8 @@ def control_of(name: str | None, equal: str | None, settings: Settings) -> Contr
 def run_control(
     control: Control,
     document: Mapping[str, Any],
-    begins: Begins,
-    hold: Callable[[DebateSystem, Begins], dict[str, Any]],
+    begins: DebateSetup,
+    hold: Callable[[DebateSystem, DebateSetup], dict[str, Any]],
 ) -> Beside:
     """Runs a control at the cost of a debate; a failure becomes the result's ``error``.
 
@@ -91,16 +91,16 @@ def run_control(
     return _told(control, debate, full_cost(held["calls"], held["seconds"], prices), held)
 
 
-def _begins(control: Control, debate: Taken, begins: Begins) -> Begins:
+def _begins(control: Control, debate: FullCost, begins: DebateSetup) -> DebateSetup:
     kind = load_graph(control.name).settings
     own = shared_settings(kind, begins.settings.recorded()) | ceiling_of(debate, control.equal)
     if begins.settings.seed is not None:
         own["seed"] = derived_seed(begins.settings.seed, "beside", control.name, control.equal)
     read = begins.earlier is not None and begins.earlier.status == "done"
-    return Begins(checked_settings(kind, own), LedgerUse("record" if read else begins.use.mode, begins.use.adopt))
+    return DebateSetup(checked_settings(kind, own), LedgerUse("record" if read else begins.use.mode, begins.use.adopt))
 
 
-def _told(control: Control, debate: Taken, own: Taken | None, document: dict[str, Any] | None) -> Beside:
+def _told(control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None) -> Beside:
     spent = {"debate": debate._asdict()} | ({"control": own._asdict()} if own else {})
     return {
         "control": control.name,

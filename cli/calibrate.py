@@ -9,7 +9,7 @@ import typer
 from moot.cli.parameters import AsJson
 
 if TYPE_CHECKING:
-    from moot.evals._analyses.calibrating import Fitted
+    from moot.evals._analyses.calibrating import FittedCalibration
 
 
 def calibrate(
@@ -45,7 +45,7 @@ def calibrate(
             typer.echo(line)
 
 
-def lines(fitted: Fitted, out: Path) -> list[str]:
+def lines(fitted: FittedCalibration, out: Path) -> list[str]:
     """The lines printed about a calibration."""
     from moot.nodes._texts.calibrated import guarantee
 

@@ -17,7 +17,7 @@ from moot.cli.tables import show
 from moot.core.endpoint import close_clients
 from moot.core.files import check_writable
 from moot.evals._benchmarks.qrels import Row, Scope, read_rows
-from moot.evals._benchmarks.retrieval import SOURCES, Difference, Measured, check_sources, compare, estimates, measure
+from moot.evals._benchmarks.retrieval import SOURCES, Difference, RowScores, check_sources, compare, estimates, measure
 from moot.evals._stats.measures import MEASURES, K
 from moot.evals._stats.significance import CONFIDENCE, RESAMPLES, SEED
 from moot.retrievers._encoders import DEFAULT_ENCODER
@@ -63,7 +63,7 @@ def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> 
             show(differences_table(document))
 
 
-def report(measured: Sequence[Measured], options: Options, encoder: str) -> dict[str, Any]:
+def report(measured: Sequence[RowScores], options: Options, encoder: str) -> dict[str, Any]:
     """The JSON document: versions, options and every figure."""
     each, means = compare(measured, options.against)
     return {
@@ -80,10 +80,10 @@ def report(measured: Sequence[Measured], options: Options, encoder: str) -> dict
     }
 
 
-def run(rows: Sequence[Row], sources: Sequence[str], encoder: str) -> list[Measured]:
+def run(rows: Sequence[Row], sources: Sequence[str], encoder: str) -> list[RowScores]:
     """Measures, with progress bars on standard error."""
 
-    async def work() -> list[Measured]:
+    async def work() -> list[RowScores]:
         try:
             return await measure(rows, sources, encoder, advance)
         finally:
@@ -110,7 +110,7 @@ def processor() -> str:
     return next(names, platform.processor() or platform.machine())
 
 
-def row_record(measured: Measured) -> dict[str, Any]:
+def row_record(measured: RowScores) -> dict[str, Any]:
     """A row as a part of the document."""
     row = measured.row
     sources = [

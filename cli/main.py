@@ -208,14 +208,14 @@ def verify(
     with Stop() as stop:  # first, because the imports below take a second
         from moot.cli.asking import asked_by, named_settings
         from moot.cli.beside import control_of
-        from moot.cli.resuming import Chosen, begins, last_unfinished
+        from moot.cli.resuming import SettingSources, begins, last_unfinished
         from moot.cli.verify import debate
         from moot.core.config import usual_settings, value_of
         from moot.graphs import load_graph
         from moot.graphs.presets import load_preset
 
         bundle = load_preset(preset)
-        chosen = Chosen(settings or [], named_settings(options), bundle.settings, usual_settings())
+        chosen = SettingSources(settings or [], named_settings(options), bundle.settings, usual_settings())
         asked = {"claim": claim, **asked_by(options, bundle.task)}
         if resume and graph is None and preset is None:
             graph = last_unfinished(asked, beside)

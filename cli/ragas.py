@@ -20,7 +20,7 @@ from moot.core.endpoint import close_clients
 from moot.core.errors import MootError
 from moot.core.files import check_writable, not_written, write_whole
 from moot.evals._report.tables import Cell, Column, Table, as_csv, columns
-from moot.evals._runs.ragas import METRICS, Answered, Figure, check_installed, measure, read_answers
+from moot.evals._runs.ragas import METRICS, AnsweredSample, Figure, check_installed, measure, read_answers
 from moot.evals._stats.outcomes import mean_score
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -84,7 +84,7 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
 
 
 def _run(
-    samples: Sequence[Answered], options: Options, measured: dict[int, dict[str, Figure]], console: Console
+    samples: Sequence[AnsweredSample], options: Options, measured: dict[int, dict[str, Figure]], console: Console
 ) -> None:
     bars = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("samples"))
     with Progress(*bars, console=console, disable=not console.is_terminal) as progress:
@@ -104,7 +104,7 @@ def _run(
 
 
 def _give(
-    samples: Sequence[Answered],
+    samples: Sequence[AnsweredSample],
     figures: Sequence[dict[str, Figure]],
     options: Options,
     *,
@@ -134,7 +134,7 @@ def _give(
             raise not_written(out, error) from error
 
 
-def systems_table(samples: Sequence[Answered], figures: Sequence[dict[str, Figure]]) -> Table:
+def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, Figure]]) -> Table:
     """One row per run: for each metric the mean, the number of samples, and the number of missing ones."""
     heads = [*RUN, *columns("count", samples="")]
     for name, title in METRICS.items():
@@ -150,7 +150,7 @@ def systems_table(samples: Sequence[Answered], figures: Sequence[dict[str, Figur
     return Table("systems", "RAGAS", "", tuple(heads), tuple(map(tuple, rows)))
 
 
-def samples_table(samples: Sequence[Answered], figures: Sequence[dict[str, Figure]]) -> Table:
+def samples_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, Figure]]) -> Table:
     """One row per sample: for each metric the value, or why it is missing."""
     heads = [*RUN, *columns("text", id="sample")]
     for name, title in METRICS.items():
@@ -162,7 +162,7 @@ def samples_table(samples: Sequence[Answered], figures: Sequence[dict[str, Figur
     return Table("samples", "Samples", "", tuple(heads), tuple(map(tuple, rows)))
 
 
-def _run_of(sample: Answered) -> list[Cell]:
+def _run_of(sample: AnsweredSample) -> list[Cell]:
     seed = "" if sample.seed is None else str(sample.seed)
     return [sample.system, sample.benchmark, sample.model or "", seed, sample.file]
 
@@ -172,7 +172,7 @@ def _records(of: Table) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in of.rows]
 
 
-def _reasons(samples: Sequence[Answered], figures: Sequence[dict[str, Figure]]) -> list[str]:
+def _reasons(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, Figure]]) -> list[str]:
     """Why figures are missing: each reason with its number of samples and the first of them."""
     lines = []
     for name, title in METRICS.items():

@@ -23,7 +23,7 @@ from moot.nodes._vendors.catalogue import check_provider
 
 
 @dataclass(frozen=True)
-class Begins:
+class DebateSetup:
     """How a debate begins: its settings, its use of the ledger, and the debate that it resumes, if any."""
 
     settings: Settings
@@ -32,7 +32,7 @@ class Begins:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SettingSources:
     """Settings by source: ``KEY=VALUE`` pairs, named options, a preset, and defaults of `moot.core.config`.
 
     An earlier source overrides a later one.
@@ -47,13 +47,13 @@ class Chosen:
 def begins(
     system: DebateSystem,
     given: Mapping[str, Any],
-    chosen: Chosen,
+    chosen: SettingSources,
     ledger: str | None,
     *,
     resume: bool,
     fresh: bool,
     control: str | None = None,
-) -> Begins:
+) -> DebateSetup:
     """Determines how a debate begins.
 
     Args:
@@ -79,7 +79,7 @@ def begins(
     )
     check_models(settings)
     if fresh or mode != "record":
-        return Begins(settings, LedgerUse(mode, adopt=not fresh))
+        return DebateSetup(settings, LedgerUse(mode, adopt=not fresh))
     of_input = asyncio.run(unfinished_debates(system.name, given))
     if control:
         of_input += asyncio.run(without_control(system.name, given, control))
@@ -88,10 +88,10 @@ def begins(
             raise nothing_left(f" of {system.name}")
         earlier = of_input[0]
         settings = settings_of(system, chosen, settings, earlier)
-        return Begins(settings, use_of(earlier), earlier)
+        return DebateSetup(settings, use_of(earlier), earlier)
     asked = anonymised(settings.recorded())
     found = next((debate for debate in of_input if is_same(debate, asked)), None)
-    return Begins(settings, use_of(found) if found else LedgerUse(mode), found)
+    return DebateSetup(settings, use_of(found) if found else LedgerUse(mode), found)
 
 
 def check_models(settings: Settings) -> None:
@@ -213,7 +213,7 @@ def runs(pid: int) -> bool:
     return True
 
 
-def settings_of(system: DebateSystem, chosen: Chosen, settings: Settings, earlier: Debate) -> Settings:
+def settings_of(system: DebateSystem, chosen: SettingSources, settings: Settings, earlier: Debate) -> Settings:
     """The settings of a resumed debate, with the ceilings of the command line.
 
     Raises:

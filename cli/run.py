@@ -130,14 +130,14 @@ def run_with_progress(plan: Plan, logs: Path, limits: Limits, console: Console) 
         UserError: the plan or its data cannot be used.
     """
     try:
-        with Left(console) as left:
+        with ProgressBar(console) as left:
             return run_plan(plan, logs, limits, left.begin, left.print_note)
     except KeyboardInterrupt:
         console.print("Interrupted. The same command continues where it stopped.")
         return None
 
 
-class Left:
+class ProgressBar:
     """A progress bar of samples with an estimate of the remaining time and tokens; without a terminal, lines."""
 
     def __init__(self, console: Console) -> None:
@@ -149,7 +149,7 @@ class Left:
         self.whole: dict[str, str] = {}
         self.started = time.monotonic()
 
-    def __enter__(self) -> Left:
+    def __enter__(self) -> ProgressBar:
         self.bars.start()
         return self
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from langgraph.types import Command
-from moot.cli.ask import Asked
+from moot.cli.ask import PersonPrompt
 from moot.cli.beside import Control, run_control
 from moot.cli.output import write_document
 from moot.cli.report import form_of
-from moot.cli.resuming import Begins, PersonReplies, resume_message
+from moot.cli.resuming import DebateSetup, PersonReplies, resume_message
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop, end_now
 from moot.cli.waiting import waiting
@@ -34,7 +34,7 @@ from rich.console import Console
 def debate(
     system: DebateSystem,
     given: Mapping[str, Any],
-    begins: Begins,
+    begins: DebateSetup,
     stop: Stop,
     *,
     as_json: bool,
@@ -71,7 +71,7 @@ def debate(
     if follows:
         screen.show(beside_begins(follows.name, follows.equal))
 
-        def hold(control: DebateSystem, begins: Begins) -> dict[str, Any]:
+        def hold(control: DebateSystem, begins: DebateSetup) -> dict[str, Any]:
             with ledger_use(begins.use):
                 return held_debate(control, given, begins, lambda new: None, runner, stop, console)
 
@@ -101,14 +101,14 @@ def keep_and_give(document: dict[str, Any], *, as_json: bool, out: Path | None) 
 def held_debate(
     system: DebateSystem,
     given: Mapping[str, Any],
-    begins: Begins,
+    begins: DebateSetup,
     update: Update,
     runner: asyncio.Runner,
     stop: Stop,
     console: Console,
 ) -> dict[str, Any]:
     """Runs a debate and returns its result document; interrupts are answered at the terminal."""
-    running, person, replies = Running(system.graph, begins.settings, update), Asked(), PersonReplies(begins.use)
+    running, person, replies = Running(system.graph, begins.settings, update), PersonPrompt(), PersonReplies(begins.use)
 
     def reply(value: dict[str, Any]) -> Any:
         debate = document["id"]

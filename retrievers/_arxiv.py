@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from moot.retrievers._web import Found, Source, WebRetriever, ask, read_xml, text_within
+from moot.retrievers._web import Source, WebResult, WebRetriever, ask, read_xml, text_within
 from pydantic import BaseModel, Field
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -44,7 +44,7 @@ class ArxivRetriever(WebRetriever):
     longest_query = 300
     most_results = 100
 
-    async def find(self, query: str, k: int) -> list[Found]:
+    async def find(self, query: str, k: int) -> list[WebResult]:
         """The best matching abstracts; any of the query's words may be missing, as in other search engines."""
         words = words_of(query)
         if not words:
@@ -56,7 +56,7 @@ class ArxivRetriever(WebRetriever):
         entries = await ask(self.source, self.limits, self._read, "/api/query", params=params)
         links = [re.sub("^http:", "https:", entry.id) for entry in entries]
         return [
-            Found(entry.summary, entry.title, link, link, entry.published[:10])
+            WebResult(entry.summary, entry.title, link, link, entry.published[:10])
             for entry, link in zip(entries, links, strict=True)
         ]
 

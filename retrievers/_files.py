@@ -17,7 +17,15 @@ from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.retrievers._documents.children import read_documents, unreadable
 from moot.retrievers._documents.fetch import fetch
-from moot.retrievers._documents.parse import LARGEST_DOCUMENT, Kind, Parsed, Part, Unreadable, decoded, kind_of
+from moot.retrievers._documents.parse import (
+    LARGEST_DOCUMENT,
+    Kind,
+    ParsedDocument,
+    Part,
+    UnreadableDocument,
+    decoded,
+    kind_of,
+)
 from moot.retrievers._evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -91,7 +99,7 @@ def read_passages(
                 raise kind
             if kind:
                 found = next(documents)
-                if isinstance(found, Unreadable):
+                if isinstance(found, UnreadableDocument):
                     raise unreadable(name, found)
                 if found["empty_pages"]:
                     empty = f"{found['empty_pages']:,} of its {found['pages']:,} pages"
@@ -156,16 +164,18 @@ def _kind(file: Path, name: str, path: Path) -> Kind | UserError | None:
     """The reader of a file: a parser of documents, or the text reader (None); or the error if there is none."""
     try:
         if path.is_dir() and _leads_out(file, path):
-            return unreadable(name, Unreadable("it is a link out of the folder"))
+            return unreadable(name, UnreadableDocument("it is a link out of the folder"))
         if not file.is_file() and not file.is_dir() and file.exists():
-            return unreadable(name, Unreadable("it is not a file but a pipe, a socket or a device"))
+            return unreadable(name, UnreadableDocument("it is not a file but a pipe, a socket or a device"))
         kind = kind_of(file) if file.suffix.lower() != ".jsonl" else None
-    except Unreadable as why:
+    except UnreadableDocument as why:
         return unreadable(name, why)
     except OSError as error:
         return _not_open(name, error)
     if kind is None and file.suffix.lower() not in READERS:
-        return unreadable(name, Unreadable(f"files of this kind are not supported; these are: {', '.join(NAMES)}"))
+        return unreadable(
+            name, UnreadableDocument(f"files of this kind are not supported; these are: {', '.join(NAMES)}")
+        )
     return kind
 
 
@@ -173,7 +183,7 @@ def _not_open(name: str, error: OSError) -> UserError:
     return UserError(f"{name} cannot be read ({error.strerror or error}).", kind="invalid_file")
 
 
-def _passages_of(found: Parsed, name: str) -> Iterator[Passage]:
+def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
     """A document's parts, split to the length that encoders read."""
     title = found["title"] or Path(name).stem
     for number, part in enumerate(_sections(found["parts"]), start=1):
@@ -263,9 +273,11 @@ def text_in(file: Path, name: str) -> str:
     """
     try:
         if file.stat().st_size > LARGEST_DOCUMENT:
-            raise Unreadable(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB. Save it in parts, or as .jsonl")
+            raise UnreadableDocument(
+                f"it has more than {LARGEST_DOCUMENT // 2**20} MiB. Save it in parts, or as .jsonl"
+            )
         text = decoded(file.read_bytes()).removeprefix("\ufeff")
-    except Unreadable as why:
+    except UnreadableDocument as why:
         raise unreadable(name, why) from why
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from moot.retrievers._web import Found, Source, WebRetriever, ask
+from moot.retrievers._web import Source, WebResult, WebRetriever, ask
 from pydantic import BaseModel
 
 FIELDS = "id,doi,display_name,publication_date,abstract_inverted_index"
@@ -50,7 +50,7 @@ class OpenAlexRetriever(WebRetriever):
     longest_query = 300
     most_results = 100
 
-    async def find(self, query: str, k: int) -> list[Found]:
+    async def find(self, query: str, k: int) -> list[WebResult]:
         """The abstracts of the first works for a query."""
         until = f",to_publication_date:{self.last_day}" if self.last_day else ""
         wanted = {"search": query, "filter": f"has_abstract:true{until}", "per-page": str(k), "select": FIELDS}
@@ -58,7 +58,7 @@ class OpenAlexRetriever(WebRetriever):
         params = wanted | {name: value for name, value in given.items() if value}
         works = await ask(self.source, self.limits, Works.model_validate_json, "/works", params=params)
         return [
-            Found(
+            WebResult(
                 abstract_of(work.abstract_inverted_index or {}),
                 work.display_name or "",
                 work.doi or work.id,

@@ -11,7 +11,7 @@ import re
 from typing import Annotated, Any
 from xml.etree.ElementTree import Element
 
-from moot.retrievers._web import Found, Source, WebRetriever, ask, month_number, read_xml, text_within
+from moot.retrievers._web import Source, WebResult, WebRetriever, ask, month_number, read_xml, text_within
 from pydantic import BaseModel, Field
 
 Pmid = Annotated[str, Field(pattern=r"^\d+$")]
@@ -84,12 +84,12 @@ class PubMedRetriever(WebRetriever):
     longest_query = 300
     most_results = 100
 
-    async def find(self, query: str, k: int) -> list[Found]:
+    async def find(self, query: str, k: int) -> list[WebResult]:
         """The abstracts of the best matches."""
         numbers = await self._numbers(query, k)
         papers = {paper.pmid: paper for paper in await self._papers(numbers)} if numbers else {}
         return [
-            Found(
+            WebResult(
                 paper.abstract,
                 paper.title,
                 f"PubMed {paper.pmid}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from moot.retrievers._web import Found, Source, WebRetriever, ask, month_number
+from moot.retrievers._web import Source, WebResult, WebRetriever, ask, month_number
 from pydantic import BaseModel
 
 
@@ -54,7 +54,7 @@ class SerperRetriever(WebRetriever):
     longest_query = 2048
     most_results = 100
 
-    async def find(self, query: str, k: int) -> list[Found]:
+    async def find(self, query: str, k: int) -> list[WebResult]:
         """Google's organic results."""
         body: dict[str, Any] = {"q": query, "num": k}
         if day := self.last_day:
@@ -62,4 +62,4 @@ class SerperRetriever(WebRetriever):
         headers = {"X-API-KEY": self.source.key()}
         reply = await ask(self.source, self.limits, Reply.model_validate_json, "/search", body=body, headers=headers)
         ranked = sorted(reply.organic, key=lambda row: row.position)
-        return [Found(row.snippet, row.title, row.link, row.link, day_of(row.date)) for row in ranked]
+        return [WebResult(row.snippet, row.title, row.link, row.link, day_of(row.date)) for row in ranked]

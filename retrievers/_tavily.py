@@ -9,7 +9,7 @@ from typing import Any
 
 from moot.core.endpoint import made_in_thread
 from moot.core.lazy import imported
-from moot.retrievers._web import Found, Source, WebRetriever, call_within_limits, open_client
+from moot.retrievers._web import Source, WebResult, WebRetriever, call_within_limits, open_client
 from pydantic import BaseModel, FiniteFloat
 
 
@@ -44,7 +44,7 @@ class TavilyRetriever(WebRetriever):
     longest_query = 400
     most_results = 20
 
-    async def find(self, query: str, k: int) -> list[Found]:
+    async def find(self, query: str, k: int) -> list[WebResult]:
         """Tavily's results with their scores. Tavily's docs disagree on whether ``end_date`` is inclusive: we assume it
         is.
         """
@@ -60,7 +60,7 @@ class TavilyRetriever(WebRetriever):
 
         reply = await call_within_limits(self.source, self.limits, call)
         return [
-            Found(row.content, row.title or "", row.url, row.url, row.published_date, row.score)
+            WebResult(row.content, row.title or "", row.url, row.url, row.published_date, row.score)
             for row in reply.results
         ]
 

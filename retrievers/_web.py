@@ -282,7 +282,7 @@ def month_number(name: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class Found:
+class WebResult:
     """A piece as a web source returns it; one without text is left out."""
 
     text: str
@@ -335,7 +335,7 @@ class WebRetriever(ABC):
         return [make_evidence(**vars(row), query=query, retriever=self.name) for row in rows[:k] if clean(row.text)]
 
     @abstractmethod
-    async def find(self, query: str, k: int) -> list[Found]:
+    async def find(self, query: str, k: int) -> list[WebResult]:
         """The source's results, best first."""
 
 

@@ -6,7 +6,7 @@ No key is needed. ``WIKIPEDIA_BASE_URL`` sets another wiki's root, e.g. https://
 
 from __future__ import annotations
 
-from moot.retrievers._web import Found, Source, WebRetriever, ask
+from moot.retrievers._web import Source, WebResult, WebRetriever, ask
 from pydantic import BaseModel
 
 SEARCH = {
@@ -75,11 +75,11 @@ class WikipediaRetriever(WebRetriever):
     longest_query = 300
     most_results = 20
 
-    async def find(self, query: str, k: int) -> list[Found]:
+    async def find(self, query: str, k: int) -> list[WebResult]:
         """The first sections of the first articles for a query."""
         params = SEARCH | {"gsrsearch": query, "gsrlimit": str(k)}
         pages = await ask(self.source, self.limits, self._read, "/w/api.php", params=params)
-        return [Found(page.extract, page.title, page.fullurl, page.fullurl) for page in pages]
+        return [WebResult(page.extract, page.title, page.fullurl, page.fullurl) for page in pages]
 
     def _read(self, body: bytes) -> list[Page]:
         reply = Reply.model_validate_json(body)

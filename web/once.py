@@ -55,7 +55,7 @@ PATIENCE = 10.0
 
 
 @dataclass
-class First:
+class FirstRequest:
     """The first request of a key: its fingerprint, its thread, and its run once there is one."""
 
     fingerprint: str
@@ -68,7 +68,7 @@ class Once:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.first: dict[str, First] = {}
+        self.first: dict[str, FirstRequest] = {}
         self.deciding = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,7 +133,7 @@ class Once:
                     raise other_server_error()
                 if begins and lock:
                     thread = place["thread"] or str(uuid4())
-                    first = self.first[key] = First(fingerprint, thread)
+                    first = self.first[key] = FirstRequest(fingerprint, thread)
                     TABLE.locks[key], lock = lock, None
         finally:
             if lock:
@@ -334,7 +334,7 @@ def join_run(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
     MutableHeaders(scope=scope)["last-event-id"] = "0"
 
 
-def noting(first: First, send: Send) -> Send:
+def noting(first: FirstRequest, send: Send) -> Send:
     """Sends a response, and records its run."""
 
     async def noted(message: Message) -> None:

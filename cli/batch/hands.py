@@ -70,7 +70,7 @@ class Hands(Protocol):
         ...
 
 
-class Here:
+class LocalRunner:
     """Runs rows in this process.
 
     Args:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from moot.cli.batch.hands import Hands, Here, Rows
+from moot.cli.batch.hands import Hands, LocalRunner, Rows
 from moot.cli.batch.jobs import ForAll, Job, jobs_of
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.progress import Progressing
@@ -215,7 +215,7 @@ def _hands(batch: Batch, limits: Limits, console: Console) -> Iterator[Hands]:
         return
     if limits.workers == 1:
         with share_ceilings(Ceilings(limits.most, limits.seconds, spent=batch.spent, counts_kept=False)) as ceilings:
-            yield Here(Work(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)
+            yield LocalRunner(Work(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)
         return
     orders = Orders(str(batch.folder.resolve()), batch.mode, "", 0, limits.most, limits.seconds)
     if not limits.is_bounded:

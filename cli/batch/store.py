@@ -32,7 +32,7 @@ CREATE INDEX IF NOT EXISTS by_key ON debates (key);
 
 
 @dataclass(frozen=True)
-class Shown:
+class TableRow:
     """A row of the table. ``outcomes`` are by system, in order; None for a debate that has not run."""
 
     number: int
@@ -165,11 +165,11 @@ class Store:
         for (text,) in self._file.execute(query, (self._turn,)):
             yield json.loads(text)
 
-    def shown(self) -> Iterator[Shown]:
+    def shown(self) -> Iterator[TableRow]:
         """All rows, in the order of the file."""
         rows = "SELECT number, id, name, claim, label, groups FROM rows WHERE turn = ? ORDER BY number"
         debates = "SELECT system, outcome FROM debates WHERE name = ? AND turn = ?"
         for number, id, name, claim, label, group in self._file.execute(rows, (self._turn,)):
             found = self._file.execute(debates, (name, self._turn)).fetchall()
             outcomes = {system: None if text is None else json.loads(text) for system, text in found}
-            yield Shown(number, id, name, claim, label, group, outcomes)
+            yield TableRow(number, id, name, claim, label, group, outcomes)

@@ -12,7 +12,7 @@ from textwrap import shorten
 from typing import Any
 
 from moot.cli.batch.outcomes import Outcome
-from moot.cli.batch.store import Shown
+from moot.cli.batch.store import TableRow
 from moot.core.files import harmless, not_written
 from moot.retrievers._evidence import clean
 from moot.transcript.columns import OF_DEBATE, OF_ROW
@@ -43,8 +43,8 @@ class Summary:
     """Rows with a verdict from every system."""
     statuses: Counter[str] = field(default_factory=Counter)
     answers: dict[str, Counter[str]] = field(default_factory=dict)
-    first: list[Shown] = field(default_factory=list)
-    failed: list[Shown] = field(default_factory=list)
+    first: list[TableRow] = field(default_factory=list)
+    failed: list[TableRow] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     """By shortened error, the number of rows without a verdict."""
     where: dict[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Summary:
     in_full: str = ""
     """The first error in full, because its end says how to fix it."""
 
-    def note(self, row: Shown) -> None:
+    def note(self, row: TableRow) -> None:
         """Counts a row, and keeps some to be shown."""
         self.rows += 1
         done = {system: one for system, one in row.outcomes.items() if one is not None and one["status"] == "done"}
@@ -75,7 +75,7 @@ class Summary:
             self.failed.append(row)
 
 
-def write_table(rows: Iterable[Shown], folder: Path, systems: Sequence[str]) -> Summary:
+def write_table(rows: Iterable[TableRow], folder: Path, systems: Sequence[str]) -> Summary:
     """Writes the table, a row at a time, and returns its summary. Blocking.
 
     Args:
@@ -106,7 +106,7 @@ def write_table(rows: Iterable[Shown], folder: Path, systems: Sequence[str]) -> 
     return summary
 
 
-def _cells(row: Shown, systems: Sequence[str]) -> list[str]:
+def _cells(row: TableRow, systems: Sequence[str]) -> list[str]:
     cells = [str(row.number), row.id, row.claim, row.label or "", row.group or ""]
     if len(systems) == 1:
         [(system, outcome)] = row.outcomes.items()
@@ -118,7 +118,7 @@ def _cells(row: Shown, systems: Sequence[str]) -> list[str]:
     return cells
 
 
-def _debate(row: Shown, system: str, outcome: Outcome | None, suffix: str) -> list[str]:
+def _debate(row: TableRow, system: str, outcome: Outcome | None, suffix: str) -> list[str]:
     if outcome is None:
         return [NOT_BEGUN, *[""] * (len(WITH_FILES) - 2)]
     spent = outcome.get("spent") or {}
@@ -129,7 +129,7 @@ def _debate(row: Shown, system: str, outcome: Outcome | None, suffix: str) -> li
     return cells + files
 
 
-def _agree(row: Shown) -> str:
+def _agree(row: TableRow) -> str:
     """``yes`` if all systems have the same answer, ``no`` if not; empty if one has no answer."""
     answers = {one["answer"] for one in row.outcomes.values() if one is not None}
     whole = None not in row.outcomes.values() and None not in answers
@@ -172,7 +172,7 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
         console.print(Text("Run the same command again to retry rows without a verdict."))
 
 
-def _screen(rows: Sequence[Shown], summary: Summary) -> Table:
+def _screen(rows: Sequence[TableRow], summary: Summary) -> Table:
     with_label = any(row.label for row in rows)
     heads = ["id", "claim", *(["label"] if with_label else [])]
     heads += summary.systems if summary.several else ["answer"]

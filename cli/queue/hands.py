@@ -52,7 +52,7 @@ class Attendance:
 @contextmanager
 def open_queue(
     url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits, say: Callable[[str], object]
-) -> Iterator[Queued]:
+) -> Iterator[QueueRunner]:
     """Opens a queue for the rows of a batch.
 
     Args:
@@ -67,10 +67,10 @@ def open_queue(
     batch = BatchOf(store.batch, file, mode, limits.most, time.time() + limits.seconds)
     with closing(Postgres(url)) as postgres:
         rows = QueuedRows(postgres)
-        yield Queued(rows, batch, Folder(folder), store, Attendance(rows, say))
+        yield QueueRunner(rows, batch, Folder(folder), store, Attendance(rows, say))
 
 
-class Queued:
+class QueueRunner:
     """Runs rows on a queue.
 
     Args:

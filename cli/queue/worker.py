@@ -21,7 +21,7 @@ from moot.cli.batch.outcomes import fault
 from moot.cli.batch.process import DEATHS, Worker
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, queue_module
-from moot.core.postgres.rows import LOSSES, QUEUE, TASK, Given, QueuedRows
+from moot.core.postgres.rows import LOSSES, QUEUE, TASK, AssignedRow, QueuedRows
 from moot.core.telemetry.switch import telemetry
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class Site:
         finally:
             del self._running[key]
 
-    async def _do(self, given: Given) -> None:
+    async def _do(self, given: AssignedRow) -> None:
         row = {"key": given.key, "job": given.job, "batch": asdict(given.batch), "worker": self._number}
         answer, number = None, self._number
         if not given.alone:

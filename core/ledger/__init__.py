@@ -1,12 +1,12 @@
 """The ledger of calls: debates, and the results of their calls, in one file; see `moot.core.ledger.calls`."""
 
 from moot.core.ledger.calls import (
-    Begun,
     CallLedger,
     Debate,
-    Kept,
+    DebateStart,
     Key,
-    Pruned,
+    PruningResult,
+    StoredCall,
     embeddings,
     key_of,
     ledger_path,
@@ -15,12 +15,12 @@ from moot.core.ledger.calls import (
 )
 
 __all__ = [
-    "Begun",
     "CallLedger",
     "Debate",
-    "Kept",
+    "DebateStart",
     "Key",
-    "Pruned",
+    "PruningResult",
+    "StoredCall",
     "embeddings",
     "key_of",
     "ledger_path",

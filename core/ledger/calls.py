@@ -26,17 +26,28 @@ from typing import Any, Protocol, TypeVar
 from moot.core.errors import MootError, UserError, copy_error
 from moot.core.home import moot_home
 from moot.core.ledger.file import MOST_ROWS, LedgerFile
-from moot.core.ledger.records import Begun, Debate, Entry, Key, Pruned, Request, Status, as_json, fingerprint_of, key_of
+from moot.core.ledger.records import (
+    Debate,
+    DebateStart,
+    Entry,
+    Key,
+    PruningResult,
+    Request,
+    Status,
+    as_json,
+    fingerprint_of,
+    key_of,
+)
 from moot.core.ledger.values import packed, packed_vectors, unpack
 from moot.core.redaction import Keys, anonymised, held_keys, redact
 
 __all__ = [
-    "Begun",
     "CallLedger",
     "Debate",
-    "Kept",
+    "DebateStart",
     "Key",
-    "Pruned",
+    "PruningResult",
+    "StoredCall",
     "embeddings",
     "key_of",
     "ledger_path",
@@ -58,7 +69,7 @@ LOOK = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredCall:
     """The stored result of a call.
 
     Args:
@@ -73,7 +84,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class NearestEntry:
     """The entry most similar to a key: its description, and the parts that differ."""
 
     about: Mapping[str, Any]
@@ -171,7 +182,7 @@ class CallLedger:
         idempotency_key: str | None = None,
         person: str | None = None,
         run: str | None = None,
-    ) -> Begun:
+    ) -> DebateStart:
         """Begins a debate, before its first call.
 
         Args:
@@ -181,7 +192,8 @@ class CallLedger:
             adopt: whether to resume the newest debate with the same graph, input, settings and version that was
                 interrupted or failed.
             id: the debate's id: a known one is resumed (a finished one is run again), otherwise the new debate gets it.
-            idempotency_key: a name that makes two equal requests one debate; `Begun.owned` tells which one runs it.
+            idempotency_key: a name that makes two equal requests one debate; `DebateStart.owned` tells which one
+                runs it.
             person: the owner of the debate, on a server with users.
             run: the id of the server's run that begins it.
 
@@ -200,9 +212,9 @@ class CallLedger:
             person,
             run,
         )
-        begun: Begun | None = None
+        begun: DebateStart | None = None
 
-        def job(file: LedgerFile) -> tuple[Begun, dict[str, Entry]]:
+        def job(file: LedgerFile) -> tuple[DebateStart, dict[str, Entry]]:
             nonlocal begun
             begun = file.begin(request)
             return begun, {entry.key.hash: entry for _, entry in file.entries(begun.id)} if begun.resumed else {}
@@ -277,7 +289,7 @@ class CallLedger:
         """The entries of a resumed debate, by the hash of their keys; empty for a new debate."""
         return self._held.get(debate) or {}
 
-    def stored_result(self, debate: str, key: Key) -> Kept | None:
+    def stored_result(self, debate: str, key: Key) -> StoredCall | None:
         """The stored result of a resumed debate for a key, without waiting; None for a new debate."""
         entry = self.stored_entries(debate).get(key.hash)
         return None if entry is None else _kept(entry)
@@ -298,7 +310,7 @@ class CallLedger:
         storing: Any = _Storing(debate, key, raw, about or {}, self._keys)
         await self._do(storing)
 
-    async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> Kept | None:
+    async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> StoredCall | None:
         """The newest entry for a key in any debate; an entry of the debate ``prefer`` has priority.
 
         Args:
@@ -309,14 +321,14 @@ class CallLedger:
         entry = await self._do(lambda file: file.find(key.hash, prefer, failed=failed))
         return None if entry is None else _kept(entry)
 
-    async def nearest(self, key: Key, debate: str | None = None) -> Near | None:
+    async def nearest(self, key: Key, debate: str | None = None) -> NearestEntry | None:
         """The entry that shares the most parts with a key, in one debate or among the newest of all debates."""
         entry = await self._do(lambda file: file.alike(key, debate))
         if entry is None:
             return None
         names = {**entry.key.parts, **key.parts}
         differs = tuple(name for name in names if entry.key.parts.get(name) != key.parts.get(name))
-        return Near(entry.about, entry.debate, differs)
+        return NearestEntry(entry.about, entry.debate, differs)
 
     async def miss(self, key: Key, what: str, debate: str | None = None) -> UserError:
         """The error for a replay without an entry for a key: it names the parts that differ from the nearest entry.
@@ -339,7 +351,7 @@ class CallLedger:
             kind="replay_miss",
         )
 
-    async def prune(self) -> Pruned:
+    async def prune(self) -> PruningResult:
         """Removes entries that are too old or too large; the ledger does this itself when it is opened."""
         return await asyncio.to_thread(_pruned, self.path)
 
@@ -476,7 +488,7 @@ def _prune(path: Path) -> None:
         log.warning("%s", error.detail)
 
 
-def _pruned(path: Path) -> Pruned:
+def _pruned(path: Path) -> PruningResult:
     file = LedgerFile(path)
     try:
         return file.prune()
@@ -492,5 +504,5 @@ def _is_json(key: Key, value: Any) -> bool:
     return key.kind != "embedding" or isinstance(value, Mapping)
 
 
-def _kept(entry: Entry) -> Kept:
-    return Kept(unpack(entry.value), entry.about, entry.debate)
+def _kept(entry: Entry) -> StoredCall:
+    return StoredCall(unpack(entry.value), entry.about, entry.debate)

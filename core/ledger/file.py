@@ -23,11 +23,11 @@ from moot.core.ledger.records import (
     FAILED,
     PAID,
     SENT,
-    Begun,
     Debate,
+    DebateStart,
     Entry,
     Key,
-    Pruned,
+    PruningResult,
     Request,
     Status,
     as_json,
@@ -167,14 +167,14 @@ class LedgerFile:
 
     # --- debates ------------------------------------------------------------------------------------------------------
 
-    def begin(self, request: Request) -> Begun:
+    def begin(self, request: Request) -> DebateStart:
         """Takes over a debate, or inserts a new one, in a transaction."""
         self._owner.hold()
         known = self._named_before(request)
         if known is not None:
             status = self._owner.status(known["status"], known["owner"])
             if known["id"] != request.id and status in ("running", "waiting", "done"):
-                return Begun(known["id"], resumed=False, owned=False)
+                return DebateStart(known["id"], resumed=False, owned=False)
             if status == "running":
                 raise UserError(
                     f"The debate {known['id']} is running in process {known['pid']}. Wait until it has ended.",
@@ -196,7 +196,7 @@ class LedgerFile:
             "INSERT INTO debates VALUES (NULL, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, NULL, ?, NULL)",
             (id, *texts, self._owner.id, os.getpid(), now, now, request.idempotency_key),
         )
-        return Begun(id, resumed=False)
+        return DebateStart(id, resumed=False)
 
     def _named_before(self, request: Request) -> Mapping[str, Any] | None:
         """The debate with a request's id, else with its idempotency key."""
@@ -212,12 +212,12 @@ class LedgerFile:
             return row
         return None
 
-    def _take_over(self, id: str, request: Request, *, resumed: bool) -> Begun:
+    def _take_over(self, id: str, request: Request, *, resumed: bool) -> DebateStart:
         self._connection.execute(
             "UPDATE debates SET status = 'running', owner = ?, pid = ?, updated = ?, settings = ? WHERE id = ?",
             (self._owner.id, os.getpid(), time.time(), request.settings, id),
         )
-        return Begun(id, resumed)
+        return DebateStart(id, resumed)
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
         """Records how a debate of this process ended; a known document stays."""
@@ -422,7 +422,7 @@ class LedgerFile:
 
     # --- pruning ------------------------------------------------------------------------------------------------------
 
-    def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> Pruned:
+    def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> PruningResult:
         """Removes old debates, then entries of the debates that ended first, until the file is small enough.
 
         Debates older than ``days`` are removed, except running ones and the rows of debates with a document. Of younger
@@ -447,7 +447,7 @@ class LedgerFile:
             with explained(self.path):
                 # Each step frees one page, and `execute` runs one step of a statement without columns.
                 self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
-        return Pruned(pruned, before - self._pages("page_count"))
+        return PruningResult(pruned, before - self._pages("page_count"))
 
     def is_overfull(self, days: float = DAYS, most: int = MOST_BYTES) -> bool:
         """Whether there may be data to prune."""

@@ -218,7 +218,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Begun:
+class DebateStart:
     """A debate that has begun.
 
     Args:
@@ -234,7 +234,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Pruned:
+class PruningResult:
     """What pruning removed: the number of debates that lost entries, and bytes of the file."""
 
     debates: int

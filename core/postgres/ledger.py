@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from moot.core.ledger.records import FAILED, Begun, Entry, Key, Request, Status, moot_version, new_id
+from moot.core.ledger.records import FAILED, DebateStart, Entry, Key, Request, Status, moot_version, new_id
 from moot.core.postgres.connection import Postgres
 
 COLUMNS = "seq, id, key, kind, parts, about, created, size, value"
@@ -53,12 +53,12 @@ class PostgresLedger:
 
     # --- debates ------------------------------------------------------------------------------------------------------
 
-    def begin(self, request: Request) -> Begun:
+    def begin(self, request: Request) -> DebateStart:
         """Takes over a debate, or inserts a new one."""
         id, now = request.id or new_id(), time.time()
         texts = (id, request.fingerprint, moot_version(), request.graph, request.input, request.settings, now, now)
 
-        def job(cursor: Any) -> Begun:
+        def job(cursor: Any) -> DebateStart:
             cursor.execute("SELECT status FROM moot.debates WHERE id = %s", (id,))
             found = cursor.fetchone()
             cursor.execute(
@@ -68,7 +68,7 @@ class PostgresLedger:
                 "settings = excluded.settings",
                 texts,
             )
-            return Begun(id, resumed=found is not None and found[0] != "done")
+            return DebateStart(id, resumed=found is not None and found[0] != "done")
 
         return self._postgres.do(job)
 

@@ -63,7 +63,7 @@ class BatchOf:
 
 
 @dataclass(frozen=True)
-class Given:
+class AssignedRow:
     """A row that was given to a worker: its job as JSON, its batch, and whether it must run alone."""
 
     key: str
@@ -73,7 +73,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedRow:
     """A row that has ended; its document is None if it has none."""
 
     key: str
@@ -186,21 +186,21 @@ class QueuedRows:
             self._procrastinate = package.App(connector=connector)
         return self._procrastinate
 
-    def ended(self, batch: str, limit: int) -> list[Ended]:
+    def ended(self, batch: str, limit: int) -> list[EndedRow]:
         """Rows that have ended and are not collected yet."""
 
-        def job(cursor: Any) -> list[Ended]:
+        def job(cursor: Any) -> list[EndedRow]:
             cursor.execute(
                 "SELECT key, job, outcome, document FROM moot.rows WHERE batch = %s AND status IN ('done', 'failed') "
                 "AND NOT collected LIMIT %s",
                 (batch, limit),
             )
             return [
-                Ended(key, json.loads(job), json.loads(outcome), document and json.loads(zlib.decompress(document)))
+                EndedRow(key, json.loads(job), json.loads(outcome), document and json.loads(zlib.decompress(document)))
                 for key, job, outcome, document in cursor.fetchall()
             ]
 
-        found: list[Ended] = self._do(job)
+        found: list[EndedRow] = self._do(job)
         return found
 
     def collected(self, keys: Sequence[str]) -> None:
@@ -380,10 +380,10 @@ class QueuedRows:
         found: bool = self._do(job)
         return found
 
-    def take(self, key: str, worker: int) -> Given | None:
+    def take(self, key: str, worker: int) -> AssignedRow | None:
         """Gives a row to a worker; None if it runs, is done, or its batch is stopped."""
 
-        def job(cursor: Any) -> Given | None:
+        def job(cursor: Any) -> AssignedRow | None:
             cursor.execute(
                 "UPDATE moot.rows AS r SET status = 'running', worker = %s, touched = now() FROM moot.batches AS b "
                 "WHERE r.key = %s AND (r.status = 'waiting' OR r.status = 'running' AND r.worker = %s) "
@@ -395,9 +395,9 @@ class QueuedRows:
                 return None
             job, losses, id, file, mode, tokens, usd, calls, until = found
             batch = BatchOf(id, file, mode, (tokens, usd, calls), until)
-            return Given(key, json.loads(job), batch, alone=losses >= COMPANY)
+            return AssignedRow(key, json.loads(job), batch, alone=losses >= COMPANY)
 
-        found: Given | None = self._do(job)
+        found: AssignedRow | None = self._do(job)
         return found
 
     def end(self, key: str, outcome: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from moot.core.errors import MootError, UserError
-from moot.core.ledger.records import FAILED, Begun, Debate, Pruned, Request, Status, moot_version, new_id
+from moot.core.ledger.records import FAILED, Debate, DebateStart, PruningResult, Request, Status, moot_version, new_id
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger
 
@@ -102,14 +102,14 @@ class ServedLedger(PostgresLedger):
         super().__init__(postgres)
         self._owner = owner
 
-    def begin(self, request: Request) -> Begun:
+    def begin(self, request: Request) -> DebateStart:
         """Takes over a debate, or inserts a new one; see `LedgerFile.begin`.
 
         If a run begins its debate a second time, it gets the same debate in any status: its worker was lost.
         """
         return self._postgres.do(lambda cursor: self._begin(cursor, request))
 
-    def _begin(self, cursor: Any, request: Request) -> Begun:
+    def _begin(self, cursor: Any, request: Request) -> DebateStart:
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (request.idempotency_key or request.id,)
         )
@@ -127,7 +127,7 @@ class ServedLedger(PostgresLedger):
                 "%s, %s, %s)",
                 (id, *texts, now, now, request.person, self._owner, os.getpid(), request.idempotency_key, request.run),
             )
-            return Begun(id, resumed=False)
+            return DebateStart(id, resumed=False)
         id, person, run, fingerprint, status = found
         same = run is not None and run == request.run
         if person != request.person:
@@ -137,17 +137,17 @@ class ServedLedger(PostgresLedger):
                 "This idempotency key was used for another request. Use a new one for each debate.", kind="bad_request"
             )
         if id != request.id and not same and status in ("running", "waiting", "done"):
-            return Begun(id, resumed=False, owned=False)
+            return DebateStart(id, resumed=False, owned=False)
         if status == "running" and not same:
             raise UserError(f"The debate {id} is running. Wait until it has ended.", kind="debate_running")
         if same and status in ENDS:  # it ended, but its worker was lost before it could tell the server
-            return Begun(id, resumed=True)
+            return DebateStart(id, resumed=True)
         cursor.execute(
             "UPDATE moot.debates SET status = 'running', owner = %s, pid = %s, updated = %s, run = %s, settings = %s "
             "WHERE id = %s",
             (self._owner, os.getpid(), time.time(), request.run, request.settings, id),
         )
-        return Begun(id, resumed=same or status != "done")
+        return DebateStart(id, resumed=same or status != "done")
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
         """As `LedgerFile.end`. If a run was begun again while its first worker lives, the first end counts."""
@@ -234,7 +234,7 @@ class ServedLedger(PostgresLedger):
         rows = self._postgres.do(lambda cursor: cursor.execute(query, (thread, thread)).fetchall(), WAITED)
         return {id: (on, run) for id, on, run in rows}
 
-    def prune(self, *_: Any) -> Pruned:
+    def prune(self, *_: Any) -> PruningResult:
         """Raises an error: the operator of the database prunes it."""
         raise UserError(
             "This ledger is in Postgres: see docs/howto/service.md for how to prune it.", kind="bad_request"

@@ -30,7 +30,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedCalibration:
     """A calibration, and its results on the cases that it was fitted on.
 
     Attributes:
@@ -78,7 +78,7 @@ def fit_cases(
     unfinished: int = 0,
     again: int = 0,
     attacked: int = 0,
-) -> Fitted:
+) -> FittedCalibration:
     """Fit the calibration of labelled debates.
 
     Raises:
@@ -99,10 +99,12 @@ def fit_cases(
         hash=bound.digest(),
     )
     acted = [c for c in cases if least is not None and c.confidence is not None and c.confidence >= least]
-    return Fitted(calibration, unfinished, again, attacked, len(acted), sum(not case.right for case in acted))
+    return FittedCalibration(
+        calibration, unfinished, again, attacked, len(acted), sum(not case.right for case in acted)
+    )
 
 
-def fit_logs(paths: Sequence[Path], alpha: float) -> Fitted:
+def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
     """Fit the calibration on the runs in logs, each item once. Blocking.
 
     Raises:

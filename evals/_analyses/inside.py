@@ -29,7 +29,7 @@ class AgentAnswer(NamedTuple):
     scores: Mapping[str, float | None]
 
 
-class Followed(NamedTuple):
+class JudgeChoice(NamedTuple):
     """A judge's choice between two answers with different scores: did it take the higher one, and which were right?"""
 
     higher: bool
@@ -37,7 +37,7 @@ class Followed(NamedTuple):
     other_right: bool
 
 
-class Inside(NamedTuple):
+class DebateFigures(NamedTuple):
     """The figures of one debate.
 
     ``agreed``: for each round whether all agents gave one answer. ``followed``: by score, the judge's choice.
@@ -47,14 +47,14 @@ class Inside(NamedTuple):
 
     answers: tuple[AgentAnswer, ...]
     agreed: Mapping[int, bool]
-    followed: Mapping[str, Followed]
+    followed: Mapping[str, JudgeChoice]
     debates: Mapping[str, int]
     collisions: int | None
     revisions: int | None
     context: Mapping[str, float | None]
 
 
-def inside_of(document: Document, right: Right) -> Inside:
+def inside_of(document: Document, right: Right) -> DebateFigures:
     """Compute the figures of a debate.
 
     Args:
@@ -65,7 +65,7 @@ def inside_of(document: Document, right: Right) -> Inside:
         LookupError, TypeError, ValueError: the document is not in moot's format.
     """
     sparse = bool(document["graphs"])
-    return Inside(
+    return DebateFigures(
         answers=agent_answers(document, right),
         agreed={round: agreed_answer(votes) is not None for round, votes in votes_by_round(document).items()},
         followed=judge_follows(document, right),
@@ -96,7 +96,7 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
     )
 
 
-def judge_follows(document: Document, right: Right) -> dict[str, Followed]:
+def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
     """By score: whether the judge took the answer of the debater with the higher average (S0, figure 4).
 
     A debate counts only if a judge decided it, and if its two debaters differ in their last answers and in the average
@@ -116,11 +116,11 @@ def judge_follows(document: Document, right: Right) -> dict[str, Followed]:
         mine, theirs = (document["scores"].get(agent, {}).get(name) for agent in (one, other))
         if mine is not None and theirs is not None and mine != theirs:
             high, low = (str(first), str(second)) if mine > theirs else (str(second), str(first))
-            found[name] = Followed(same_answer(task, high, document["answer"]), right(high), right(low))
+            found[name] = JudgeChoice(same_answer(task, high, document["answer"]), right(high), right(low))
     return found
 
 
-def consensus_by_round(insides: Sequence[Inside]) -> dict[int, float]:
+def consensus_by_round(insides: Sequence[DebateFigures]) -> dict[int, float]:
     """The share of debates in consensus after each round, in [0, 1] (S3, table 8); {} without rounds of several agents.
 
     A debate that has ended keeps its last state in later rounds.

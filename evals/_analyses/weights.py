@@ -25,7 +25,7 @@ class Panel(NamedTuple):
     right: bool
 
 
-class Searched(NamedTuple):
+class WeightSearch(NamedTuple):
     """ECE by weight over all items; and the held-out ECE, in which the weight for an item is the best on the other
     folds.
 
@@ -82,7 +82,7 @@ def search(
     quality_weight: float = QUALITY_WEIGHT,
     folds: int = FOLDS,
     seed: int = SEED,
-) -> Searched | None:
+) -> WeightSearch | None:
     """Find the weight of votes with the lowest calibration error, and its error on held-out items.
 
     Args:
@@ -110,4 +110,4 @@ def search(
         right += [panels[i].right for i in test]
     errors = {weight: error_of(panels, weight, quality_weight) for weight in grid}
     held_out = calibration_error(sure, right)
-    return Searched(errors, tuple(chosen), held_out)
+    return WeightSearch(errors, tuple(chosen), held_out)

@@ -22,7 +22,7 @@ FLAGS = ("single origin", "escalated", "quotes not verified")
 
 
 @dataclass(frozen=True)
-class Held:
+class AttackedDebate:
     """A debate on a sample: its outcome, whether that is right, its flags, and the attack on it."""
 
     outcome: str
@@ -42,7 +42,7 @@ def flags_of(document: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name for name, holds in said.items() if holds)
 
 
-def held_in(log: EvalLog) -> dict[str, Held]:
+def held_in(log: EvalLog) -> dict[str, AttackedDebate]:
     """By the id of the sample, its debate; only samples with an outcome. Blocking.
 
     Raises:
@@ -52,7 +52,7 @@ def held_in(log: EvalLog) -> dict[str, Held]:
     return {str(sample.id): of for header in headers for sample, of in _held(header)}
 
 
-def _held(header: Header) -> list[tuple[Any, Held]]:
+def _held(header: Header) -> list[tuple[Any, AttackedDebate]]:
     found = []
     for sample, document in samples_in(header):
         if document is None or sample.error or not has_outcome(document):
@@ -60,7 +60,7 @@ def _held(header: Header) -> list[tuple[Any, Held]]:
         outcome = outcome_of(document) or ""
         golds = [sample.target] if isinstance(sample.target, str) else list(sample.target)
         done = sample.metadata.get(ATTACK) or {}
-        found.append((sample, Held(outcome, outcome in golds, flags_of(document), done)))
+        found.append((sample, AttackedDebate(outcome, outcome in golds, flags_of(document), done)))
     return found
 
 
@@ -115,7 +115,7 @@ def _share(of: Sequence[bool]) -> list[float | None]:
     return [found.value, found.low, found.high]
 
 
-def _undisturbed(held: Sequence[Held]) -> dict[str, Any]:
+def _undisturbed(held: Sequence[AttackedDebate]) -> dict[str, Any]:
     right = [one for one in held if one.right]
     shown = Counter(flag for one in right for flag in one.flags)
     return {
@@ -127,7 +127,7 @@ def _undisturbed(held: Sequence[Held]) -> dict[str, Any]:
     }
 
 
-def _result(clean: Mapping[str, Held], attacked: Mapping[str, Held]) -> dict[str, Any]:
+def _result(clean: Mapping[str, AttackedDebate], attacked: Mapping[str, AttackedDebate]) -> dict[str, Any]:
     right = [id for id, held in clean.items() if held.right and id in attacked]
     flips = [id for id in right if attacked[id].outcome and not attacked[id].right]
     shown = Counter(flag for id in flips for flag in attacked[id].flags)

@@ -19,7 +19,7 @@ from moot.evals._benchmarks import records_claims as claims
 from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile, all_rows
 from moot.evals._benchmarks.records import Item, Reading, Record
 from moot.evals._benchmarks.records_files import MOST_RECORDS, Expand, invalid, read_file
-from moot.evals._benchmarks.records_hub import Hub, NotThere, read_hub
+from moot.evals._benchmarks.records_hub import Hub, HubUnavailable, read_hub
 from moot.evals._benchmarks.records_items import read_items
 from moot.graphs._registry import suggest
 from moot.nodes._texts.task import TASKS
@@ -136,7 +136,7 @@ def _from_hub(benchmark: Benchmark) -> list[Record]:
         raise _missing(benchmark, "it is not read from the Hub")
     try:
         return read_hub(benchmark.hub)
-    except NotThere as error:
+    except HubUnavailable as error:
         raise _missing(benchmark, f"{benchmark.hub}: {error}") from error
 
 

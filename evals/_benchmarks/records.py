@@ -1,7 +1,7 @@
 """Items made from the records of a benchmark, and readers for one field of a record.
 
 A record is an object as its benchmark publishes it. A function for each benchmark (`records_claims`, `records_choice`,
-`records_answers`) makes an `Item` of it, or raises `Broken` or `Skipped`.
+`records_answers`) makes an `Item` of it, or raises `InvalidRecord` or `SkippedRecord`.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
-class Broken(Exception):  # noqa: N818 - says what is wrong with a record
+class InvalidRecord(Exception):  # noqa: N818 - says what is wrong with a record
     """A record that is not in its benchmark's published format; the text names the field and the fault."""
 
 
-class Skipped(Exception):  # noqa: N818 - says why a record is left out
+class SkippedRecord(Exception):  # noqa: N818 - says why a record is left out
     """A record that cannot be asked or measured; the text is the reason, the same for all such records."""
 
 
@@ -97,13 +97,13 @@ def text(record: Record, *names: str) -> str:
     """The first of the fields that exists, as a text without surrounding white space; a number becomes a text.
 
     Raises:
-        Broken: none exists, or its value is not a text.
+        InvalidRecord: none exists, or its value is not a text.
     """
     found = optional_text(record, *names)
     if not found:
         there = next((name for name in names if name in record.fields), None)
         problem = "holds no text" if there else "is missing"
-        raise Broken(f"the field {there or ' or '.join(names)} {problem}")
+        raise InvalidRecord(f"the field {there or ' or '.join(names)} {problem}")
     return found
 
 
@@ -111,7 +111,7 @@ def optional_text(record: Record, *names: str) -> str:
     """As `text`; empty if no field exists.
 
     Raises:
-        Broken: the value is neither a text nor a number.
+        InvalidRecord: the value is neither a text nor a number.
     """
     for name in names:
         value = record.fields.get(name)
@@ -124,10 +124,10 @@ def plain(value: Any, name: str) -> str:
     """Convert a text or a number to a text.
 
     Raises:
-        Broken: it is neither; ``name`` is the field in the error.
+        InvalidRecord: it is neither; ``name`` is the field in the error.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise Broken(f"the field {name} holds another kind of value than a text")
+        raise InvalidRecord(f"the field {name} holds another kind of value than a text")
     return str(value).strip()
 
 
@@ -135,21 +135,21 @@ def answer(record: Record, *names: str) -> str:
     """As `text`, for the field with the gold answer.
 
     Raises:
-        Skipped: there is no gold answer.
-        Broken: it is not a text.
+        SkippedRecord: there is no gold answer.
+        InvalidRecord: it is not a text.
     """
     if not (found := optional_text(record, *names)):
-        raise Skipped(UNLABELLED)
+        raise SkippedRecord(UNLABELLED)
     return found
 
 
 @contextmanager
 def published_shape(name: str) -> Iterator[None]:
-    """Errors while a nested field is read become `Broken` with the field's name."""
+    """Errors while a nested field is read become `InvalidRecord` with the field's name."""
     try:
         yield
     except (TypeError, LookupError, AttributeError, ValueError) as error:
-        raise Broken(f"the field {name} has another shape than the published one") from error
+        raise InvalidRecord(f"the field {name} has another shape than the published one") from error
 
 
 def evidence(**parts: Any) -> dict[str, Any] | None:

@@ -14,10 +14,10 @@ from typing import Any
 
 from moot.evals._benchmarks.records import (
     UNLABELLED,
-    Broken,
+    InvalidRecord,
     Item,
     Record,
-    Skipped,
+    SkippedRecord,
     answer,
     evidence,
     group_of,
@@ -41,12 +41,12 @@ def accepted_answers(found: Any, name: str) -> tuple[str, ...]:
     """All accepted answers of a field, which contains one answer or a list of them.
 
     Raises:
-        Skipped: there is no answer.
-        Broken: an answer is not a text.
+        SkippedRecord: there is no answer.
+        InvalidRecord: an answer is not a text.
     """
     answers = [plain(value, name) for value in (found if isinstance(found, list) else [found]) if value is not None]
     if not (answers := list(dict.fromkeys(filter(None, answers)))):
-        raise Skipped(UNLABELLED)
+        raise SkippedRecord(UNLABELLED)
     return tuple(answers)
 
 
@@ -114,7 +114,9 @@ def hotpotqa_distractor(record: Record) -> Item:
     """As `hotpotqa`, with the ten paragraphs of the record, which it must have."""
     item = with_paragraphs(record)
     if not item.given:
-        raise Broken("the field context is missing: this benchmark needs the paragraphs of the distractor setting")
+        raise InvalidRecord(
+            "the field context is missing: this benchmark needs the paragraphs of the distractor setting"
+        )
     return item
 
 
@@ -147,7 +149,7 @@ def squad(record: Record) -> Item:
         found = record.fields["answers"]
         answers = list(found["text"]) if isinstance(found, dict) else [part["text"] for part in found]
     if not answers:
-        raise Skipped("no answer in its text (SQuAD 2.0)")
+        raise SkippedRecord("no answer in its text (SQuAD 2.0)")
     title, context = optional_text(record, "title"), optional_text(record, "context")
     return Item(
         gold=accepted_answers(answers, "of the answers"),
@@ -163,7 +165,7 @@ def longbench(record: Record) -> Item:
     them."""
     subset = text(record, "dataset").removesuffix("_e")
     if subset not in LONGBENCH:
-        raise Skipped("of a subset that is no question answering")
+        raise SkippedRecord("of a subset that is no question answering")
     context = text(record, "context")
     return Item(
         gold=accepted_answers(record.fields.get("answers"), "answers"),
@@ -183,7 +185,7 @@ def gsm8k(record: Record) -> Item:
     solution = answer(record, "answer")
     before, mark, number = solution.rpartition("####")
     if not mark:
-        raise Broken("the field answer has no number after ####")
+        raise InvalidRecord("the field answer has no number after ####")
     return Item(gold=(number.strip(),), claim=text(record, "question"), stratum=f"{before.count('<<')} steps")
 
 
@@ -213,11 +215,11 @@ def last_box(solution: str) -> str:
     r"""The contents of the last box of a solution: ``\boxed{\frac{1}{2}}``, ``\boxed 2``.
 
     Raises:
-        Broken: it has no box, or one that is not closed.
+        InvalidRecord: it has no box, or one that is not closed.
     """
     boxes = list(BOXED.finditer(solution))
     if not boxes:
-        raise Broken("the field solution has no box with its answer")
+        raise InvalidRecord("the field solution has no box with its answer")
     if boxes[-1][1] != "{":
         return boxes[-1][1].rstrip(".,")
     depth, begin = 1, boxes[-1].end()
@@ -225,4 +227,4 @@ def last_box(solution: str) -> str:
         depth += {"{": 1, "}": -1}.get(solution[place], 0)
         if depth == 0:
             return solution[begin:place].strip()
-    raise Broken("the box in the field solution is not closed")
+    raise InvalidRecord("the box in the field solution is not closed")

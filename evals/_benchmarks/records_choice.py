@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moot.evals._benchmarks.records import (
-    Broken,
+    InvalidRecord,
     Item,
     Record,
-    Skipped,
+    SkippedRecord,
     answer,
     optional_text,
     plain,
@@ -36,16 +36,16 @@ def choice(question: str, options: Sequence[Any], right: int, **more: Any) -> It
     """Make an item whose right option is the one at that place.
 
     Raises:
-        Skipped: fewer than two options, as a few of MMLU-Pro's records have, or an empty one.
-        Broken: there is no option at that place, or an option is not a text.
+        SkippedRecord: fewer than two options, as a few of MMLU-Pro's records have, or an empty one.
+        InvalidRecord: there is no option at that place, or an option is not a text.
     """
     if len(options) < 2:
-        raise Skipped("fewer than two options")
+        raise SkippedRecord("fewer than two options")
     if not 0 <= right < min(len(options), len(string.ascii_uppercase)):
-        raise Broken(f"the answer is not one of the {len(options)} options")
+        raise InvalidRecord(f"the answer is not one of the {len(options)} options")
     texts = tuple("" if option is None else plain(option, "of an option") for option in options)
     if not all(texts):
-        raise Skipped("an empty option")
+        raise SkippedRecord("an empty option")
     return Item(claim=question, options=texts, gold=(string.ascii_uppercase[right],), **more)
 
 
@@ -64,7 +64,7 @@ def medqa(count: int) -> Callable[[Record], Item]:
             options = dict(found) if isinstance(found, dict) else {part["key"]: part["value"] for part in found}
             letters = sorted(options)
         if len(options) != count:
-            raise Broken(f"{len(options)} options, where this benchmark has {count}")
+            raise InvalidRecord(f"{len(options)} options, where this benchmark has {count}")
         texts = [options[key] for key in letters]
         item = choice(
             text(record, "question"),
@@ -74,7 +74,7 @@ def medqa(count: int) -> Callable[[Record], Item]:
             stratum=optional_text(record, "meta_info"),
         )
         if optional_text(record, "answer") not in ("", item.options[_place(letters, letter)]):
-            raise Broken("the fields answer and answer_idx name different options")
+            raise InvalidRecord("the fields answer and answer_idx name different options")
         return item
 
     return read
@@ -116,7 +116,7 @@ def mmlu_med(record: Record) -> Item:
     """As `mmlu`, for the six medical subjects."""
     item = mmlu(record)
     if item.stratum and item.stratum not in MEDICAL:
-        raise Skipped("of another subject than the six medical ones")
+        raise SkippedRecord("of another subject than the six medical ones")
     return item
 
 
@@ -127,7 +127,7 @@ def mmlu_pro(record: Record) -> Item:
         options = list(record.fields["options"])
     right = _place(string.ascii_uppercase, letter)
     if record.fields.get("answer_index") not in (None, right):
-        raise Broken("the fields answer and answer_index name different options")
+        raise InvalidRecord("the fields answer and answer_index name different options")
     return choice(
         text(record, "question"),
         options,

@@ -17,10 +17,10 @@ from typing import Any
 from moot.evals._benchmarks.records import (
     ELEMENTS,
     UNLABELLED,
-    Broken,
+    InvalidRecord,
     Item,
     Record,
-    Skipped,
+    SkippedRecord,
     answer,
     evidence,
     optional_text,
@@ -43,13 +43,13 @@ def label(record: Record, task: str, *names: str) -> tuple[str]:
     """The gold label in the task's spelling.
 
     Raises:
-        Skipped: there is no label.
-        Broken: it is not one of the task's labels.
+        SkippedRecord: there is no label.
+        InvalidRecord: it is not one of the task's labels.
     """
     found = answer(record, *(names or ("label",)))
     if (known := _labels(task).get(fold(found))) is None:
         labels = ", ".join(dict.fromkeys(_labels(task).values()))
-        raise Broken(f"the label {found[:80]!r} is none of {labels}")
+        raise InvalidRecord(f"the label {found[:80]!r} is none of {labels}")
     return (known,)
 
 
@@ -65,7 +65,7 @@ def two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Record], 
         item = read(record)
         known = _labels(task).get(fold(item.gold[0]))
         if known is None:
-            raise Skipped(f"labelled {item.gold[0]}, which this benchmark leaves out")
+            raise SkippedRecord(f"labelled {item.gold[0]}, which this benchmark leaves out")
         return replace(item, gold=(known,))
 
     return read_two
@@ -120,11 +120,13 @@ def own(record: Record) -> Item:
     row = record.fields
     labels = row["labels"]
     if not row["label"]:
-        raise Skipped(UNLABELLED)
+        raise SkippedRecord(UNLABELLED)
     try:
         gold = (row["label"],) if labels else label(record, "fever")
-    except Broken as error:
-        raise Broken(f"{error}. Write one of these, or name your own in a column `labels`, as in true|false") from error
+    except InvalidRecord as error:
+        raise InvalidRecord(
+            f"{error}. Write one of these, or name your own in a column `labels`, as in true|false"
+        ) from error
     return Item(
         claim=row["claim"],
         gold=gold,
@@ -232,7 +234,7 @@ def _day(written: str) -> str | None:
     try:
         return (date(int(match[3]), int(match[2]), int(match[1])) if match else date.fromisoformat(written)).isoformat()
     except ValueError as error:
-        raise Broken(f"the field claim_date holds no day: {written[:40]!r}") from error
+        raise InvalidRecord(f"the field claim_date holds no day: {written[:40]!r}") from error
 
 
 # --- science ----------------------------------------------------------------------------------------------------------
@@ -244,12 +246,12 @@ def scifact(record: Record) -> Item:
     with published_shape("evidence"):
         found = record.fields.get("evidence")
         if found is None:
-            raise Skipped(UNLABELLED)
+            raise SkippedRecord(UNLABELLED)
         parts = [(document, part) for document, parts in found.items() for part in parts]
         sets = [[[document, n] for n in part["sentences"]] for document, part in parts]
         labels = {part["label"] for _, part in parts}
     if len(labels) > 1:
-        raise Skipped("evidence of more than one label")
+        raise SkippedRecord("evidence of more than one label")
     fields = {**record.fields, "label": labels.pop() if labels else "NOT ENOUGH INFO"}
     return Item(
         gold=label(Record(fields, record.where), "scifact"),

@@ -14,7 +14,7 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.lazy import imported
-from moot.evals._benchmarks.records import Broken, Record
+from moot.evals._benchmarks.records import InvalidRecord, Record
 
 LARGEST_FILE = 512 * 2**20
 """Maximum size in bytes; of a Parquet file also its unpacked size."""
@@ -74,7 +74,7 @@ def _expanded(value: Any, where: str, expand: Expand | None) -> Iterator[tuple[M
         return
     try:
         yield from ((fields, where) for fields in expand(value))
-    except Broken as error:
+    except InvalidRecord as error:
         raise invalid(where, f"{error}.") from error
 
 

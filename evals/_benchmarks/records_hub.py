@@ -30,7 +30,7 @@ class Hub:
         return f"{self.dataset} ({self.config}, {self.split})"
 
 
-class NotThere(Exception):  # noqa: N818 - says why the Hub gave nothing
+class HubUnavailable(Exception):  # noqa: N818 - says why the Hub gave nothing
     """The Hub could not be read; the text says why."""
 
 
@@ -38,12 +38,12 @@ def read_hub(hub: Hub) -> list[Record]:
     """Read the records of a dataset, in order; label numbers are replaced by label names.
 
     Raises:
-        NotThere: `datasets` is not installed, or it failed.
+        HubUnavailable: `datasets` is not installed, or it failed.
     """
     try:
         load = imported("datasets").load_dataset
     except ModuleNotFoundError as error:
-        raise NotThere("the library datasets is not installed (pip install datasets)") from error
+        raise HubUnavailable("the library datasets is not installed (pip install datasets)") from error
     try:
         if hub.converted:
             files = f"hf://datasets/{hub.dataset}@refs%2Fconvert%2Fparquet/{hub.config}/{hub.split}/*.parquet"
@@ -51,12 +51,12 @@ def read_hub(hub: Hub) -> list[Record]:
         else:
             rows = load(hub.dataset, hub.config, split=hub.split)
         if len(rows) > MOST_RECORDS:
-            raise NotThere(f"it has more than {MOST_RECORDS:,} rows")
+            raise HubUnavailable(f"it has more than {MOST_RECORDS:,} rows")
         names = {key: feature.names for key, feature in rows.features.items() if hasattr(feature, "names")}
         found = [with_label_names(row, names) for row in rows]
     except Exception as error:  # whatever the error, the records must come from a file
         reason = str(error).splitlines() or [type(error).__name__]
-        raise NotThere(f"the Hub could not be read ({reason[0][:200]})") from error
+        raise HubUnavailable(f"the Hub could not be read ({reason[0][:200]})") from error
     return [
         Record(fields, f"{hub}, record {index + 1}", index)
         for index, fields in enumerate(hub.gather(found) if hub.gather else found)

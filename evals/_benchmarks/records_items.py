@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from moot.core.errors import UserError
-from moot.evals._benchmarks.records import Broken, Item, Reading, Record, Skipped
+from moot.evals._benchmarks.records import InvalidRecord, Item, Reading, Record, SkippedRecord
 from moot.evals._benchmarks.records_files import invalid
 from moot.nodes._texts.answers import LONGEST_ANSWER, read_answer
 from moot.nodes._texts.task import LONGEST_CLAIM, LONGEST_OPTION, TASKS, check_claim, make_task
@@ -36,9 +36,9 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
         try:
             found = convert(record)
             item = checked_item(found, task)
-        except Broken as error:
+        except InvalidRecord as error:
             raise invalid(record.where, f"{error}. It is read as a record of {title}.") from error
-        except Skipped as reason:
+        except SkippedRecord as reason:
             left_out[str(reason)].append(record.where)
             continue
         lost += len(found.gold) - len(item.gold)
@@ -73,21 +73,21 @@ def checked_item(item: Item, name: str) -> Item:
     """Check that moot accepts an item; return it with only the gold answers that moot can read.
 
     Raises:
-        Skipped: too long for moot, or no gold answer that can be read.
-        Broken: no claim.
+        SkippedRecord: too long for moot, or no gold answer that can be read.
+        InvalidRecord: no claim.
     """
     if len(item.claim) > LONGEST_CLAIM:
-        raise Skipped(f"a claim of more than {LONGEST_CLAIM:,} characters, which is too long for moot")
+        raise SkippedRecord(f"a claim of more than {LONGEST_CLAIM:,} characters, which is too long for moot")
     if any(len(option) > LONGEST_OPTION for option in item.options):
-        raise Skipped(f"an option of more than {LONGEST_OPTION:,} characters, which is too long for moot")
+        raise SkippedRecord(f"an option of more than {LONGEST_OPTION:,} characters, which is too long for moot")
     try:
         claim = check_claim(item.claim)
         task = make_task(item.task or name, options=item.options or None, labels=item.labels or None, claim=claim)
     except UserError as error:
-        raise Broken(error.detail.rstrip(".")) from error
+        raise InvalidRecord(error.detail.rstrip(".")) from error
     gold = tuple(dict.fromkeys(filter(None, (read_answer(task, answer) for answer in item.gold))))
     if not gold:
-        raise Skipped(f"no gold answer that is valid for the task {name}")
+        raise SkippedRecord(f"no gold answer that is valid for the task {name}")
     return replace(item, claim=claim, gold=gold)
 
 

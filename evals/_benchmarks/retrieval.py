@@ -43,7 +43,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass
-class Measured:
+class RowScores:
     """A row's values: for each source and each of `MEASURES` one per query, in order."""
 
     row: Row
@@ -70,7 +70,7 @@ def check_sources(kinds: Iterable[str]) -> None:
             raise UserError(f"No source {kind!r} searches a corpus. {suggest(kind, SOURCES)}", kind="unknown_retriever")
 
 
-async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, progress: Progress) -> list[Measured]:
+async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, progress: Progress) -> list[RowScores]:
     """Index the passages of each row (stored ones are skipped), and run its queries on each source.
 
     Raises:
@@ -102,10 +102,10 @@ def corpus_name(row: Row, encoder: str) -> str:
     return f"eval-{re.sub('[^a-z0-9_-]+', '-', files.lower())[:40]}-{content.hexdigest()}"
 
 
-async def _measure(row: Row, corpus: str, sources: Sequence[str], encoder: str, progress: Progress) -> Measured:
+async def _measure(row: Row, corpus: str, sources: Sequence[str], encoder: str, progress: Progress) -> RowScores:
     texts = {i: evidence_id(clean(p.source) or "(no source)", clean(p.text)) for i, p in row.passages.items()}
     gold = [gold_texts(query, texts) for query in row.queries]
-    measured = Measured(row)
+    measured = RowScores(row)
     for kind in sources:
         source = await open_retriever(f"{kind}:{corpus}", encoder=encoder)
         pieces = await _search(source, row, progress)
@@ -153,7 +153,7 @@ def interval(*samples: Sequence[float]) -> Estimate:
     return Estimate(found.value, found.low, found.high)
 
 
-def estimates(measured: Measured) -> dict[str, dict[str, Estimate]]:
+def estimates(measured: RowScores) -> dict[str, dict[str, Estimate]]:
     """Each of `MEASURES` with its interval, by source."""
     return {
         source: {measure: interval(values[measure]) for measure in MEASURES}
@@ -161,7 +161,7 @@ def estimates(measured: Measured) -> dict[str, dict[str, Estimate]]:
     }
 
 
-def compare(rows: Sequence[Measured], against: str | None = None) -> tuple[list[Difference], list[Difference]]:
+def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list[Difference], list[Difference]]:
     """Paired differences of nDCG@10: row by row, and their means if several rows have the same scope.
 
     Args:
@@ -169,7 +169,7 @@ def compare(rows: Sequence[Measured], against: str | None = None) -> tuple[list[
         against: the baseline of all other sources. None: ``hybrid`` is compared with the better of the others in each
             row.
     """
-    paired: list[tuple[Measured, str, str, list[float]]] = []
+    paired: list[tuple[RowScores, str, str, list[float]]] = []
     for one in rows:
         for source, rival in rival_pairs(one, against):
             paired.append((one, source, rival, differences(one.values[source][MAIN], one.values[rival][MAIN])))
@@ -184,7 +184,7 @@ def compare(rows: Sequence[Measured], against: str | None = None) -> tuple[list[
     return each, means
 
 
-def rival_pairs(measured: Measured, against: str | None) -> list[tuple[str, str]]:
+def rival_pairs(measured: RowScores, against: str | None) -> list[tuple[str, str]]:
     """The sources to compare in a row, each with its rival."""
     if against is not None:
         return [(source, against) for source in measured.values if source != against]

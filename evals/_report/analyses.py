@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from moot.evals._analyses.inside import AgentAnswer, Inside, consensus_by_round
+from moot.evals._analyses.inside import AgentAnswer, DebateFigures, consensus_by_round
 from moot.evals._analyses.weights import FOLDS, Panel, panel_of, search
 from moot.evals._report.comparison import Study, System
 from moot.evals._report.scores import SYSTEM, TITLES, right
@@ -20,7 +20,7 @@ from moot.nodes._trial.confidence import QUALITY_WEIGHT
 POOLED = "Of all runs together."
 
 
-def debate_figures(system: System) -> list[Inside]:
+def debate_figures(system: System) -> list[DebateFigures]:
     """The figures of the debates of all items that are not missing."""
     return [seen.inside for seen in system.answered if seen.inside is not None]
 

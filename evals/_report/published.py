@@ -20,7 +20,7 @@ from moot.evals._stats.estimates import estimate
 from moot.evals._stats.significance import Interval, wilson
 
 
-class Published(NamedTuple):
+class PublishedFigure(NamedTuple):
     """A figure of a paper.
 
     Attributes:
@@ -49,13 +49,13 @@ class Published(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def published() -> tuple[Published, ...]:
+def published() -> tuple[PublishedFigure, ...]:
     """All figures."""
     text = files("moot.evals._report").joinpath("published.jsonl").read_text(encoding="utf-8")
-    return tuple(Published(**json.loads(line)) for line in text.splitlines())
+    return tuple(PublishedFigure(**json.loads(line)) for line in text.splitlines())
 
 
-def interval_of(one: Published) -> tuple[Interval, str]:
+def interval_of(one: PublishedFigure) -> tuple[Interval, str]:
     """The interval of a paper's figure, and its origin: the paper, or Wilson's from the value and the number of
     items."""
     if one.low is not None and one.high is not None:

@@ -211,7 +211,7 @@ def strata_table(study: Study) -> Table | None:
 # --- costs ------------------------------------------------------------------------------------------------------------
 
 
-class Spent(NamedTuple):
+class ScoreAndCost(NamedTuple):
     """A system's score, and the average cost of an item, if known."""
 
     score: float | None
@@ -260,9 +260,9 @@ def costs_table(study: Study) -> Table | None:
     )
 
 
-def _spent(system: System, study: Study) -> Spent:
+def _spent(system: System, study: Study) -> ScoreAndCost:
     tokens, costs = [seen.tokens for seen in system.answered], [seen.cost for seen in system.answered]
-    return Spent(estimate(system, study.headline, study.same_items).value, average(tokens), average(costs))
+    return ScoreAndCost(estimate(system, study.headline, study.same_items).value, average(tokens), average(costs))
 
 
 def relative_to(system: System, its: System | None) -> list[Cell]:

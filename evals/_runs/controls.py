@@ -39,7 +39,7 @@ Control = Literal[
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedControl:
     """A control: its graph, its settings for one sample, and whether it reads the debate's evidence.
 
     ``at_cost``: whether its budget is the cost of the debate.
@@ -59,12 +59,12 @@ def _same_rounds(debate: Reference, equal: Equal) -> dict[str, Any]:
     return {"agents": 1, "max_rounds": debate.rounds}
 
 
-CONTROLS: dict[Control, Matched] = {
-    "self_consistency": Matched("self_consistency", _same_cost, at_cost=True),
-    "self_correction": Matched("society_of_minds", _same_rounds),
-    "single_call": Matched("rag", lambda debate, equal: {"retrieval": "none"}, reads=True),
-    "self_consistency_with_evidence": Matched("self_consistency", _same_cost, reads=True, at_cost=True),
-    "self_correction_with_evidence": Matched("society_of_minds", _same_rounds, reads=True),
+CONTROLS: dict[Control, MatchedControl] = {
+    "self_consistency": MatchedControl("self_consistency", _same_cost, at_cost=True),
+    "self_correction": MatchedControl("society_of_minds", _same_rounds),
+    "single_call": MatchedControl("rag", lambda debate, equal: {"retrieval": "none"}, reads=True),
+    "self_consistency_with_evidence": MatchedControl("self_consistency", _same_cost, reads=True, at_cost=True),
+    "self_correction_with_evidence": MatchedControl("society_of_minds", _same_rounds, reads=True),
 }
 
 

@@ -139,7 +139,7 @@ def _embedding(encoder: Encoder) -> BaseRagasEmbedding:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredSample:
     """A sample's verdict as input for RAGAS.
 
     Attributes:
@@ -176,7 +176,7 @@ class Figure:
     failed: bool = False
 
 
-def read_answers(path: Path, limit: int | None = None) -> tuple[list[Answered], list[str]]:
+def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSample], list[str]]:
     """Read the verdicts in a log, a folder of logs, or a result document, and notes about everything left out.
 
     Args:
@@ -191,7 +191,7 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[Answered], 
         return [_answered(known, system=known["graph"], file=path.name, id=path.stem)], []
     headers, notes = read_headers(find_logs([path]))
     headers, left_out = without_superseded(headers)
-    found: list[Answered] = []
+    found: list[AnsweredSample] = []
     for header in headers:
         facts, at = header.facts, ""
         about = {
@@ -233,11 +233,13 @@ def _checked(document: Any, place: str) -> Document:
         raise damaged(place, error) from error
 
 
-def _answered(document: Document | None, fault: str = "", **about: Any) -> Answered:
+def _answered(document: Document | None, fault: str = "", **about: Any) -> AnsweredSample:
     """Make a sample from its result document."""
     unknown: dict[str, Any] = {"benchmark": "", "model": None, "seed": None}
     if document is None:
-        return Answered(**{**unknown, **about}, claim="", response="", contexts=(), fault=fault or "it has no document")
+        return AnsweredSample(
+            **{**unknown, **about}, claim="", response="", contexts=(), fault=fault or "it has no document"
+        )
     if document["error"]:
         fault = f"the debate failed: {document['error']['detail']}"
     elif document["status"] != "done":
@@ -247,11 +249,11 @@ def _answered(document: Document | None, fault: str = "", **about: Any) -> Answe
     else:
         fault = ""
     if fault:
-        return Answered(**{**unknown, **about}, claim=document["claim"], response="", contexts=(), fault=fault)
+        return AnsweredSample(**{**unknown, **about}, claim=document["claim"], response="", contexts=(), fault=fault)
     whole = dict(document)
     shown = {id for turn in verdict_turns(whole) for id in turn.get("evidence_ids") or ()}
     reasons = [*reasons_by_who(whole)][:MOST_REASONS]
-    return Answered(
+    return AnsweredSample(
         **{**unknown, **about},
         claim=document["claim"],
         response="\n".join([full_answer(document["task"], document["answer"]), *reasons]),
@@ -261,7 +263,7 @@ def _answered(document: Document | None, fault: str = "", **about: Any) -> Answe
 
 
 async def measure(
-    samples: Sequence[Answered],
+    samples: Sequence[AnsweredSample],
     model: str,
     embedder: str,
     at_once: int,
@@ -295,7 +297,7 @@ async def measure(
         lost = 0
         return Figure(None, "RAGAS found nothing to judge in it") if math.isnan(value) else Figure(value)
 
-    async def one(place: int, sample: Answered, llm: InstructorBaseRagasLLM, encoder: Encoder) -> None:
+    async def one(place: int, sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> None:
         async with gate:
             if sample.fault:
                 faithful = relevant = Figure(None, sample.fault)
@@ -318,14 +320,14 @@ async def measure(
             await asyncio.gather(*working, return_exceptions=True)
 
 
-async def _relevancy(sample: Answered, llm: InstructorBaseRagasLLM, encoder: Encoder) -> float:
+async def _relevancy(sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> float:
     """RAGAS's answer relevancy; NaN if its model wrote no question, for which RAGAS returns 0."""
-    asked = _Asked(encoder)
+    asked = _CountingEncoder(encoder)
     value = await ragas_answer_relevance(sample.claim, sample.response, llm, asked)
     return value if asked.texts else math.nan
 
 
-class _Asked:
+class _CountingEncoder:
     """An encoder that counts what it encodes."""
 
     def __init__(self, encoder: Encoder) -> None:

@@ -11,7 +11,7 @@ from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log
 from moot.core.errors import UserError
 from moot.evals._runs.solver import document_in
 from moot.evals._stats.outcomes import has_outcome
-from moot.nodes._models.equal_cost import Taken, full_cost
+from moot.nodes._models.equal_cost import FullCost, full_cost
 from moot.nodes._models.prices import Price, read_prices
 from moot.retrievers._excerpts import shown_text
 
@@ -23,7 +23,7 @@ ORIGIN = ("id", "title", "text", "source", "url", "published")
 class Reference:
     """A debate on a sample: its cost, its rounds, and its final evidence."""
 
-    taken: Taken
+    taken: FullCost
     rounds: int
     evidence: list[dict[str, Any]]
 

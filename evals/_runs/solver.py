@@ -35,7 +35,7 @@ INPUTS = "moot"
 """Key of a sample's metadata for a debate's input: an object with ``task``, ``labels``, ``given``, ``claim_date``,
 ``speaker`` (as `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches the debate."""
 FOUND = "found"
-"""Key of a sample's metadata for the amount of its debate's evidence (`moot.evals._stats.found.Found`)."""
+"""Key of a sample's metadata for the amount of its debate's evidence (`moot.evals._stats.found.EvidenceCount`)."""
 
 Question = Mapping[str, Any]
 """The input of a debate: claim and, if present, task, labels, options, given, claim_date and speaker."""

@@ -165,7 +165,7 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
     return RiskCoverage(points, Score(float(risks.mean()), n, missing, left_out))
 
 
-class Passed(NamedTuple):
+class PassingAnswers(NamedTuple):
     """The answers that pass a threshold: their ``share`` of the scored answers, and the share of them that is
     ``right``.
 
@@ -177,7 +177,7 @@ class Passed(NamedTuple):
     right: float | None
 
 
-def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: float) -> Passed:
+def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: float) -> PassingAnswers:
     """The number and share of answers that reach a threshold, and the share of these that is right.
 
     Args:
@@ -191,7 +191,7 @@ def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: flo
     if not scores:
         raise ValueError("there is no share of no answers")
     judged = [right for score, right in zip(scores, correct, strict=True) if score >= threshold]
-    return Passed(len(judged), len(judged) / len(scores), sum(judged) / len(judged) if judged else None)
+    return PassingAnswers(len(judged), len(judged) / len(scores), sum(judged) / len(judged) if judged else None)
 
 
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:

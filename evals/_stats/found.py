@@ -8,7 +8,7 @@ from moot.evals._stats.outcomes import Document
 from moot.retrievers._evidence import GIVEN
 
 
-class Found(NamedTuple):
+class EvidenceCount(NamedTuple):
     """The amount of evidence that a debate found.
 
     Attributes:
@@ -24,10 +24,10 @@ class Found(NamedTuple):
     stood_in: int
 
 
-def count_evidence(document: Document) -> Found:
+def count_evidence(document: Document) -> EvidenceCount:
     """Count the evidence in a result document."""
     evidence = document["evidence"]
     asked = {(one["retriever"], one["query"]) for piece in evidence for one in piece["retrievals"]}
     failed = {(one["agent"], one["retriever"]) for one in document["corpora"] if one.get("failed")}
     stood_in = sum(warned["kind"] == "stand_in" for warned in document["warnings"])
-    return Found(len(evidence), sum(source != GIVEN for source, _ in asked), len(failed), stood_in)
+    return EvidenceCount(len(evidence), sum(source != GIVEN for source, _ in asked), len(failed), stood_in)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
-from moot.evals._analyses.inside import Inside, inside_of
+from moot.evals._analyses.inside import DebateFigures, inside_of
 from moot.evals._benchmarks.catalogue import Benchmark
-from moot.evals._stats.found import Found, count_evidence
+from moot.evals._stats.found import EvidenceCount, count_evidence
 from moot.evals._stats.item_scores import COMPUTED, item_score
 from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome, majority_of_runs, outcome_of
 from moot.evals._stats.panel_measures import count_concessions
@@ -86,7 +86,7 @@ class Observation:
     outcome: str | None = None
     unmapped: str | None = None
     scores: Scored = field(default_factory=dict)
-    found: Found | None = None
+    found: EvidenceCount | None = None
     document: Document | None = None
     answers: tuple[RoundAnswer, ...] = ()
     scored: tuple[ScoredAnswer, ...] = ()
@@ -94,7 +94,7 @@ class Observation:
     cost: float | None = None
     warnings: Mapping[str, int] = field(default_factory=dict)
     models: frozenset[tuple[str, str]] = frozenset()
-    inside: Inside | None = None
+    inside: DebateFigures | None = None
     error: str | None = None
     detail: str = ""
     group: str = ""

@@ -31,7 +31,7 @@ Fact = tuple[str, int]
 """A paragraph's title and the number of a sentence in it."""
 
 
-class Matched(NamedTuple):
+class GoldMatch(NamedTuple):
     """How well the system's evidence or answer matches the gold one: a whole match, precision and recall, each in [0,
     1]."""
 
@@ -46,7 +46,7 @@ class Matched(NamedTuple):
         return 2 * self.precision * self.recall / total if total else 0.0
 
 
-def supporting_facts(found: Collection[Fact], gold: Collection[Fact]) -> Matched:
+def supporting_facts(found: Collection[Fact], gold: Collection[Fact]) -> GoldMatch:
     """HotpotQA's scores of supporting facts (Yang et al. 2018), as its script computes them.
 
     Args:
@@ -55,20 +55,20 @@ def supporting_facts(found: Collection[Fact], gold: Collection[Fact]) -> Matched
     """
     ours, right = set(found), set(gold)
     shared = len(ours & right)
-    return Matched(float(ours == right), shared / len(ours) if ours else 0.0, shared / len(right))
+    return GoldMatch(float(ours == right), shared / len(ours) if ours else 0.0, shared / len(right))
 
 
-def joint(answer: Matched, facts: Matched) -> Matched:
+def joint(answer: GoldMatch, facts: GoldMatch) -> GoldMatch:
     """HotpotQA's joint scores: the products of the answer's and the supporting facts' scores."""
-    return Matched(*(one * other for one, other in zip(answer, facts, strict=True)))
+    return GoldMatch(*(one * other for one, other in zip(answer, facts, strict=True)))
 
 
-def matched_answer(outcome: str, gold: Collection[str]) -> Matched:
+def matched_answer(outcome: str, gold: Collection[str]) -> GoldMatch:
     """Scores of an answer in words against the nearest right one, as HotpotQA's script compares them."""
 
-    def beside(right: str) -> Matched:
+    def beside(right: str) -> GoldMatch:
         shared, words, wanted = shared_words(outcome, right, whole=YES_NO)
-        return Matched(exact_match(outcome, right) or 0.0, shared / words, shared / wanted)
+        return GoldMatch(exact_match(outcome, right) or 0.0, shared / words, shared / wanted)
 
     return max((beside(right) for right in gold), key=lambda one: (one.whole, one.f1))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.core.errors import BudgetExhausted
-from moot.nodes._models.ceilings import REPLY, Asked, Ceilings, reservation_record
+from moot.nodes._models.ceilings import REPLY, Ceilings, PlannedCall, reservation_record
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, weight_of
 from moot.nodes._models.fitting import most_tokens
 from moot.nodes._models.speaker import Speaker, own_response_format
@@ -15,7 +15,9 @@ from moot.nodes._runtime.node import NodeContext
 from moot.nodes._texts.replies import Reply
 
 
-def least_call(speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0) -> Asked:
+def least_call(
+    speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0
+) -> PlannedCall:
     """The first call of a step, as far as it is known before the part is started.
 
     Args:
@@ -27,10 +29,10 @@ def least_call(speaker: Speaker, prompt: str, values: Mapping[str, str], reply: 
     """
     schema = json.dumps(own_response_format(reply))
     size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)
-    return Asked(speaker.role, prompt, speaker.model.name, size, most_tokens(speaker.model) or REPLY)
+    return PlannedCall(speaker.role, prompt, speaker.model.name, size, most_tokens(speaker.model) or REPLY)
 
 
-async def begin_part(run: NodeContext, part: int, kept: list[Asked]) -> Ceilings:
+async def begin_part(run: NodeContext, part: int, kept: list[PlannedCall]) -> Ceilings:
     """Reserves the cost of a part's steps; waits as long as running parts may release budget. Returns the part's
     ceilings.
 

@@ -10,7 +10,7 @@ from moot.nodes._claims.state import ClaimsInput, Section
 from moot.nodes._texts.task import is_iso_date
 from moot.retrievers._documents.children import read_document, unreadable
 from moot.retrievers._documents.fetch import fetch, is_url
-from moot.retrievers._documents.parse import Parsed, Unreadable, kind_of
+from moot.retrievers._documents.parse import ParsedDocument, UnreadableDocument, kind_of
 from moot.retrievers._files import text_in
 
 PLAIN = (".txt", ".md", "")
@@ -42,16 +42,16 @@ def article_in(file: Path, name: str) -> ClaimsInput:
         if kind:
             return article_of(read_document(file, name, kind), name)
         if file.suffix.lower() not in PLAIN:
-            raise Unreadable("claims are found in PDF, HTML, .docx, .csv, .txt and .md files")
+            raise UnreadableDocument("claims are found in PDF, HTML, .docx, .csv, .txt and .md files")
         text = text_in(file, name)
-    except Unreadable as why:
+    except UnreadableDocument as why:
         raise unreadable(name, why) from why
     except OSError as error:
         raise UserError(f"{name} cannot be read ({error.strerror}).", kind="missing_file") from error
     return {"text": text, "title": "", "source": name, "url": "", "date": None, "sections": []}
 
 
-def article_of(found: Parsed, name: str) -> ClaimsInput:
+def article_of(found: ParsedDocument, name: str) -> ClaimsInput:
     """A document's text, with the positions at which its pages and headings begin.
 
     Args:

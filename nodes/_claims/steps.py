@@ -30,7 +30,7 @@ from moot.nodes._claims.state import (
     Rated,
     Step,
 )
-from moot.nodes._models.ceilings import SETTINGS, Asked
+from moot.nodes._models.ceilings import SETTINGS, PlannedCall
 from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._records.reducers import OPENING, overwrite
@@ -215,7 +215,7 @@ def part_node(how: Any, role: str, prompt: str) -> Node:
     )
 
 
-async def _steps(state: PartState, run: NodeContext) -> list[Asked]:
+async def _steps(state: PartState, run: NodeContext) -> list[PlannedCall]:
     """The calls that a part needs at most: quotes cannot be longer than the reply that contains them."""
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
     values, first = _shown(state), least_call(finder, EXTRACT, _shown(state), FoundReply)

@@ -20,7 +20,7 @@ from moot.core.lazy import imported
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.core.telemetry.switch import telemetry
-from moot.nodes._models.ceilings import REPLY, Asked, Ceilings
+from moot.nodes._models.ceilings import REPLY, Ceilings, PlannedCall
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt, learn_refusal
 from moot.nodes._models.fitting import fit_messages, most_tokens
@@ -151,8 +151,8 @@ class Caller:
         self.not_shown.clear()
         self.not_shown.update(left["ids"] if left else ())
 
-    def _asked(self, prompt: str, size: int) -> Asked:
-        return Asked(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY)
+    def _asked(self, prompt: str, size: int) -> PlannedCall:
+        return PlannedCall(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY)
 
     def _room(self, prompt: str, beside: int) -> int | None:
         """The bytes that the ceilings leave for the prompt of a role that decides; None for other roles."""
@@ -161,7 +161,7 @@ class Caller:
         return None if most is None else most - beside
 
     async def _bounded(
-        self, send: Sending, asked: Asked, messages: Sequence[BaseMessage] = ()
+        self, send: Sending, asked: PlannedCall, messages: Sequence[BaseMessage] = ()
     ) -> tuple[AIMessage, Call]:
         """One call within the debate's ceilings: its cost is reserved before it and settled after it.
 

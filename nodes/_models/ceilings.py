@@ -37,7 +37,7 @@ ALONE = nullcontext()
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlannedCall:
     """A call before it is made.
 
     Args:
@@ -69,7 +69,7 @@ class Asked:
         return reservation(size, self.reply, per, price)
 
 
-class Held(NamedTuple):
+class Reservation(NamedTuple):
     """The cost reserved for a call in flight, and the moment (of the event loop) at which it must end, if any."""
 
     spend: Spend
@@ -103,12 +103,12 @@ class Ceilings:
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
-        self._kept: dict[tuple[str, str], Asked] = {}
+        self._kept: dict[tuple[str, str], PlannedCall] = {}
         self._parts: set[Ceilings] = set()
         self._waiting: list[asyncio.Future[None]] = []
         self._longest = 0.0
-        self._last: Asked | None = None
-        self._least: Asked | None = None
+        self._last: PlannedCall | None = None
+        self._least: PlannedCall | None = None
         self._lost = NOTHING
         self._outermost: Ceilings = self.parent._outermost if self.parent else self
         self.refused = False
@@ -179,7 +179,7 @@ class Ceilings:
         self.seconds = budget.get("seconds") or math.inf
         self.prices = budget.get("prices") or {}
         self.spent = spent_by(calls, self.prices)
-        asked = (Asked(**one) for one in budget.get("kept") or ())
+        asked = (PlannedCall(**one) for one in budget.get("kept") or ())
         spoken = {call["role"] for call in calls}
         self._kept = {(one.role, one.prompt): one for one in asked if one.role not in spoken}
         if self.parent:
@@ -212,7 +212,7 @@ class Ceilings:
         """Whether budget is reserved for this call."""
         return (role, prompt) in self._kept
 
-    async def reserve(self, asked: Asked) -> Held:
+    async def reserve(self, asked: PlannedCall) -> Reservation:
         """Reserves budget for a call; waits as long as calls in flight may release some.
 
         Raises:
@@ -240,9 +240,9 @@ class Ceilings:
             self.left_out[asked.role] += 1
             raise
         end = asyncio.get_running_loop().time() + until - time.monotonic()
-        return Held(need, None if until == math.inf else end)
+        return Reservation(need, None if until == math.inf else end)
 
-    def _kept_for(self, own: Asked, need: Spend) -> Spend:
+    def _kept_for(self, own: PlannedCall, need: Spend) -> Spend:
         """The reservation available to a deciding call.
 
         A call that fits into it may use the debate's whole reservation. After lost calls this may be too little for
@@ -252,12 +252,12 @@ class Ceilings:
         room = (one if min(most) < math.inf else math.inf for one, most in zip(least, bounds, strict=True))
         return self._kept_in_all() if need.fits(Spend(*room)) else least
 
-    def _was_made(self, asked: Asked) -> None:
+    def _was_made(self, asked: PlannedCall) -> None:
         self._last = asked
         if self._least is None or asked.spend(self.prices).tokens < self._least.spend(self.prices).tokens:
             self._least = asked
 
-    def release_reservation(self, held: Held, spent: Spend, seconds: float) -> None:
+    def release_reservation(self, held: Reservation, spent: Spend, seconds: float) -> None:
         """Releases a call's reservation and records its real cost.
 
         Args:
@@ -273,7 +273,7 @@ class Ceilings:
         for level in self._levels():
             level._wake()
 
-    def paid(self, asked: Asked, calls: Sequence[Call], *, left_out: bool) -> None:
+    def paid(self, asked: PlannedCall, calls: Sequence[Call], *, left_out: bool) -> None:
         """Counts calls paid by an earlier run of the debate, with replies in the ledger; they are not made again.
 
         Args:
@@ -295,7 +295,7 @@ class Ceilings:
                 if level.counts_kept:
                     level.spent = level.spent.plus(spent)
 
-    def came_to(self, held: Held, call: Call) -> Spend:
+    def came_to(self, held: Reservation, call: Call) -> Spend:
         """The real cost of a call; if the endpoint does not count tokens, the cost that was reserved for it."""
         return spent_by([call], self.prices) if is_counted(call) else held.spend
 
@@ -420,7 +420,7 @@ class Ceilings:
         )
         return max(0, math.floor(min(shares, default=0)))
 
-    def prompt_bytes(self, asked: Asked) -> int | None:
+    def prompt_bytes(self, asked: PlannedCall) -> int | None:
         """The most bytes (`weight_of`) that a deciding prompt may have; None if nothing bounds it.
 
         They are the bytes reserved for it, and its share of the budget that is not reserved.
@@ -483,6 +483,6 @@ def open_ceilings() -> Ceilings:
     return Ceilings(parent=_shared.get())
 
 
-def reservation_record(asked: Asked) -> dict[str, Any]:
+def reservation_record(asked: PlannedCall) -> dict[str, Any]:
     """A call with a reservation, as plain JSON."""
     return asdict(asked)

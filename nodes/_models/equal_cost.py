@@ -18,7 +18,7 @@ SHARED = frozenset(Settings.model_fields) - {"models", "temperature"} | {"max_ev
 """Settings that controls take from their debate."""
 
 
-class Taken(NamedTuple):
+class FullCost(NamedTuple):
     """The cost of a debate, including replies from the ledger; None for unknown values."""
 
     tokens: int | None
@@ -27,7 +27,7 @@ class Taken(NamedTuple):
     seconds: float | None
 
 
-def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> Taken:
+def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> FullCost:
     """The cost of calls, with replies from the ledger included; a call sent for several counts once.
 
     Args:
@@ -39,10 +39,10 @@ def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str,
     seconds = None if any(call.get("from_ledger") for call in calls) else seconds
     sent = [call for call in calls if not call.get("shared")]
     tokens = tokens_of(sent) if all(map(is_counted, sent)) else None
-    return Taken(tokens or None, cost_of(sent, prices), len(sent), seconds)
+    return FullCost(tokens or None, cost_of(sent, prices), len(sent), seconds)
 
 
-def ceiling_of(debate: Taken, equal: Equal) -> dict[str, Any]:
+def ceiling_of(debate: FullCost, equal: Equal) -> dict[str, Any]:
     """Settings with which self-consistency costs as much as a debate: it takes as many samples as that budget pays for.
 
         ceiling_of(Taken(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
@@ -69,13 +69,13 @@ def ceiling_of(debate: Taken, equal: Equal) -> dict[str, Any]:
     return {"budget" if equal == "tokens" else "max_cost": amount}
 
 
-def ratios(control: Taken, debate: Taken) -> dict[str, float | None]:
+def ratios(control: FullCost, debate: FullCost) -> dict[str, float | None]:
     """The cost of a control as a multiple of its debate's, by quantity; None if one is unknown or zero.
 
     ratios(Taken(900, 0.0051, 6, 1.0), Taken(1200, 0.0034, 8, 2.5)) ==
         {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}
     """
-    both = zip(Taken._fields, control, debate, strict=True)
+    both = zip(FullCost._fields, control, debate, strict=True)
     return {name: one / of if one is not None and of else None for name, one, of in both}
 
 

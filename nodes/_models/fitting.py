@@ -15,7 +15,7 @@ from moot.nodes._records.entries import LeftOut
 from moot.nodes._texts.shorten import drop_elements, shorten
 
 
-class Fitted(NamedTuple):
+class FittedMessages(NamedTuple):
     """Messages that fit, their bytes (`weight_of`), and a record of anything left out."""
 
     messages: Sequence[BaseMessage]
@@ -35,7 +35,7 @@ def fit_messages(
     context_tokens: int | None = None,
     ranks: Mapping[str, int] | None = None,
     room: int | None = None,
-) -> Fitted:
+) -> FittedMessages:
     """As much of the messages as fits a model (`shorten`): only data is left out, never instructions.
 
     Args:
@@ -59,7 +59,7 @@ def fit_messages(
     if room is not None and by_ceiling:
         most, context = room, reply + max(0, math.ceil(room / per))
     if context is None or weight <= most:
-        return Fitted(messages, weight)
+        return FittedMessages(messages, weight)
     places = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage | ToolMessage)]
     data = [str(messages[at].content) for at in places]
     size = sum(bytes_of(str(message.content)) for message in messages)
@@ -93,7 +93,7 @@ def fit_messages(
         "of_rounds": made.of_rounds,
         "said": made.said,
     }
-    return Fitted(cut, least, left)
+    return FittedMessages(cut, least, left)
 
 
 def weight_of_all(messages: Sequence[BaseMessage]) -> int:

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage
 from moot.core.errors import MootError, UserError, copy_error, error_of
-from moot.core.ledger import CallLedger, Kept, Key, key_of, open_ledger
+from moot.core.ledger import CallLedger, Key, StoredCall, key_of, open_ledger
 from moot.core.ledger.records import FAILED, SENT, hashes_of
 from moot.nodes._models.kept import key_messages
 from moot.nodes._models.spend import NOTHING, Spend
@@ -83,7 +83,7 @@ def current_use(default: Mode = "off") -> LedgerUse:
     raise UserError(f"MOOT_LEDGER is {mode!r}; it may be {', '.join(MODES)}.", kind="invalid_environment")
 
 
-class Flight(Generic[T]):
+class PendingCall(Generic[T]):
     """A call that several may wait for: ``over`` is set once it returned, failed or was cancelled."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Flight(Generic[T]):
 
 
 @dataclass
-class Keeping:
+class DebateLedger:
     """The ledger for the calls of one debate.
 
     Args:
@@ -109,7 +109,7 @@ class Keeping:
     replies: int = 0
     fault: str = ""
     """Why an entry could not be kept; empty if all were."""
-    _flights: dict[str, Flight[Any]] = field(default_factory=dict)
+    _flights: dict[str, PendingCall[Any]] = field(default_factory=dict)
     _asked: dict[Any, dict[Any, int]] = field(default_factory=dict)
     _embedded: set[str] = field(default_factory=set)
     opened: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class Keeping:
         earlier = places.setdefault(place, len(places))
         return [self.replies, earlier] if self.replies else earlier
 
-    async def find(self, key: Key, what: str) -> Kept | None:
+    async def find(self, key: Key, what: str) -> StoredCall | None:
         """The ledger's entry for a key; None if the call must be made. Recorded failures are only used in replays.
 
         Raises:
@@ -136,12 +136,12 @@ class Keeping:
             return await self.replayed(key, what)
         return await self.ledger.find(key, self.id, failed=False)
 
-    def stored(self, key: Key) -> Kept | None:
+    def stored(self, key: Key) -> StoredCall | None:
         """The reply that an earlier, interrupted run of this debate kept for a key; None for failures."""
         found = self.ledger.stored_result(self.id, key)
         return None if found is None or found.about.get(FAILED) else found
 
-    async def replayed(self, key: Key, what: str) -> Kept:
+    async def replayed(self, key: Key, what: str) -> StoredCall:
         """The ledger's entry for a key in a replay.
 
         Raises:
@@ -197,7 +197,7 @@ class Keeping:
                 return result, True
         return await self._fly([hash], make), False
 
-    async def _awaited(self, flight: Flight[T]) -> list[T]:
+    async def _awaited(self, flight: PendingCall[T]) -> list[T]:
         """The result of another's call, once it is over; none if it was cancelled."""
         await flight.over.wait()
         if flight.error is not None:
@@ -206,7 +206,7 @@ class Keeping:
 
     async def _fly(self, hashes: Sequence[str], make: Callable[[], Awaitable[T]]) -> T:
         """Makes a call; those who request one of its keys meanwhile wait for it."""
-        flight: Flight[T] = Flight()
+        flight: PendingCall[T] = PendingCall()
         self._flights |= dict.fromkeys(hashes, flight)
         try:
             result = await make()
@@ -269,7 +269,7 @@ class Keeping:
 
 async def begin_keeping(
     use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str, replies: int = 0
-) -> Keeping | None:
+) -> DebateLedger | None:
     """Opens the ledger for a debate that starts or is resumed; None if the ledger is off.
 
     Args:
@@ -288,7 +288,7 @@ async def begin_keeping(
         return None
     ledger = open_ledger()
     if use.mode == "replay":
-        return Keeping(use.mode, ledger, use.id or "", replies)
+        return DebateLedger(use.mode, ledger, use.id or "", replies)
     begun = await ledger.begin(
         graph,
         asked_with(given),
@@ -304,7 +304,7 @@ async def begin_keeping(
             f"This request was made before: it is the debate {begun.id}. Use a new idempotency key for another one.",
             kind="debate_running",
         )
-    return Keeping(use.mode, ledger, begun.id, replies)
+    return DebateLedger(use.mode, ledger, begun.id, replies)
 
 
 def asked_with(given: Mapping[str, Any]) -> dict[str, Any]:

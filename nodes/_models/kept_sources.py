@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from moot.core.errors import MootError, error_of
-from moot.core.ledger import Kept, key_of
+from moot.core.ledger import StoredCall, key_of
 from moot.core.ledger.records import FAILED
-from moot.nodes._models.keeping import Keeping
+from moot.nodes._models.keeping import DebateLedger
 from moot.retrievers import Evidence, Retriever
 
 
@@ -22,7 +22,7 @@ class KeptSource:
         parts: the other values that its results depend on.
     """
 
-    def __init__(self, source: Retriever, keeping: Keeping, parts: Mapping[str, Any]) -> None:
+    def __init__(self, source: Retriever, keeping: DebateLedger, parts: Mapping[str, Any]) -> None:
         self.name = source.name
         self.source = source
         self.keeping = keeping
@@ -64,7 +64,7 @@ class KeptCorpus:
     """
 
     def __init__(
-        self, source: Retriever | None, keeping: Keeping, parts: Mapping[str, Any], opened: Mapping[str, Any]
+        self, source: Retriever | None, keeping: DebateLedger, parts: Mapping[str, Any], opened: Mapping[str, Any]
     ) -> None:
         self.name: str = opened["name"]
         self.passages: int | None = opened["passages"]
@@ -90,7 +90,7 @@ class KeptCorpus:
 
 
 async def open_kept_corpus(
-    open_source: Callable[[], Awaitable[Retriever]], keeping: Keeping, parts: Mapping[str, Any]
+    open_source: Callable[[], Awaitable[Retriever]], keeping: DebateLedger, parts: Mapping[str, Any]
 ) -> KeptCorpus:
     """Opens a source that searches a corpus; in a replay the ledger has its properties, and it is not opened.
 
@@ -127,7 +127,7 @@ def searching(name: str, query: str) -> str:
     return f"the search of {name} for {query[:200]!r}"
 
 
-def value_of(kept: Kept) -> Any:
+def value_of(kept: StoredCall) -> Any:
     """The results of a source.
 
     Raises:

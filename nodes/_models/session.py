@@ -18,7 +18,7 @@ from moot.core.errors import MootError
 from moot.core.ledger.records import Status
 from moot.core.redaction import Keys, held_keys
 from moot.nodes._models.ceilings import Ceilings, open_ceilings
-from moot.nodes._models.keeping import Keeping, LedgerUse, begin_keeping
+from moot.nodes._models.keeping import DebateLedger, LedgerUse, begin_keeping
 from moot.nodes._models.spend import NOTHING, Spend
 from moot.nodes._records.entries import PERSON
 from moot.nodes._telemetry.logs import log_end, log_start
@@ -46,7 +46,7 @@ class Session:
     before: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
     use: LedgerUse = field(default_factory=LedgerUse)
-    keeping: Keeping | None = None
+    keeping: DebateLedger | None = None
     """The ledger for this debate's calls; set when it starts."""
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""

@@ -326,7 +326,7 @@ class Speaker(Caller):
         send: Sending,
         usable: Callable[[AIMessage], bool],
         prompt: str,
-    ) -> Said:
+    ) -> RequestResult:
         """The entry of the ledger for a key, or the result of a new call once it is kept."""
         keeping = self.session.keeping
         assert keeping is not None
@@ -341,10 +341,10 @@ class Speaker(Caller):
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_of(value["error"]) if value["error"] else None
             self._take_up(messages, parts, calls, prompt, left_out=isinstance(error, BudgetExhausted))
-            return Said(message, calls, warnings, value["depth"], error)
+            return RequestResult(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.part(), chain.get()
-        said = Said(NOTHING, part.calls, [], 0)
+        said = RequestResult(NOTHING, part.calls, [], 0)
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
         lost, prices = keeping.cost_of_lost_calls(key), self.ceilings.prices
         first, unusable = key_of("chat", {"unusable": True}, key.parts), None
@@ -411,7 +411,7 @@ class Speaker(Caller):
 
 
 @dataclass
-class Said:
+class RequestResult:
     """The result of a request: a message with its calls and warnings (kind, detail), or an error with those so far."""
 
     message: AIMessage

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, UserError
-from moot.nodes._models.ceilings import SETTINGS, Asked, Ceilings, reservation_record
+from moot.nodes._models.ceilings import SETTINGS, Ceilings, PlannedCall, reservation_record
 from moot.nodes._models.prices import Price, is_counted, price_of, read_prices
 from moot.nodes._models.session import current_ceilings
 from moot.nodes._models.spend import NOTHING, Spend, in_words, spent_by
@@ -44,7 +44,7 @@ class Decision:
 
 
 async def open_budget(
-    settings: Any, models: Iterable[str], kept: Sequence[Asked], ceilings: Ceilings, lost: Spend = NOTHING
+    settings: Any, models: Iterable[str], kept: Sequence[PlannedCall], ceilings: Ceilings, lost: Spend = NOTHING
 ) -> dict[str, Any] | None:
     """Opens a debate's ceilings; returns them as plain JSON, or None if nothing is bounded.
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from moot.core.errors import MootError, WorldError
-from moot.nodes._models.ceilings import REPLY, SETTINGS, Asked
+from moot.nodes._models.ceilings import REPLY, SETTINGS, PlannedCall
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
 from moot.nodes._models.speaker import own_response_format
@@ -143,7 +143,9 @@ def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
     return {choose_model(settings, role, own).model for role, own in roles_of(needs, task).items()}
 
 
-def least_call(role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings) -> Asked:
+def least_call(
+    role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings
+) -> PlannedCall:
     """The least call of a role that decides: the claim alone, without evidence and turns."""
     task, choice = state["task"], choose_model(settings, role, needs.roles.get(role))
     turn = {"round": 0, "phase": "primary", "agent": role, "step": "respond"}
@@ -154,7 +156,7 @@ def least_call(role: str, decision: Decision, needs: Needs, state: Mapping[str, 
     values |= decision.values(known, settings) if decision.values else {}
     schema = json.dumps(own_response_format(decision.reply(task)))
     size = decision.around + sum(map(weight_of, (*fill(text, values), schema)))
-    return Asked(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY)
+    return PlannedCall(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY)
 
 
 async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:

@@ -11,7 +11,7 @@ from moot.core.errors import UserError
 from moot.nodes._texts.given import LONGEST_GIVEN, MOST_GIVEN
 from moot.retrievers._documents.children import read_document, unreadable
 from moot.retrievers._documents.fetch import fetch, is_url
-from moot.retrievers._documents.parse import Unreadable, kind_of, texts_of
+from moot.retrievers._documents.parse import UnreadableDocument, kind_of, texts_of
 from moot.retrievers._files import NAMES, READERS, text_in
 
 
@@ -45,9 +45,11 @@ def given_in(file: Path, name: str) -> list[Any]:
             texts = texts_of(read_document(file, name, kind), Path(name).stem)
             return _bounded(name, [{**text, "source": name} for text in texts])
         if file.suffix.lower() not in READERS:
-            raise unreadable(name, Unreadable(f"files of this kind are not supported; these are: {', '.join(NAMES)}"))
+            raise unreadable(
+                name, UnreadableDocument(f"files of this kind are not supported; these are: {', '.join(NAMES)}")
+            )
         text = text_in(file, name)
-    except Unreadable as why:
+    except UnreadableDocument as why:
         raise unreadable(name, why) from why
     except OSError as error:
         raise UserError(f"{name} cannot be read ({error.strerror}).", kind="invalid_file") from error

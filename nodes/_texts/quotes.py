@@ -51,7 +51,7 @@ WORD = re.compile(
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedText:
     """A text normalised for comparison, with the part of the original text for each character.
 
     In ``text`` a dash is ``—`` and a hyphen ``-``, because only a hyphen makes one word of two.
@@ -126,7 +126,7 @@ def fold(text: str) -> str:
 
 
 @lru_cache(maxsize=8)  # an answer quotes one text several times
-def _folded(text: str) -> Folded:
+def _folded(text: str) -> FoldedText:
     chars: list[str] = []
     spans: list[tuple[int, int]] = []
     for char, at in _ordered((char, at) for at, one in enumerate(text) for char in _forms(one)):
@@ -140,7 +140,7 @@ def _folded(text: str) -> Folded:
         else:
             chars.append(char)
             spans.append((at, at + 1))
-    return Folded("".join(chars), spans)
+    return FoldedText("".join(chars), spans)
 
 
 def _ordered(chars: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:

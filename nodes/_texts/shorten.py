@@ -74,7 +74,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Shortened:
+class ShortenedTexts:
     """Texts within a limit.
 
     Attributes:
@@ -100,7 +100,7 @@ class Shortened:
     size: int = 0
 
 
-def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = None) -> Shortened:
+def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = None) -> ShortenedTexts:
     """Shortens a prompt's texts to a limit.
 
     Args:
@@ -109,7 +109,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
         ranks: ranks of evidence by id, 1 or less is best; pieces without a rank are ranked by their words.
     """
     if (size := sum(map(bytes_of, texts))) <= most:
-        return Shortened(list(texts), size=size)
+        return ShortenedTexts(list(texts), size=size)
     lists = [list(lists_of(text)) for text in texts]
     cited = {id for text in texts for id in cited_in(text)}
     pieces, old = [], []
@@ -145,7 +145,7 @@ def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
     return ranks_by_words(claim, texts)
 
 
-def drop_elements(made: Shortened, most: int) -> Shortened:
+def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
     """Leaves out whole elements of texts that are still too long: evidence from its end, then the oldest rounds.
 
     Possibly only the claim and the text around it remain. Used for decisions with little budget left.
@@ -185,7 +185,7 @@ def _within(
     old: Sequence[Unit],
     aim: int,
     size: int,
-) -> Shortened:
+) -> ShortenedTexts:
     """The texts within about ``aim`` bytes: notes and marks may make them longer."""
     shown, rounds = sum(_size(unit) for unit in pieces), sum(_size(unit) for unit in old)
     room = aim - (size - shown - rounds)
@@ -208,7 +208,7 @@ def _within(
             written = _written(texts, lists, allotted, gone)
         written = [_SAID.sub(lambda found: f"{found[1]}{_part(found[3], longest)}{found[4]}", one) for one in written]
     seen = {unit.id for unit in allotted} | {id for text in written for id in cited_in(text)}
-    return Shortened(
+    return ShortenedTexts(
         written,
         evidence=len(pieces) - len(allotted),
         in_part=sum(given < _size(unit) for unit, given in allotted.items()),

@@ -34,7 +34,7 @@ NOTHING = "(no evidence was found)"
 NOT_LOOKED_FOR = "(none, as none was looked for)"
 
 
-class Ranked(str):
+class RankedText(str):
     """A text with evidence, and the best rank of each piece by its id, if a search found it."""
 
     ranks: Mapping[str, int]
@@ -56,7 +56,7 @@ def show_evidence(
     """
     shown = active_evidence(evidence)
     blocks = (as_data("evidence", _passage(piece), id=piece["id"], **about(piece)) for piece in shown)
-    text = Ranked(blocks_or_none(blocks, empty=nothing))
+    text = RankedText(blocks_or_none(blocks, empty=nothing))
     text.ranks = {piece["id"]: rank for piece in shown if (rank := best_rank(piece, 0))}
     return text
 

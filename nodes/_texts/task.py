@@ -38,7 +38,7 @@ OPEN = "the evidence settles the claim neither way"
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownTask:
     """A task by name. ``labels`` have each label's meaning and its other spellings."""
 
     kind: Literal["labels", "choice", "short_answer", "number", "expression"]
@@ -46,11 +46,11 @@ class Known:
     labels: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
 
 
-def _claims(about: str, supported: str, refuted: str, unsettled: str | None = None, *more: Any) -> Known:
+def _claims(about: str, supported: str, refuted: str, unsettled: str | None = None, *more: Any) -> KnownTask:
     labels = [(supported, TRUE, SUPPORTED), (refuted, FALSE, REFUTED)]
     if unsettled:
         labels.append((unsettled, OPEN, UNSETTLED))
-    return Known("labels", about, (*labels, *more))
+    return KnownTask("labels", about, (*labels, *more))
 
 
 _HOVER = (
@@ -64,25 +64,25 @@ _PUBMEDQA = (
 )
 _MIXED = ("Conflicting Evidence/Cherrypicking", "some evidence supports the claim and some refutes it", MIXED)
 
-TASKS: dict[str, Known] = {
-    "labels": Known("labels", "one of your own labels"),
-    "choice": Known("choice", "one of the given options, by its letter"),
-    "short_answer": Known("short_answer", "a name, phrase or span"),
-    "number": Known("number", "a number, compared by its value"),
-    "expression": Known("expression", "a mathematical expression in LaTeX"),
+TASKS: dict[str, KnownTask] = {
+    "labels": KnownTask("labels", "one of your own labels"),
+    "choice": KnownTask("choice", "one of the given options, by its letter"),
+    "short_answer": KnownTask("short_answer", "a name, phrase or span"),
+    "number": KnownTask("number", "a number, compared by its value"),
+    "expression": KnownTask("expression", "a mathematical expression in LaTeX"),
     "fever": _claims("FEVER: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
     "feverous": _claims("FEVEROUS: three labels", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"),
     "faviq": _claims("FaVIQ: two labels", "SUPPORTS", "REFUTES"),
     "averitec": _claims("AVeriTeC: four labels", "Supported", "Refuted", "Not Enough Evidence", _MIXED),
-    "hover": Known("labels", "HoVer: two labels", _HOVER),
+    "hover": KnownTask("labels", "HoVer: two labels", _HOVER),
     "scifact": _claims("SciFact: three labels", "SUPPORT", "CONTRADICT", "NOT ENOUGH INFO"),
     "check_covid": _claims("Check-COVID: three labels", "SUPPORT", "REFUTE", "NOTENOUGHINFO"),
     "check_covid_binary": _claims("Check-COVID: two labels", "SUPPORT", "REFUTE"),
     "healthver": _claims("HealthVer: three labels", "Supports", "Refutes", "Neutral"),
     "healthver_binary": _claims("HealthVer: two labels", "SUPPORT", "REFUTE"),
-    "pubmedqa": Known("labels", "PubMedQA: yes, no, maybe", _PUBMEDQA),
+    "pubmedqa": KnownTask("labels", "PubMedQA: yes, no, maybe", _PUBMEDQA),
     **{
-        name: Known("choice", f"{title}: the letter of an option")
+        name: KnownTask("choice", f"{title}: the letter of an option")
         for name, title in {
             "medqa": "MedQA",
             "medmcqa": "MedMCQA",
@@ -93,7 +93,7 @@ TASKS: dict[str, Known] = {
         }.items()
     },
     **{
-        name: Known("short_answer", f"{title}: a name, phrase or span")
+        name: KnownTask("short_answer", f"{title}: a name, phrase or span")
         for name, title in {
             "triviaqa": "TriviaQA",
             "nq_open": "NQ-open",
@@ -103,9 +103,9 @@ TASKS: dict[str, Known] = {
             "longbench": "LongBench's question answering",
         }.items()
     },
-    "gsm8k": Known("number", "GSM8K: a number"),
-    "gsm_ic": Known("number", "GSM-IC: a number"),
-    "math": Known("expression", "MATH: an expression"),
+    "gsm8k": KnownTask("number", "GSM8K: a number"),
+    "gsm_ic": KnownTask("number", "GSM-IC: a number"),
+    "math": KnownTask("expression", "MATH: an expression"),
 }
 """Every task by name."""
 

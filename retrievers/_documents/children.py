@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from moot.core.errors import UserError
-from moot.retrievers._documents.parse import Kind, Parsed, Unreadable, parse
+from moot.retrievers._documents.parse import Kind, ParsedDocument, UnreadableDocument, parse
 
 MEMORY = 2 * 2**30
 """Bytes of address space of a child."""
@@ -33,11 +33,11 @@ class Child:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def read(self, file: Path, kind: Kind) -> Parsed:
+    def read(self, file: Path, kind: Kind) -> ParsedDocument:
         """Parses a document. Blocking.
 
         Raises:
-            Unreadable: it cannot be read, or takes too much time or memory.
+            UnreadableDocument: it cannot be read, or takes too much time or memory.
         """
         process = self._process or self._start()
         assert process.stdin is not None
@@ -66,10 +66,10 @@ class Child:
                 if late.is_set()
                 else f"more than {MEMORY // 2**20:,} MiB of memory, or it crashes the reader"
             )
-            raise Unreadable(f"to read it takes {why}")
-        found: Parsed | str = json.loads(line)
+            raise UnreadableDocument(f"to read it takes {why}")
+        found: ParsedDocument | str = json.loads(line)
         if isinstance(found, str):
-            raise Unreadable(found)
+            raise UnreadableDocument(found)
         return found
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -94,24 +94,24 @@ class Child:
             self._process = None
 
 
-def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[Parsed | Unreadable]:
+def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocument | UnreadableDocument]:
     """The parsed documents, or the reasons why they cannot be read, in order; several are parsed at once. Blocking."""
     idle = [Child() for _ in range(AT_ONCE)]
     children = tuple(idle)
 
-    def read(file: Path, kind: Kind) -> Parsed | Unreadable:
+    def read(file: Path, kind: Kind) -> ParsedDocument | UnreadableDocument:
         child = idle.pop()
         try:
             return child.read(file, kind)
-        except Unreadable as error:
+        except UnreadableDocument as error:
             return error
         except OSError as error:
-            return Unreadable(f"it cannot be read ({error.strerror or error})")
+            return UnreadableDocument(f"it cannot be read ({error.strerror or error})")
         finally:
             idle.append(child)
 
     pool = ThreadPoolExecutor(AT_ONCE)
-    ahead: deque[Future[Parsed | Unreadable]] = deque()
+    ahead: deque[Future[ParsedDocument | UnreadableDocument]] = deque()
     try:
         for file, kind in files:
             ahead.append(pool.submit(read, file, kind))
@@ -127,19 +127,19 @@ def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[Parsed | Unre
         pool.shutdown()
 
 
-def read_document(file: Path, name: str, kind: Kind) -> Parsed:
+def read_document(file: Path, name: str, kind: Kind) -> ParsedDocument:
     """As `read_documents`, for one document.
 
     Raises:
         UserError: it cannot be read; ``name`` is its name in the error.
     """
     (found,) = read_documents([(file, kind)])
-    if isinstance(found, Unreadable):
+    if isinstance(found, UnreadableDocument):
         raise unreadable(name, found)
     return found
 
 
-def unreadable(name: str, why: Unreadable) -> UserError:
+def unreadable(name: str, why: UnreadableDocument) -> UserError:
     """The error for a document that cannot be read."""
     return UserError(f"{name} cannot be read: {why}.", kind="invalid_file")
 
@@ -163,8 +163,8 @@ def main() -> None:
     for line in sys.stdin:
         file, kind = json.loads(line)
         try:
-            answer: Parsed | str = parse(Path(file), kind)
-        except Unreadable as error:
+            answer: ParsedDocument | str = parse(Path(file), kind)
+        except UnreadableDocument as error:
             answer = str(error)
         except MemoryError:  # the rest would use memory that the next document needs
             return

@@ -56,7 +56,7 @@ SUFFIXES = {
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchedDocument:
     """The result of a fetch.
 
     Args:
@@ -95,7 +95,7 @@ def is_public(address: str) -> bool:
     return known.is_global and not known.is_multicast
 
 
-def fetch(url: str) -> Fetched:
+def fetch(url: str) -> FetchedDocument:
     """Fetches an address and stores the answer unchanged under ``MOOT_HOME/fetched``. Blocking.
 
     Raises:
@@ -105,7 +105,7 @@ def fetch(url: str) -> Fetched:
     return asyncio.run(fetch_page(url))
 
 
-async def fetch_page(url: str) -> Fetched:
+async def fetch_page(url: str) -> FetchedDocument:
     """As `fetch`, within an event loop."""
     try:
         async with asyncio.timeout(SECONDS), _session() as session:
@@ -197,7 +197,7 @@ async def _content(url: str, answer: Any) -> bytes:
     return b"".join(parts)
 
 
-def _kept(url: str, at: str, answer: Any, content: bytes) -> Fetched:
+def _kept(url: str, at: str, answer: Any, content: bytes) -> FetchedDocument:
     kind = answer.content_type.lower()
     suffix = Path(unquote(urlsplit(at).path)).suffix.lower()
     suffix = SUFFIXES.get(kind) or (suffix if suffix in SUFFIXES.values() else "")
@@ -210,7 +210,7 @@ def _kept(url: str, at: str, answer: Any, content: bytes) -> Fetched:
     recoded = in_utf8(content, answer.charset) if suffix in TEXTS and answer.charset else None
     file = folder / f"{digest}{suffix}"
     text = file if recoded is None else folder / f"{digest}.utf-8{suffix}"
-    found = Fetched(url, at, moment, kind, digest, file, text)
+    found = FetchedDocument(url, at, moment, kind, digest, file, text)
     write_whole(file, content, private=True)
     if recoded is not None:
         write_whole(text, recoded, private=True)

@@ -68,7 +68,7 @@ class Part(TypedDict):
     page: int
 
 
-class Parsed(TypedDict):
+class ParsedDocument(TypedDict):
     """The result of parsing a document. ``empty_pages`` are pages without text, of ``pages``; ``published`` is the date
     stated in the document, not its creation or modification date. ``note`` says how it was read, if the user may have
     expected otherwise.
@@ -83,7 +83,7 @@ class Parsed(TypedDict):
     parts: list[Part]
 
 
-class Unreadable(Exception):  # noqa: N818 - says why a document cannot be read
+class UnreadableDocument(Exception):  # noqa: N818 - says why a document cannot be read
     """The reason why a document cannot be read, as the end of a sentence."""
 
 
@@ -92,7 +92,7 @@ def kind_of(file: Path) -> Kind | None:
 
     Raises:
         OSError: it cannot be read.
-        Unreadable: its kind is not supported.
+        UnreadableDocument: its kind is not supported.
     """
     with file.open("rb") as opened:
         start = opened.read(4096)
@@ -101,20 +101,20 @@ def kind_of(file: Path) -> Kind | None:
     if start.startswith(b"PK\x03\x04"):
         return _packed(file)
     if what := next((what for mark, what in FOREIGN.items() if start.startswith(mark)), None):
-        raise Unreadable(f"it is {what}")
+        raise UnreadableDocument(f"it is {what}")
     if not start.strip():
-        raise Unreadable("it is empty")
+        raise UnreadableDocument("it is empty")
     encoding = encoding_marked(start)
     if encoding is None and b"\0" in start:
-        raise Unreadable("it holds no text")
+        raise UnreadableDocument("it holds no text")
     text = start.decode(encoding or "latin-1", "replace").encode().lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if text.startswith((b"<!doctype html", b"<html", b"<head", b"<body")) or b"<html" in text[:1000]:
         return "html"
     suffix = file.suffix.lower()
     if suffix == ".pdf":
-        raise Unreadable("it is not a PDF, though its name says so")
+        raise UnreadableDocument("it is not a PDF, though its name says so")
     if suffix == ".docx":
-        raise Unreadable("it is not a Word document, though its name says so")
+        raise UnreadableDocument("it is not a Word document, though its name says so")
     return "html" if suffix in (".html", ".htm", ".xhtml") else "csv" if suffix in (".csv", ".tsv") else None
 
 
@@ -123,13 +123,13 @@ def _packed(file: Path) -> Kind:
         with zipfile.ZipFile(file) as packed:
             names = set(packed.namelist())
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise Unreadable(DAMAGED) from error
+        raise UnreadableDocument(DAMAGED) from error
     if "word/document.xml" in names:
         return "docx"
-    raise Unreadable("it is a packed file. Unpack it, or save it as PDF, .docx or .csv")
+    raise UnreadableDocument("it is a packed file. Unpack it, or save it as PDF, .docx or .csv")
 
 
-def parse(file: Path, kind: Kind) -> Parsed:
+def parse(file: Path, kind: Kind) -> ParsedDocument:
     """A document's text.
 
     Args:
@@ -137,16 +137,16 @@ def parse(file: Path, kind: Kind) -> Parsed:
         kind: as `kind_of` returns it.
 
     Raises:
-        Unreadable: it is too large, damaged, encrypted, or has no text.
+        UnreadableDocument: it is too large, damaged, encrypted, or has no text.
     """
     if file.stat().st_size > LARGEST_DOCUMENT:
-        raise Unreadable(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB")
+        raise UnreadableDocument(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB")
     found = PARSERS[kind](file)
     found["parts"] = [part for part in found["parts"] if part["text"].strip()]
     if not found["parts"]:
-        raise Unreadable("it holds no text")
+        raise UnreadableDocument("it holds no text")
     if sum(len(part["text"]) for part in found["parts"]) > MOST_CHARACTERS:
-        raise Unreadable(f"it holds more than {MOST_CHARACTERS:,} characters of text. Give a part of it")
+        raise UnreadableDocument(f"it holds more than {MOST_CHARACTERS:,} characters of text. Give a part of it")
     return found
 
 
@@ -159,7 +159,7 @@ def decoded(content: bytes) -> str:
     """A decoded text; its encoding is found by the byte order mark, UTF-8, the HTML declaration, or the language.
 
     Raises:
-        Unreadable: its encoding cannot be found.
+        UnreadableDocument: its encoding cannot be found.
     """
     named = CHARSET.search(content[:4096])
     for encoding in (encoding_marked(content), "utf-8", named and named[1].decode()):
@@ -174,10 +174,10 @@ def decoded(content: bytes) -> str:
             return content.decode(best.encoding)
     except UnicodeDecodeError:
         pass
-    raise Unreadable("it is not UTF-8 text. Save the file as UTF-8")
+    raise UnreadableDocument("it is not UTF-8 text. Save the file as UTF-8")
 
 
-def texts_of(found: Parsed, name: str) -> list[dict[str, str]]:
+def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
     """A document's text, as `moot.nodes._texts.given.GivenText`: one for each page, or each heading.
 
     Args:
@@ -199,7 +199,7 @@ def texts_of(found: Parsed, name: str) -> list[dict[str, str]]:
     return texts
 
 
-def _found(parts: list[Part], title: str = "", published: str = "", url: str = "", pages: int = 0) -> Parsed:
+def _found(parts: list[Part], title: str = "", published: str = "", url: str = "", pages: int = 0) -> ParsedDocument:
     empty = pages - len({part["page"] for part in parts if part["text"].strip()}) if pages else 0
     return {
         "title": " ".join(title.split())[:500],
@@ -215,16 +215,16 @@ def _found(parts: list[Part], title: str = "", published: str = "", url: str = "
 # --- PDF
 
 
-def _parse_pdf(file: Path) -> Parsed:
+def _parse_pdf(file: Path) -> ParsedDocument:
     pdfium = imported("pypdfium2")
     try:
         document = pdfium.PdfDocument(file)
     except pdfium.PdfiumError as error:
         locked = "password" in str(error).lower()
-        raise Unreadable("it is encrypted. Save a copy without a password" if locked else DAMAGED) from error
+        raise UnreadableDocument("it is encrypted. Save a copy without a password" if locked else DAMAGED) from error
     pages = len(document)
     if pages > MOST_PAGES:
-        raise Unreadable(f"it has {pages:,} pages; at most {MOST_PAGES:,} are read. Give a part of it")
+        raise UnreadableDocument(f"it has {pages:,} pages; at most {MOST_PAGES:,} are read. Give a part of it")
     headings = _outline(document, pdfium)
     parts: list[Part] = []
     heading, broken = "", 0
@@ -237,9 +237,11 @@ def _parse_pdf(file: Path) -> Parsed:
             continue
         parts.append({"text": join_lines(text), "heading": heading, "page": number + 1})
     if broken == pages:
-        raise Unreadable(DAMAGED)
+        raise UnreadableDocument(DAMAGED)
     if not any(part["text"].strip() for part in parts):
-        raise Unreadable("its pages are pictures without text, such as scans. Run text recognition (OCR) on it first")
+        raise UnreadableDocument(
+            "its pages are pictures without text, such as scans. Run text recognition (OCR) on it first"
+        )
     title = document.get_metadata_dict().get("Title") or ""
     return _found(parts, "" if title.strip().lower() in NO_TITLES else title, pages=pages)
 
@@ -267,15 +269,15 @@ def join_lines(text: str) -> str:
 # --- HTML and Word
 
 
-def _parse_html(file: Path) -> Parsed:
+def _parse_html(file: Path) -> ParsedDocument:
     trafilatura, html = imported("trafilatura"), imported("lxml.html")
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
         page = html.document_fromstring(decoded(file.read_bytes()).encode(errors="replace"), parser=parser)
     except html.etree.ParserError as error:
-        raise Unreadable("it is not readable HTML") from error
+        raise UnreadableDocument("it is not readable HTML") from error
     if any("depth" in fault.message for fault in parser.error_log):
-        raise Unreadable("it is nested too deeply. Save it as PDF")
+        raise UnreadableDocument("it is nested too deeply. Save it as PDF")
     whole = trafilatura.html2txt(page)
     found = trafilatura.bare_extraction(
         page,
@@ -305,20 +307,20 @@ def _blocks(body: Any, headings: tuple[str, ...], blocks: tuple[str, ...]) -> It
             yield {"text": " ".join(" ".join(element.itertext()).split()), "heading": heading, "page": 0}
 
 
-def _parse_docx(file: Path) -> Parsed:
+def _parse_docx(file: Path) -> ParsedDocument:
     mammoth, html = imported("mammoth"), imported("lxml.html")
     try:
         with zipfile.ZipFile(file) as packed:
             texts = (part for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
             if sum(part.file_size for part in texts) > LARGEST_UNPACKED:
-                raise Unreadable(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")
+                raise UnreadableDocument(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")
             about = packed.read("docProps/core.xml").decode(errors="replace") if CORE in packed.namelist() else ""
         with file.open("rb") as opened:
             converted = mammoth.convert_to_html(opened, convert_image=mammoth.images.img_element(lambda image: {}))
     except (zipfile.BadZipFile, KeyError, ValueError, RecursionError) as error:
-        raise Unreadable(DAMAGED) from error
+        raise UnreadableDocument(DAMAGED) from error
     if not converted.value.strip():
-        raise Unreadable("it holds no text")
+        raise UnreadableDocument("it holds no text")
     tree = html.fragment_fromstring(converted.value, create_parent="div")
     title = re.search(r"<dc:title>([^<]{1,500})</dc:title>", about)
     return _found(list(_blocks(tree, HEADINGS, BLOCKS)), title[1] if title else "")
@@ -330,7 +332,7 @@ CORE = "docProps/core.xml"
 # --- CSV
 
 
-def _parse_csv(file: Path) -> Parsed:
+def _parse_csv(file: Path) -> ParsedDocument:
     """Each row as its columns with their names."""
     text = decoded(file.read_bytes()).removeprefix("\ufeff")
     csv.field_size_limit(LONGEST_CELL)
@@ -340,12 +342,12 @@ def _parse_csv(file: Path) -> Parsed:
     try:
         filled = [(rows.line_num, [cell.strip() for cell in row]) for row in rows if any(map(str.strip, row))]
     except csv.Error as error:
-        raise Unreadable(f"line {rows.line_num} is not CSV ({error})") from error
+        raise UnreadableDocument(f"line {rows.line_num} is not CSV ({error})") from error
     (_, names), *rest = filled or [(0, [])]
     parts: list[Part] = []
     for line, row in rest:
         if len(row) != len(names):
-            raise Unreadable(f"line {line} has {len(row)} columns, and the first line has {len(names)}")
+            raise UnreadableDocument(f"line {line} has {len(row)} columns, and the first line has {len(names)}")
         cells = (f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=True) if cell)
         parts.append({"text": "; ".join(cells), "heading": "", "page": 0})
     found = _found(parts)
@@ -354,7 +356,7 @@ def _parse_csv(file: Path) -> Parsed:
     return found
 
 
-PARSERS: dict[Kind, Callable[[Path], Parsed]] = {
+PARSERS: dict[Kind, Callable[[Path], ParsedDocument]] = {
     "pdf": _parse_pdf,
     "html": _parse_html,
     "docx": _parse_docx,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from moot.cli.resuming import Begins
+from moot.cli.resuming import DebateSetup
 from moot.cli.signals import Stop
 from moot.cli.verify import debate
 from moot.graphs import load_graph
@@ -149,7 +149,7 @@ def hold(given: dict[str, Any] | None = None, out: Path | None = None, **more: A
     chosen = {"sources": [f"langchain:{__name__}:shelf"], "embedder": "openai:stub-embedding", "attempts": 1}
     chosen |= {"min_request_similarity": -1} | more  # the endpoint's vectors are arbitrary
     settings = ProclaimSettings.model_validate({**chosen, "models": models})
-    begins = Begins(settings, LedgerUse())
+    begins = DebateSetup(settings, LedgerUse())
     debate(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, begins, Stop(), as_json=False, out=out)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from moot.cli.resuming import Begins
+from moot.cli.resuming import DebateSetup
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop
 from moot.cli.verify import debate
@@ -45,7 +45,7 @@ def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[lis
     system = load_graph(name)
     given = {"model": "fake:3", "embedder": "openai:stub-embedding", **OFFLINE.get(name, {}), **more}
     chosen = system.settings.model_validate(given)
-    begins = Begins(chosen, LedgerUse())
+    begins = DebateSetup(chosen, LedgerUse())
     assert debate(system, {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     return lines, [found.groups() for line in lines if (found := re.match(r"  (\S+) +(.{10}) ", line))]  # type: ignore[misc]

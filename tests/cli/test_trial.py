@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from moot.cli.options import parse_settings
-from moot.cli.resuming import Begins
+from moot.cli.resuming import DebateSetup
 from moot.cli.screen import AT_THE_EDGE
 from moot.cli.signals import Stop
 from moot.cli.tables import listing_table
@@ -257,7 +257,7 @@ def test_all_kinds_of_replies_are_shown(start_stub: StartStub, capsys: pytest.Ca
     settings = load_graph("proclaim").settings.model_validate(
         {"model": "fake:3", "embedder": "openai:stub-embedding", "sources": ["bm25"], "max_rounds": 3}
     )
-    begins = Begins(settings, LedgerUse())
+    begins = DebateSetup(settings, LedgerUse())
     assert debate(load_graph("proclaim"), {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"Claim: {CLAIM}"

@@ -19,7 +19,7 @@ from moot.core.ledger.values import packed
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.rows import LOSSES, BatchOf, QueuedRows
-from moot.nodes._models.ceilings import Asked, Ceilings
+from moot.nodes._models.ceilings import Ceilings, PlannedCall
 from moot.nodes._models.leased_ceilings import LeasedCeilings
 from moot.nodes._models.spend import NOTHING, Spend
 
@@ -207,7 +207,7 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
     async def spend(ceilings: Ceilings, calls: int) -> int:
         for made in range(calls):
             try:
-                held = await ceilings.reserve(Asked("judge", "", "openai:x", 300))
+                held = await ceilings.reserve(PlannedCall("judge", "", "openai:x", 300))
             except BudgetExhausted:
                 return made
             ceilings.release_reservation(held, Spend(10, 0, 1), 0.1)
@@ -244,7 +244,7 @@ def test_the_cost_of_a_killed_workers_row_counts_once(postgres: Postgres) -> Non
     debate = Ceilings(parent=process)
     debate.lose(Spend(30.5, 0, 1))
     call: Any = {"role": "judge", "model": "openai:x", "prompt_tokens": 9, "completion_tokens": 1}
-    debate.paid(Asked("judge", "", "openai:x", 300), [call], left_out=False)
+    debate.paid(PlannedCall("judge", "", "openai:x", 300), [call], left_out=False)
     assert (debate.spent, process.spent) == (Spend(40.5, 0, 2), NOTHING)
     taken = "SELECT taken_tokens, taken_calls FROM moot.batches"
     assert postgres.do(lambda cursor: cursor.execute(taken).fetchone()) == (0, leased[2])

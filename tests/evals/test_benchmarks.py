@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from moot.evals._benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
-from moot.evals._benchmarks.records import Broken, Record, page_title
+from moot.evals._benchmarks.records import InvalidRecord, Record, page_title
 from moot.evals._benchmarks.records_answers import last_box, without_csv_quotes
 from moot.evals._runs.solver import question_of
 from moot.evals._runs.tasks import sample_of
@@ -153,7 +153,7 @@ def test_boxes(solution: str, answer: str) -> None:
 
 @pytest.mark.parametrize("solution", ["no box", r"\boxed{1"])
 def test_solutions_without_a_box(solution: str) -> None:
-    with pytest.raises(Broken, match="box"):
+    with pytest.raises(InvalidRecord, match="box"):
         last_box(solution)
 
 
@@ -217,7 +217,7 @@ def test_hotpotqa_in_both_shapes(record: dict[str, Any]) -> None:
     assert (item.gold, item.stratum, item.id) == (("Ennis",), "comparison", "5a")
     assert read_one("hotpotqa", record).given == ()
     assert read_one("2wikimultihopqa", record).given == item.given
-    with pytest.raises(Broken, match="distractor setting"):
+    with pytest.raises(InvalidRecord, match="distractor setting"):
         read_one("hotpotqa_distractor", {**record, "context": []})
 
 
@@ -318,7 +318,7 @@ def test_choices_in_other_shapes(name: str, record: dict[str, Any], gold: str, o
     ],
 )
 def test_broken_records_say_which_field(name: str, record: dict[str, Any], problem: str) -> None:
-    with pytest.raises(Broken, match=problem):
+    with pytest.raises(InvalidRecord, match=problem):
         read_one(name, record)
 
 

@@ -17,7 +17,7 @@ from moot.evals._stats.debate_measures import (
     kept_edges,
     viewpoint_collisions,
 )
-from moot.evals._stats.found import Found, count_evidence
+from moot.evals._stats.found import EvidenceCount, count_evidence
 from moot.nodes._texts.task import make_task
 
 ANSWERS: list[dict[str, str | None]] = [
@@ -199,4 +199,4 @@ def test_the_amount_of_evidence() -> None:
         ],
         "warnings": [{"kind": "stand_in"}, {"kind": "unparsed"}],
     }
-    assert count_evidence(found) == Found(pieces=3, searches=2, failed=1, stood_in=1)
+    assert count_evidence(found) == EvidenceCount(pieces=3, searches=2, failed=1, stood_in=1)

@@ -19,7 +19,7 @@ from moot.evals._runs.run import Limits, run_plan
 from moot.evals._stats.metrics import fever_score, feverous_score
 from moot.evals._stats.official import (
     OFFICIAL,
-    Matched,
+    GoldMatch,
     hover_score,
     joint,
     matched_answer,
@@ -112,8 +112,8 @@ def test_hotpotqas_scores_equal_its_script() -> None:
     found = [answer.f1, facts.f1, joint(answer, facts).f1]
     assert found == pytest.approx([0.5, 0.4, 2 * (1 / 9) * 0.5 / (11 / 18)])
     assert matched_answer("no", ["yes"]).f1 == matched_answer("yes it is", ["yes"]).f1 == 0.0
-    assert joint(matched_answer("Yes", ["yes"]), supporting_facts([("A", 0)], [("A", 0)])) == Matched(1.0, 1.0, 1.0)
-    assert supporting_facts([], [("A", 0)]) == Matched(0.0, 0.0, 0.0)
+    assert joint(matched_answer("Yes", ["yes"]), supporting_facts([("A", 0)], [("A", 0)])) == GoldMatch(1.0, 1.0, 1.0)
+    assert supporting_facts([], [("A", 0)]) == GoldMatch(0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from moot.evals._benchmarks.qrels import SCOPES, Row, Scope, read_rows
 from moot.evals._benchmarks.retrieval import (
     SOURCES,
     Estimate,
-    Measured,
+    RowScores,
     check_sources,
     compare,
     corpus_name,
@@ -177,7 +177,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-async def measured(data: Path, sources: Sequence[str], scopes: Sequence[Scope] = SCOPES) -> list[Measured]:
+async def measured(data: Path, sources: Sequence[str], scopes: Sequence[Scope] = SCOPES) -> list[RowScores]:
     return await measure(read_rows(data, "visible", scopes=scopes), sources, ENCODER, lambda what, done, total: None)
 
 
@@ -258,10 +258,10 @@ def test_sources_are_compared() -> None:
     assert rival_pairs(rows_with({"bm25": [1.0], "chroma": [0.0]})[0], None) == []
 
 
-def rows_with(*rows: dict[str, list[float]]) -> list[Measured]:
+def rows_with(*rows: dict[str, list[float]]) -> list[RowScores]:
     """Rows with these values of nDCG@10."""
     return [
-        Measured(Row(f"row {i}", "own", (), [], {}), {source: {"ndcg@10": values} for source, values in row.items()})
+        RowScores(Row(f"row {i}", "own", (), [], {}), {source: {"ndcg@10": values} for source, values in row.items()})
         for i, row in enumerate(rows)
     ]
 

@@ -20,7 +20,7 @@ import pytest
 from inspect_ai.log import EvalError, EvalLog, EvalSample, read_eval_log, recoverable_eval_logs
 from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
 from moot.cli.main import app
-from moot.cli.run import Left
+from moot.cli.run import ProgressBar
 from moot.core.errors import UserError
 from moot.core.files import exclusive_folder
 from moot.evals._benchmarks.catalogue import BENCHMARKS
@@ -327,7 +327,7 @@ def test_the_command_says_why_samples_failed_and_what_was_left_out(start_stub: S
 
 def test_the_first_failure_is_printed_in_full_and_others_are_shortened() -> None:
     out = io.StringIO()
-    with Left(Console(file=out, width=10_000)) as left:
+    with ProgressBar(Console(file=out, width=10_000)) as left:
         note = left.begin(3, 0)
         for number, fault in enumerate(["word " * 80, "word " * 80, "other " * 80]):
             error = EvalError(message=fault, traceback="", traceback_ansi="")

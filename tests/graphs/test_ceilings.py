@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
-from moot.nodes._models.ceilings import Asked, Ceilings, reservation_record
+from moot.nodes._models.ceilings import Ceilings, PlannedCall, reservation_record
 from moot.nodes._models.contexts import count_prompt, forget_contexts
 from moot.nodes._models.keeping import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
@@ -295,7 +295,7 @@ async def test_the_requests_are_bounded_in_length(plain: StubEndpoint) -> None:
 
 async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
     call: Any = {"role": "a", "model": "openai:m", "prompt_tokens": 600, "completion_tokens": 100, "outcome": "ok"}
-    asked = Asked("a", "", "openai:m", 2400, 500)
+    asked = PlannedCall("a", "", "openai:m", 2400, 500)
     made, had = Ceilings(), Ceilings()
     for ceilings in (made, had):
         await ceilings.begin({"tokens": 3000})
@@ -315,10 +315,10 @@ async def test_a_call_waits_for_calls_in_flight() -> None:
     forget_contexts()
     ceilings = Ceilings()
     await ceilings.begin({"tokens": 2000})
-    first = await ceilings.reserve(Asked("a", "", "openai:m", 2400, 500))
+    first = await ceilings.reserve(PlannedCall("a", "", "openai:m", 2400, 500))
     with pytest.raises(BudgetExhausted, match="may take 2,100 tokens"):
-        await ceilings.reserve(Asked("b", "", "openai:m", 3840, 500))
-    waiting = asyncio.create_task(ceilings.reserve(Asked("c", "", "openai:m", 2400, 500)))
+        await ceilings.reserve(PlannedCall("b", "", "openai:m", 3840, 500))
+    waiting = asyncio.create_task(ceilings.reserve(PlannedCall("c", "", "openai:m", 2400, 500)))
     await asyncio.sleep(0)
     assert not waiting.done()
     ceilings.release_reservation(first, Spend(400, 0, 1), 0.1)
@@ -332,9 +332,9 @@ async def test_the_reserve_is_only_for_deciding_calls() -> None:
     kept = {"role": "judge", "prompt": "p", "model": "openai:m", "bytes": 1500, "reply": 500}
     await ceilings.begin({"tokens": 2000, "kept": [kept]})
     with pytest.raises(BudgetExhausted, match="leaves 1,000 tokens"):
-        await ceilings.reserve(Asked("a", "", "openai:m", 3000, 500))
+        await ceilings.reserve(PlannedCall("a", "", "openai:m", 3000, 500))
     assert ceilings.is_spent()
-    held = await ceilings.reserve(Asked("judge", "p", "openai:m", 3900, 500))
+    held = await ceilings.reserve(PlannedCall("judge", "p", "openai:m", 3900, 500))
     assert held.spend == Spend(2000, 0, 1)  # beyond the reserve, 2.4 bytes a token
 
 
@@ -342,7 +342,7 @@ async def test_until_tokens_are_counted_reservations_are_larger() -> None:
     forget_contexts()
     ceilings = Ceilings()
     await ceilings.begin({"tokens": 3_300})
-    asked = Asked("a", "", "openai:m", 3_000, 500)
+    asked = PlannedCall("a", "", "openai:m", 3_000, 500)
     first = await ceilings.reserve(asked)
     assert first.spend == Spend(1_750, 0, 1)  # 2.4 bytes a token
     second = asyncio.create_task(ceilings.reserve(asked))
@@ -355,7 +355,7 @@ async def test_until_tokens_are_counted_reservations_are_larger() -> None:
 
 
 async def test_lost_calls_reduce_the_calls_left_for_deciding() -> None:
-    judges = [Asked(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
+    judges = [PlannedCall(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
     ceilings = Ceilings()
     await ceilings.begin({"calls": 5, "kept": [reservation_record(judge) for judge in judges]})
     ceilings.lose(Spend(calls=3))

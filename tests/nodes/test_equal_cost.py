@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes._models.equal_cost import Taken, ceiling_of, full_cost, ratios
+from moot.nodes._models.equal_cost import FullCost, ceiling_of, full_cost, ratios
 
 PRICES: Any = {"openai:m": {"input": 1.0, "output": 10.0}}
 
@@ -16,22 +16,22 @@ def call(prompt: int | None = 100, reply: int | None = 20, **more: Any) -> Any:
 
 
 def test_the_examples_of_the_docstring() -> None:
-    debate = Taken(1200, 0.0034, 7, 2.5)
+    debate = FullCost(1200, 0.0034, 7, 2.5)
     assert ceiling_of(debate, "tokens") == {"budget": 1200}
     assert ceiling_of(debate, "usd") == {"max_cost": 0.0034}
     assert ceiling_of(debate, "calls") == {"samples": 7, "max_calls": 7}
-    found = ratios(Taken(900, 0.0051, 6, 1.0), Taken(1200, 0.0034, 8, 2.5))
+    found = ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5))
     assert found == {"tokens": 0.75, "usd": pytest.approx(1.5), "calls": 0.75, "seconds": 0.4}
-    assert ratios(debate, Taken(None, None, 0, 0.0)) == dict.fromkeys(Taken._fields)
+    assert ratios(debate, FullCost(None, None, 0, 0.0)) == dict.fromkeys(FullCost._fields)
 
 
 def test_calls_from_the_ledger_count_as_sent() -> None:
     calls = [call(), call(from_ledger=True), call(0, 0, shared=True)]
     both = full_cost(calls, 3.0, PRICES)
-    assert both == Taken(240, both.usd, 2, None)  # the time of both is unknown
+    assert both == FullCost(240, both.usd, 2, None)  # the time of both is unknown
     assert both.usd == pytest.approx(0.0006)
-    assert full_cost([call(), call(None, None)], 3.0, PRICES) == Taken(None, None, 2, 3.0)
-    assert full_cost([call()], 3.0, {}) == Taken(120, None, 1, 3.0)
+    assert full_cost([call(), call(None, None)], 3.0, PRICES) == FullCost(None, None, 2, 3.0)
+    assert full_cost([call()], 3.0, {}) == FullCost(120, None, 1, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_calls_from_the_ledger_count_as_sent() -> None:
 )
 def test_an_unknown_cost_sets_no_ceiling(equal: Any, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        ceiling_of(Taken(None, None, 0, 1.0), equal)
+        ceiling_of(FullCost(None, None, 0, 1.0), equal)

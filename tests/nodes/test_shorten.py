@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.nodes._models.contexts import bytes_of
-from moot.nodes._texts.shorten import Shortened, cited_in, shorten
+from moot.nodes._texts.shorten import ShortenedTexts, cited_in, shorten
 from moot.nodes._texts.show import show_evidence, show_history, show_pool
 from moot.nodes._trial.counsel import show_statements
 from moot.nodes._trial.record import show_critic
@@ -53,7 +53,7 @@ def text_of(number: int, size: int) -> str:
     return " ".join(f"Sentence {i} of text {number} says that the mill has bells." for i in range(size // 50 + 1))
 
 
-def shown(made: Shortened) -> list[str]:
+def shown(made: ShortenedTexts) -> list[str]:
     return re.findall(r'<evidence id="(\w+)">', made.texts[0])
 
 
@@ -68,7 +68,7 @@ WHOLE = prompt(PIECES, TURNS)
 
 def test_a_prompt_that_fits_is_unchanged() -> None:
     made = shorten([WHOLE], bytes_of(WHOLE))
-    assert made == Shortened([WHOLE], size=bytes_of(WHOLE))
+    assert made == ShortenedTexts([WHOLE], size=bytes_of(WHOLE))
 
 
 def test_evidence_of_the_lowest_rank_is_dropped_first() -> None:

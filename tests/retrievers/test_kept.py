@@ -16,7 +16,7 @@ from moot.core.endpoint import close_clients, find_endpoint, replaying
 from moot.core.errors import MootError
 from moot.core.ledger import CallLedger, embeddings, open_ledger
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import Keeping, LedgerUse, ledger_use
+from moot.nodes._models.keeping import DebateLedger, LedgerUse, ledger_use
 from moot.retrievers import UserError, index_passages, open_encoder
 
 from tests.conftest import running_stub
@@ -112,7 +112,7 @@ async def test_a_failed_embedding_fails_again_only_in_a_replay(
     encoder = await open_encoder("openai:some-embedding")
     errors = []
     for mode, calls in (("record", 1), ("record", 2), ("replay", 2)):
-        embeddings.set(Keeping(mode, ledger, begun.id))  # type: ignore[arg-type]
+        embeddings.set(DebateLedger(mode, ledger, begun.id))  # type: ignore[arg-type]
         with pytest.raises(MootError) as caught:
             await encoder.embed(["a text"])
         errors.append((caught.value.kind, caught.value.detail))

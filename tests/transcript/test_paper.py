@@ -9,7 +9,7 @@ import pytest
 from moot.transcript.report.head import Group, Verdict
 from moot.transcript.report.paper import fill_first_page
 from moot.transcript.report.report import report
-from moot.transcript.report.sources import Quoted
+from moot.transcript.report.sources import SourceQuote
 
 from tests.web.conftest import CHROMIUM
 from tests.web.documents import a_debate, with_quotes
@@ -18,7 +18,7 @@ BACKED = Verdict("sup", "Supported by the evidence found", "All 3 gave the same 
 
 
 def quotes(count: int, length: int) -> Group:
-    return Group("Quoted", [(Quoted(f"ev-{i}", 0, length, "x" * length), "A") for i in range(count)])
+    return Group("Quoted", [(SourceQuote(f"ev-{i}", 0, length, "x" * length), "A") for i in range(count)])
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from moot.nodes._texts.task import MIXED, REFUTED, SUPPORTED, UNSETTLED
 __all__ = ["ANSWERS", "answer_kind", "answer_word", "in_words", "model_words", "source_words", "words_for"]
 
 
-class Shown(NamedTuple):
+class AnswerWords(NamedTuple):
     """An answer of a kind: the word of a chip, the verdict of a debate with evidence, and of one without evidence."""
 
     word: str
@@ -22,12 +22,12 @@ class Shown(NamedTuple):
     closed_book: str
 
 
-ANSWERS: Mapping[str, Shown] = {
-    "sup": Shown("Supported", "Supported by the evidence found", "Supported, by what the model knows"),
-    "ref": Shown("Refuted", "Refuted by the evidence found", "Refuted, by what the model knows"),
-    "nee": Shown("Not enough evidence", "Not enough evidence", "Not enough is known"),
-    "con": Shown("Conflicting", "The evidence conflicts", "What is known conflicts"),
-    "non": Shown("No verdict", "No verdict", "No verdict"),
+ANSWERS: Mapping[str, AnswerWords] = {
+    "sup": AnswerWords("Supported", "Supported by the evidence found", "Supported, by what the model knows"),
+    "ref": AnswerWords("Refuted", "Refuted by the evidence found", "Refuted, by what the model knows"),
+    "nee": AnswerWords("Not enough evidence", "Not enough evidence", "Not enough is known"),
+    "con": AnswerWords("Conflicting", "The evidence conflicts", "What is known conflicts"),
+    "non": AnswerWords("No verdict", "No verdict", "No verdict"),
 }
 """Kinds of answers, each with its colour and shape; any other answer has the kind ``text``."""
 

@@ -25,7 +25,7 @@ from moot.transcript.report.codes import (
     words_for,
 )
 from moot.transcript.report.names import Names
-from moot.transcript.report.sources import Quoted, Sources, plain, title_of
+from moot.transcript.report.sources import SourceQuote, Sources, plain, title_of
 
 OPPOSED = ("proclaim",)
 """Systems that tell an agent to argue against the claim; in others, all agents answer freely."""
@@ -67,7 +67,7 @@ class Group:
     """
 
     heading: str
-    quotes: list[tuple[Quoted, str]] = field(default_factory=list)
+    quotes: list[tuple[SourceQuote, str]] = field(default_factory=list)
     said: str = ""
     on_paper: int = 0
 
@@ -311,7 +311,7 @@ def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names)
     return [group for group in (*groups.values(), left) if group.quotes or group.said]
 
 
-def quoted_by(one: Quoted, names: Names) -> str:
+def quoted_by(one: SourceQuote, names: Names) -> str:
     """The agents who quoted a text."""
     return list_of(map(names, one.who))
 

@@ -23,7 +23,7 @@ Parts = list[tuple[str, bool]]
 
 
 @dataclass
-class Quoted:
+class SourceQuote:
     """Words that a source contains, and who quoted them: their names, and their answers."""
 
     id: str
@@ -67,20 +67,20 @@ class Sources:
         self.unquoted = [id for id in known if id not in marked]
 
     @cached_property
-    def quotes(self) -> list[Quoted]:
+    def quotes(self) -> list[SourceQuote]:
         """The quotes that their sources contain, by source; a quote inside a longer one is part of that."""
-        found: dict[tuple[str, int, int], Quoted] = {}
+        found: dict[tuple[str, int, int], SourceQuote] = {}
         for turn in self.document["turns"]:
             for citation in turn.get("citations") or []:
                 if not citation["verified"] or citation["evidence_id"] not in self.pieces:
                     continue
                 place = (citation["evidence_id"], citation["start"], citation["end"])
                 text = self.pieces[place[0]]["text"][place[1] : place[2]]
-                one = found.setdefault(place, Quoted(*place, text, self.numbers[place[0]]))
+                one = found.setdefault(place, SourceQuote(*place, text, self.numbers[place[0]]))
                 one.differs |= text.strip() != citation["quote"].strip()
                 one.who[turn.get("side") or turn["agent"]] = None
                 one.turns.append(turn)
-        whole: list[Quoted] = []
+        whole: list[SourceQuote] = []
         for one in sorted(found.values(), key=lambda one: (one.number, one.start, -one.end)):
             if whole and whole[-1].id == one.id and one.end <= whole[-1].end:  # part of a longer quote
                 whole[-1].who |= one.who

@@ -7,7 +7,7 @@ from typing import Any
 
 from moot.core.errors import BudgetExhausted, MootError, error_of
 from moot.core.ledger import open_ledger
-from moot.nodes._models.keeping import Keeping, LedgerUse, Mode, current_use
+from moot.nodes._models.keeping import DebateLedger, LedgerUse, Mode, current_use
 from moot.nodes._models.prices import cost_of, paid_calls, read_prices
 from moot.nodes._models.session import Session, with_session
 from moot.nodes._runtime.document import models_used, usage
@@ -49,7 +49,7 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     }
 
 
-async def keeping_of(debate: str, use: LedgerUse) -> Keeping | None:
+async def keeping_of(debate: str, use: LedgerUse) -> DebateLedger | None:
     """The ledger for the summary of a debate; None if it is not used, or has no row of the debate.
 
     Raises:
@@ -61,7 +61,7 @@ async def keeping_of(debate: str, use: LedgerUse) -> Keeping | None:
     ledger = open_ledger()
     if use.mode != "replay" and await ledger.debate(debate) is None:
         return None
-    return Keeping(use.mode, ledger, use.id or debate)
+    return DebateLedger(use.mode, ledger, use.id or debate)
 
 
 async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, Any]:

@@ -33,7 +33,7 @@ def _connection(url: str) -> Postgres:
 
 
 @dataclass(frozen=True)
-class Known:
+class KeyState:
     """The state of a key.
 
     Args:
@@ -49,7 +49,7 @@ class Known:
     is_ours: bool
 
 
-def reserve_key(key: str, fingerprint: str, thread: str, over: str | None) -> Known:
+def reserve_key(key: str, fingerprint: str, thread: str, over: str | None) -> KeyState:
     """Takes a key, unless another request has it.
 
     Args:
@@ -63,11 +63,11 @@ def reserve_key(key: str, fingerprint: str, thread: str, over: str | None) -> Kn
     """
     asked = {"key": key, "fingerprint": fingerprint, "thread": thread, "over": over}
 
-    def job(cursor: Any) -> Known:
+    def job(cursor: Any) -> KeyState:
         is_ours = bool(cursor.execute(TAKE, asked).rowcount)
         cursor.execute("SELECT fingerprint, thread, run FROM moot.keys WHERE key = %s", (key,))
         first, on, run = cursor.fetchone()
-        return Known(first, on, run, is_ours)
+        return KeyState(first, on, run, is_ours)
 
     return database().do(job, 10)
 
