@@ -79,7 +79,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
         asked = f"{notes}\n\nSay in two sentences whether this holds: {state['messages'][0].text}"
         return {"messages": [AIMessage((await chat.ainvoke(asked)).text)]}
 
-    judges = graph_node(panel.compile(name="panel")).with_settings(TrialSettings(model=model, judges=3), "panel")
+    judges = graph_node(panel.compile(name="panel")).with_settings(TrialSettings(model=model), "panel")
     builder = StateGraph(Agent)
     builder.add_node("search", search)
     builder.add_node("conclude", conclude)

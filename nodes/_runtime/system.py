@@ -181,7 +181,7 @@ class Debate(DebateGraph):
         if silent := [moment for moment in moments if moment not in self._moments]:
             raise ValueError(
                 f"{type(self._defaults).__name__} offers ask_person={silent}, but no node asks a person then: add "
-                "rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a person_node for "
+                "rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a human_review_node for "
                 "others, or declare ask_person without it."
             )
         last = [node for node in (REMARK, *self._deciding, REVIEW, ROBUSTNESS, CLOSE) if node in self.nodes]

@@ -318,7 +318,7 @@ def verdicts_reply(count: int) -> type[VerdictsReply]:
     place = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": count - 1})]
     numbered = create_model("StatementVerdict", __base__=StatementVerdict, index=(place, ...))
     size = {"minItems": count, "maxItems": count}
-    kind = Annotated[list[numbered], AfterValidator(complete), Field(json_schema_extra=size)]
+    kind = Annotated[list[numbered], AfterValidator(complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
     return create_model("VerdictsReply", __base__=VerdictsReply, verdicts=(kind, ...))
 
 

@@ -17,6 +17,7 @@ from moot.graphs.cortex_debate import CortexSettings
 from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
 from moot.graphs.reconcile import ReconcileSettings
+from moot.nodes import Agent
 from moot.nodes._models.keeping import LedgerUse
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.document import blank_document
@@ -294,7 +295,7 @@ def test_long_texts_are_indented(terminal: dict[str, Any]) -> None:
 
 
 def test_long_names_widen_their_column() -> None:
-    settings = ReconcileSettings(agents=({"name": "a-rather-long-name"}, {"name": "b"}))
+    settings = ReconcileSettings(agents=(Agent(name="a-rather-long-name"), Agent(name="b")))
     said: dict[str, Any] = {"answer": "yes", "rationale": "So.", "outcome": "ok"}
     lines = shown(settings, {"turns": [turn("a-rather-long-name", "respond", **said), turn("b", "respond", **said)]})
     assert [line.index("answers") for line in lines[1:]] == [21, 21]

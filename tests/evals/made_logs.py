@@ -134,7 +134,7 @@ def write_log(
             id=id,
             epoch=epoch,
             input=f"claim {id}",
-            target=gold[id] if isinstance(gold[id], str) else list(gold[id]),
+            target=one if isinstance(one := gold[id], str) else list(one),
             metadata={"task": "fever", "stratum": (strata or {}).get(id, ""), "group": (groups or {}).get(id)},
             store={} if document is None else {"moot:document": json.dumps(document)},
             scores={key: Score(value=value) for key, value in (scores or {}).get(id, {}).items()},

@@ -24,7 +24,7 @@ from moot.nodes._models.chat_models import NEEDED, ChatModel, chat_class, open_c
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._texts.replies import QueryReply
 from moot.retrievers._encoders import open_encoder
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from typing_extensions import TypedDict
 
 from tests.conftest import StartStub
@@ -103,7 +103,7 @@ async def test_no_call_goes_through_the_sdk(start_stub: StartStub, monkeypatch: 
         assert [chunk async for chunk in chat.astream(MESSAGES)]
         await (await open_encoder("openai:stub-embedding")).embed(["a", "b"])
         assert (len(made), len(stub.calls())) == (0, 3)
-        await ChatOpenAI(model="stub-a", base_url=stub.url, api_key="sk-x").ainvoke(MESSAGES)
+        await ChatOpenAI(model="stub-a", base_url=stub.url, api_key=SecretStr("sk-x")).ainvoke(MESSAGES)
         assert len(made) == 1
 
 

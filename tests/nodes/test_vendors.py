@@ -220,7 +220,7 @@ async def test_azure_is_called_over_our_http_client(monkeypatch: pytest.MonkeyPa
 class Client(BaseModel):
     """Options under other names, as some clients have them."""
 
-    max_output_tokens: int | None = Field(None, alias="max_tokens")
+    max_output_tokens: int | None = Field(default=None, alias="max_tokens")
     request_timeout: float | None = None
 
 

@@ -71,7 +71,7 @@ class Recorder(Speaker):
     ) -> R:
         self.seen.append(self.filled(prompt, values))
         if reply is StatementsReply:
-            return cast(R, reply.model_construct(statements=[self.text, PLAIN]))
+            return reply.model_construct(statements=[self.text, PLAIN])
         if issubclass(reply, FinalReply):
             return cast(R, reply.model_construct(answer=self.text, rationale=PLAIN))
         schema = reply_schema(reply)
