@@ -25,7 +25,7 @@ class ChatEvalSettings(RoundsSettings):
     """Settings of ChatEval."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"summariser"})
-    max_rounds: int = Field(2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
+    max_rounds: int = Field(default=2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
 
 
 def answer(state: DebateState, settings: ChatEvalSettings) -> Next:

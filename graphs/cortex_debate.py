@@ -27,8 +27,10 @@ from pydantic import Field
 class CortexSettings(WeighingSettings):
     """Settings of CortexDebate. The defaults are the paper's, except the embedder; the paper states no temperature."""
 
-    agents: Agents = Field(n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
-    max_rounds: int = Field(5, ge=1, le=20, description="Most rounds of debate (D) after the first answers.")
+    agents: Agents = Field(
+        default=n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number."
+    )
+    max_rounds: int = Field(default=5, ge=1, le=20, description="Most rounds of debate (D) after the first answers.")
 
 
 # --- edges ----------------------------------------------------------------------------------------------------------

@@ -37,8 +37,12 @@ class GroupSettings(RoundsSettings):
     """Settings of GroupDebate. The numbers of rounds and agents are those of S3's comparison."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"summariser"})
-    agents: Agents = Field(n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
-    group_size: int = Field(2, ge=2, le=3, description="Agents in a group: 2, and 3 in one; or 3, and 2 in some.")
+    agents: Agents = Field(
+        default=n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number."
+    )
+    group_size: int = Field(
+        default=2, ge=2, le=3, description="Agents in a group: 2, and 3 in one; or 3, and 2 in some."
+    )
 
 
 def groups(settings: GroupSettings) -> list[list[str]]:

@@ -40,21 +40,23 @@ class MadkeSettings(PoolDebateSettings):
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"judge", "summariser"})
     sources: tuple[Source, ...] = Field(
-        ("wikipedia", "web"),
+        default=("wikipedia", "web"),
         max_length=10,
         description=f"Sources of the pool: {SOURCES}; an empty list for a debate without a pool.",
     )
     fallback: tuple[Source, ...] = Field(
-        ("chroma", "bm25"), max_length=10, description="Sources that replace failed ones, in this order."
+        default=("chroma", "bm25"), max_length=10, description="Sources that replace failed ones, in this order."
     )
-    k: int = Field(5, ge=1, le=50, description="Documents from each source.")
+    k: int = Field(default=5, ge=1, le=50, description="Documents from each source.")
     temperature: float | None = Field(
-        0.5, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+        default=0.5, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
     )
-    selection: bool = Field(True, description="Off: every debater is given the whole pool.")
-    web_titles: bool = Field(True, description="Off: of a web search's results only the snippets are shown, as in S4.")
+    selection: bool = Field(default=True, description="Off: every debater is given the whole pool.")
+    web_titles: bool = Field(
+        default=True, description="Off: of a web search's results only the snippets are shown, as in S4."
+    )
     sequential_talk: bool = Field(
-        False,
+        default=False,
         description="On: from the second round on the debaters speak one after the other, and hear the answers of "
         "the same round.",
     )

@@ -19,7 +19,9 @@ from pydantic import Field
 class NeighborSettings(RoundsSettings):
     """Settings of neighbor debate. The numbers of rounds and agents are those of S3's comparison."""
 
-    agents: Agents = Field(n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number.")
+    agents: Agents = Field(
+        default=n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number."
+    )
 
 
 another_round = rounds(NeighborSettings, neighbours)

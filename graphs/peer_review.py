@@ -27,7 +27,7 @@ from pydantic import Field
 class PeerReviewSettings(AgentsSettings):
     """Settings of peer review."""
 
-    rounds: int = Field(1, ge=1, le=19, description="Rounds of review and revision after the first answers.")
+    rounds: int = Field(default=1, ge=1, le=19, description="Rounds of review and revision after the first answers.")
     ask_person: tuple[Literal["remark"], ...] = ask_person()
 
     @property

@@ -27,7 +27,7 @@ class RagSettings(PoolSettings, SingleReaderSettings):
     """Settings of retrieval-augmented generation."""
 
     sources: tuple[Source, ...] = Field(
-        ("chroma", "web"), min_length=1, max_length=10, description=f"Sources of evidence: {SOURCES}."
+        default=("chroma", "web"), min_length=1, max_length=10, description=f"Sources of evidence: {SOURCES}."
     )
     ask_person: tuple[Literal["evidence"], ...] = ask_person()
 

@@ -25,11 +25,13 @@ class ReactSettings(SingleReaderSettings):
     """Settings of ReAct. The source is S1's, the vector store alone; the limit is ours."""
 
     sources: tuple[Source, ...] = Field(
-        ("chroma",),
+        default=("chroma",),
         max_length=10,
         description=f"The tools, one source each: {SOURCES}.",
     )
-    max_tool_calls: int = Field(6, ge=0, le=50, description="Most tool calls; 0 for an answer without any search.")
+    max_tool_calls: int = Field(
+        default=6, ge=0, le=50, description="Most tool calls; 0 for an answer without any search."
+    )
 
 
 # --- the graph ------------------------------------------------------------------------------------------------------

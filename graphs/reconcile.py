@@ -25,7 +25,8 @@ class ReconcileSettings(RoundsSettings):
     """Settings of RECONCILE."""
 
     voting: Literal["confidence", "majority"] = Field(
-        "confidence", description="confidence: votes count by their confidence; majority: each counts one, as in S3."
+        default="confidence",
+        description="confidence: votes count by their confidence; majority: each counts one, as in S3.",
     )
 
 

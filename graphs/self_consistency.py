@@ -25,10 +25,10 @@ class SelfConsistencySettings(SingleAgentSettings):
     """Settings of self-consistency. The defaults are the usual ones."""
 
     temperature: float | None = Field(
-        0.7, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+        default=0.7, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
     )
     samples: int = Field(
-        5,
+        default=5,
         ge=1,
         le=100_000,
         description="How often the agent answers (n), if there is no `budget` or `max_cost`. With one, it answers "

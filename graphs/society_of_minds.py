@@ -22,12 +22,12 @@ class SocietySettings(RoundsSettings):
     """Settings of multi-agent debate. The defaults are the paper's."""
 
     agents: Agents = Field(
-        n_agents(3),
+        default=n_agents(3),
         min_length=1,
         max_length=50,
         description="The agents: a list, or their number; one agent corrects itself.",
     )
-    max_rounds: int = Field(2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
+    max_rounds: int = Field(default=2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
 
 
 another_round = rounds(SocietySettings, everyone)

@@ -26,9 +26,9 @@ class StandardMadSettings(PoolDebateSettings):
     """Settings of standard multi-agent debate. The defaults are the paper's."""
 
     sources: tuple[Source, ...] = Field(
-        ("chroma",), min_length=1, max_length=10, description=f"Sources of evidence: {SOURCES}."
+        default=("chroma",), min_length=1, max_length=10, description=f"Sources of evidence: {SOURCES}."
     )
-    k: int = Field(5, ge=1, le=50, description="Documents from each source.")
+    k: int = Field(default=5, ge=1, le=50, description="Documents from each source.")
 
 
 def search(state: DebateState, settings: StandardMadSettings) -> Next:

@@ -38,9 +38,9 @@ class TitForTatSettings(Settings):
     """Settings of the debate in tit for tat. The defaults are the paper's."""
 
     debaters: Annotated[tuple[Agent, ...], fixed_speakers(*SIDES)] = Field(
-        BOTH, min_length=2, max_length=2, description="The two debaters, the affirmative one first."
+        default=BOTH, min_length=2, max_length=2, description="The two debaters, the affirmative one first."
     )
-    max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
+    max_rounds: int = Field(default=3, ge=1, le=20, description="Most rounds (T).")
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:

@@ -40,16 +40,16 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
     """Settings of Tool-MAD. The defaults are the paper's."""
 
     faithfulness_threshold: float = Field(
-        0.7, ge=0, le=1, description="Least faithfulness of a stable answer that must follow from evidence."
+        default=0.7, ge=0, le=1, description="Least faithfulness of a stable answer that must follow from evidence."
     )
     answer_relevance_threshold: float = Field(
-        0.8,
+        default=0.8,
         ge=0,
         le=1,
         description="Least answer relevance of a stable answer. Another `embedder` needs another threshold.",
     )
     scoring: Literal["on", "all_rounds", "consensus_only"] = Field(
-        "on",
+        default="on",
         description="on: scores gate the consensus and reach the judge. Without scores: all_rounds runs every round, "
         "then the judge; consensus_only stops at the first consensus.",
     )

@@ -28,14 +28,14 @@ class ConsistencySettings(DebaterSettings):
     """Settings of Tool-MAD with the consistency score. The defaults are the paper's."""
 
     cross_encoder: str = Field(
-        "cross-encoder/stsb-roberta-base",
+        default="cross-encoder/stsb-roberta-base",
         min_length=1,
         max_length=300,
         description="Cross-encoder that compares answers with evidence: a sentence-transformers CrossEncoder by "
         "name or folder, loaded when answers are scored. If it cannot be loaded, the cosine of "
         "`embedder` is used.",
     )
-    scoring: Literal["on", "off"] = Field("on", description="off: the judge decides without scores.")
+    scoring: Literal["on", "off"] = Field(default="on", description="off: the judge decides without scores.")
 
 
 def consensus(state: DebateState, settings: ConsistencySettings) -> Next:

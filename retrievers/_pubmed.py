@@ -21,7 +21,7 @@ class SearchResult(BaseModel):
     """The fields of ESearch's result that we read, or its error."""
 
     idlist: list[Pmid] | None = None
-    error: str | None = Field(None, alias="ERROR")
+    error: str | None = Field(default=None, alias="ERROR")
 
 
 class SearchReply(BaseModel):

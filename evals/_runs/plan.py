@@ -35,8 +35,8 @@ class System(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     graph: str = Field(description="See `moot graphs`.")
-    label: str = Field("", max_length=80, description="Its label in reports; by default its graph.")
-    settings: dict[str, Any] = Field({}, description="See `moot settings GRAPH`.")
+    label: str = Field(default="", max_length=80, description="Its label in reports; by default its graph.")
+    settings: dict[str, Any] = Field(default={}, description="See `moot settings GRAPH`.")
 
 
 class Benchmarked(BaseModel):
@@ -45,8 +45,8 @@ class Benchmarked(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(description="A benchmark; see `moot eval tasks`.")
-    data: Path | None = Field(None, description="A file or folder in the published format; without it the Hub.")
-    limit: int | None = Field(None, ge=1, description="Maximum number of items.")
+    data: Path | None = Field(default=None, description="A file or folder in the published format; without it the Hub.")
+    limit: int | None = Field(default=None, ge=1, description="Maximum number of items.")
 
     @field_validator("name")
     @classmethod
@@ -70,30 +70,35 @@ class Plan(BaseModel):
 
     graphs: tuple[System, ...] = Field(min_length=1, description="Debate systems: names, or objects.")
     tasks: tuple[Benchmarked, ...] = Field(min_length=1, description="Benchmarks: names, objects, or name to path.")
-    models: tuple[ModelName | None, ...] = Field((None,), min_length=1, description="Models of all roles.")
-    seeds: tuple[int | None, ...] = Field((None,), min_length=1, description="Sampling seeds, one run each.")
-    settings: dict[str, Any] = Field({}, description="Settings of every system that has them.")
-    limit: int | None = Field(None, ge=1, description="Maximum number of items of each benchmark.")
-    sample_seed: int | None = Field(None, description="Draws the items at random; by default the first are taken.")
-    judge: ModelName | None = Field(None, description="A model that says whether answers in words are right.")
-    judge_may_debate: bool = Field(False, description="Whether that model may also speak in debates that it judges.")
+    models: tuple[ModelName | None, ...] = Field(default=(None,), min_length=1, description="Models of all roles.")
+    seeds: tuple[int | None, ...] = Field(default=(None,), min_length=1, description="Sampling seeds, one run each.")
+    settings: dict[str, Any] = Field(default={}, description="Settings of every system that has them.")
+    limit: int | None = Field(default=None, ge=1, description="Maximum number of items of each benchmark.")
+    sample_seed: int | None = Field(
+        default=None, description="Draws the items at random; by default the first are taken."
+    )
+    judge: ModelName | None = Field(default=None, description="A model that says whether answers in words are right.")
+    judge_may_debate: bool = Field(
+        default=False, description="Whether that model may also speak in debates that it judges."
+    )
     controls: bool | tuple[Control | Literal["retrieval"], ...] = Field(
-        False, description="Whether each debate's controls run beside it: all, or only the named ones."
+        default=False, description="Whether each debate's controls run beside it: all, or only the named ones."
     )
     equal: Equal = Field(
-        "tokens", description="Budget that self-consistency shares with its debate: tokens, usd (list prices) or calls."
+        default="tokens",
+        description="Budget that self-consistency shares with its debate: tokens, usd (list prices) or calls.",
     )
 
-    attacks: tuple[Attack, ...] = Field((), description="Attacks under which each debate runs again.")
-    pieces: int = Field(3, ge=1, le=MOST_PIECES, description="Number of poisoned passages in each search.")
+    attacks: tuple[Attack, ...] = Field(default=(), description="Attacks under which each debate runs again.")
+    pieces: int = Field(default=3, ge=1, le=MOST_PIECES, description="Number of poisoned passages in each search.")
     kept_back: bool = Field(
-        False, description="Whether attackers use the templates and passages that are kept back for a check."
+        default=False, description="Whether attackers use the templates and passages that are kept back for a check."
     )
     attacker: ModelName | None = Field(
-        None, description="The model that writes adaptive passages; by default each debate's own."
+        default=None, description="The model that writes adaptive passages; by default each debate's own."
     )
     family: Family = Field(
-        "report",
+        default="report",
         description="Holm's correction is over all tests of a report, or over those of each benchmark.",
     )
 

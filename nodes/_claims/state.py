@@ -27,15 +27,16 @@ class ClaimSettings(Settings):
     why_without: ClassVar = "Finding claims looks for no evidence and gives no verdict"
 
     split: bool = Field(
-        False, description="On: a quote that says several things becomes a claim for each that can be checked alone."
+        default=False,
+        description="On: a quote that says several things becomes a claim for each that can be checked alone.",
     )
     min_score: float = Field(
-        0.5, ge=0, le=1, description="Claims with a lower score are listed, but neither rewritten nor kept."
+        default=0.5, ge=0, le=1, description="Claims with a lower score are listed, but neither rewritten nor kept."
     )
     max_claims: int | None = Field(
-        None, ge=1, le=10_000, description="Most claims to keep, those with the highest scores; null keeps all."
+        default=None, ge=1, le=10_000, description="Most claims to keep, those with the highest scores; null keeps all."
     )
-    part_words: int = Field(1500, ge=50, le=20_000, description="Words of the text that one call reads.")
+    part_words: int = Field(default=1500, ge=50, le=20_000, description="Words of the text that one call reads.")
 
     def roles(self) -> set[str]:
         """The roles that may have a model of their own."""

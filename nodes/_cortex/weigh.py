@@ -31,36 +31,38 @@ from pydantic import Field, field_validator
 class WeighingSettings(RoundsSettings):
     """Settings of a debate in which an agent hears the agents that it should trust."""
 
-    debating_graph: Graph = Field("sparse", description="full: every agent hears all others; sparse: edges are pruned.")
+    debating_graph: Graph = Field(
+        default="sparse", description="full: every agent hears all others; sparse: edges are pruned."
+    )
     evaluation: Evaluation = Field(
-        "mdm",
+        default="mdm",
         description="The formula of an edge's weight. mdm: credibility x reliability x intimacy / self-orientation; "
         "mdm_without_i_and_s: the first two; self: the confidence; peer: the others' scores; none: no weights; a "
         "sparse graph is then drawn at random.",
     )
     pruning: Pruning = Field(
-        "average",
+        default="average",
         description="Which edges into an agent are kept, in a sparse graph whose evaluation is mdm or "
         "mdm_without_i_and_s. average: those of at least the mean weight; median: of at "
         "least the median; top-3; bottom-3-removed.",
     )
     similarity: Similarity = Field(
-        "embedder",
+        default="embedder",
         description="How two outputs are compared, if evaluation is mdm. embedder: the cosine of `embedder`; "
         "cross_encoder: `cross_encoder`; prompt: a model, with the role similarity, one call for each two agents.",
     )
     cross_encoder: str = Field(
-        "cross-encoder/stsb-roberta-base",
+        default="cross-encoder/stsb-roberta-base",
         min_length=1,
         max_length=300,
         description="Cross-encoder that compares outputs: a sentence-transformers CrossEncoder by name or folder, "
         "loaded when it is first needed.",
     )
     recalibration: tuple[float, float, float] | None = Field(
-        THRESHOLDS, description="Thresholds that confidences are recalibrated by, ascending; null for none."
+        default=THRESHOLDS, description="Thresholds that confidences are recalibrated by, ascending; null for none."
     )
     seed: int | None = Field(
-        None,
+        default=None,
         ge=0,
         le=2**31 - 1,
         description="Sampling seed, if the endpoint accepts one; each call's own seed is derived from it. Also "

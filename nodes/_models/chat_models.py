@@ -30,14 +30,14 @@ class ModelChoice(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = Field(pattern=r"^[a-z_]+:.+$", description="provider:name, e.g. openai:gpt-4o-mini.")
-    temperature: float | None = Field(None, ge=0, le=2, description="Sampling temperature.")
-    max_tokens: int | None = Field(None, ge=1, le=1_000_000, description="Most tokens of a reply.")
+    temperature: float | None = Field(default=None, ge=0, le=2, description="Sampling temperature.")
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, description="Most tokens of a reply.")
     context_tokens: int | None = Field(
-        None, ge=256, le=100_000_000, description="Most tokens of a prompt and its reply (the model's context)."
+        default=None, ge=256, le=100_000_000, description="Most tokens of a prompt and its reply (the model's context)."
     )
-    structured_output: StructuredOutput | None = Field(None, description="How structured output is requested.")
+    structured_output: StructuredOutput | None = Field(default=None, description="How structured output is requested.")
     seed: int | None = Field(
-        None,
+        default=None,
         ge=0,
         lt=2**31,
         description="Sampling seed, if the endpoint accepts one; each call's own seed is derived from it.",

@@ -46,7 +46,7 @@ class Entry(BaseModel):
     output: float = Field(ge=0, le=MILLION)
     as_of: str | None = None
     source: str | None = None
-    context: int | None = Field(None, ge=1)
+    context: int | None = Field(default=None, ge=1)
     context_source: str | None = None
     note: str | None = None
 

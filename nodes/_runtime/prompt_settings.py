@@ -46,7 +46,7 @@ def _field(name: str, nodes: Sequence[str]) -> Any:
     text = shipped(name)
     held = " ".join(f"{{{one}}}" for one in sorted(placeholders(text)))
     field = Field(
-        text,
+        default=text,
         max_length=LONGEST_PROMPT,
         description=f"The prompt {name}: instructions, a line ---, then data. Placeholders, those of the data all "
         f"needed: {held}.",

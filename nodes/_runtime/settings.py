@@ -58,7 +58,7 @@ Moment = Literal["queries", "premises", "evidence", "remark", "verdict"]
 def ask_person() -> Any:
     """The settings' field for the moments at which a debate waits for a person."""
     return Field(
-        (),
+        default=(),
         max_length=5,
         description="When the debate waits for a person: to review queries, premises or evidence before they are "
         "used, to make a remark before another round, or to question the draft of the verdict; needs a checkpointer.",
@@ -82,52 +82,52 @@ class Settings(BaseModel):
     """Why the graph does not use them, for the error message."""
 
     model: ModelName = Field(
-        EMBEDDED,
+        default=EMBEDDED,
         description="Model of all roles, as provider:name (embedded, openai, ollama, vllm, fake, anthropic, "
         "google_genai ...).",
     )
     models: dict[str, ModelName | ModelChoice] = Field(
-        {},
+        default={},
         description="Models of single roles: role to provider:name, or to an object with model, temperature, "
         "max_tokens, context_tokens, structured_output.",
     )
     temperature: float | None = Field(
-        0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
+        default=0.0, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
     )
     max_tokens: int | None = Field(
-        None, ge=1, le=1_000_000, description="Most tokens of a reply; null leaves it to the endpoint."
+        default=None, ge=1, le=1_000_000, description="Most tokens of a reply; null leaves it to the endpoint."
     )
     context_tokens: int | None = Field(
-        None,
+        default=None,
         ge=256,
         le=100_000_000,
         description="Most tokens of a prompt and its reply: from longer prompts moot leaves out "
         "evidence, then the oldest rounds. Null: from moot's tables, or from the endpoint's refusal.",
     )
     seed: int | None = Field(
-        None,
+        default=None,
         ge=0,
         le=2**31 - 1,
         description="Sampling seed, if the endpoint accepts one; each call's own seed is derived from it.",
     )
     structured_output: StructuredOutput = Field(
-        "json_schema",
+        default="json_schema",
         description="How structured output is requested: by JSON schema, by JSON mode, or only in the prompt.",
     )
     verified_quotes: bool = Field(
-        False,
+        default=False,
         description="On: an answer needs a quote from the evidence it names; without one the model is asked "
         "again once, then recorded as unquoted. Answers without any evidence in the prompt need no quote.",
     )
     embedder: str = Field(
-        DEFAULT_ENCODER,
+        default=DEFAULT_ENCODER,
         min_length=1,
         max_length=300,
         description="Text encoder: all-MiniLM-L6-v2, another sentence-transformers name or folder, or openai:NAME.",
         examples=[DEFAULT_ENCODER, "openai:text-embedding-3-small"],
     )
     corpus: str | None = Field(
-        None,
+        default=None,
         min_length=1,
         max_length=63,
         description="Default corpus of retrievers; null means the demo corpora (encyclopaedia for chroma, "
@@ -135,7 +135,7 @@ class Settings(BaseModel):
         examples=["demo-encyclopaedia", "demo-news"],
     )
     budget: int | None = Field(
-        None,
+        default=None,
         ge=1,
         le=10_000_000,
         description="Most tokens of prompts and replies together. Before each call its prompt and its longest reply "
@@ -143,42 +143,48 @@ class Settings(BaseModel):
         "decide: budget_exhausted. Null: no bound.",
     )
     max_cost: float | None = Field(
-        None,
+        default=None,
         gt=0,
         le=10_000,
         description="As `budget`, in USD, by moot's table of list prices and the file in MOOT_PRICES; a model "
         "without a price is refused. Encoders and searches are not counted.",
     )
     max_calls: int | None = Field(
-        None, ge=1, le=1_000_000, description="As `budget`, in calls to models; a call with its retries counts once."
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="As `budget`, in calls to models; a call with its retries counts once.",
     )
     max_seconds: float | None = Field(
-        None,
+        default=None,
         gt=0,
         le=1_000_000,
         description="As `budget`, in seconds: running calls are cut off, and time to decide is reserved. "
         "A running search may exceed it; after a wait for a person the time starts again.",
     )
     reader_summary: bool = Field(
-        False,
+        default=False,
         description="On: after the verdict, the role reporter summarises the debate for readers of its report: three "
         "sentences with citations, the answer that each quote supports, the evidence not found. One more call.",
     )
     calibration: str | None = Field(
-        None,
+        default=None,
         min_length=1,
         max_length=1000,
         description="A file of `moot calibrate`, fitted on labelled debates with the same settings: the document has "
         "a prediction set and says whether to act on the verdict or to escalate it. Refused for other debates.",
     )
-    timeout: float = Field(120.0, gt=0, le=3600, description="Seconds that one request may take.")
-    attempts: int = Field(3, ge=1, le=10, description="Most requests per call, the first included.")
-    max_concurrency: int = Field(16, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    timeout: float = Field(default=120.0, gt=0, le=3600, description="Seconds that one request may take.")
+    attempts: int = Field(default=3, ge=1, le=10, description="Most requests per call, the first included.")
+    max_concurrency: int = Field(default=16, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
     requests_per_minute: int | None = Field(
-        None, ge=1, le=1_000_000, description="Most calls to one endpoint in a minute; null means no limit."
+        default=None, ge=1, le=1_000_000, description="Most calls to one endpoint in a minute; null means no limit."
     )
     max_wait: float = Field(
-        600.0, ge=0, le=86400, description="Seconds that a call may wait while its endpoint refuses it (HTTP 429)."
+        default=600.0,
+        ge=0,
+        le=86400,
+        description="Seconds that a call may wait while its endpoint refuses it (HTTP 429).",
     )
 
     def edited(self) -> dict[str, str]:
@@ -255,12 +261,12 @@ S = TypeVar("S", bound=Settings)
 class EvidenceSettings(Settings):
     """Settings of debates that search for evidence."""
 
-    k: int = Field(3, ge=1, le=50, description="Documents per query, from each source.")
+    k: int = Field(default=3, ge=1, le=50, description="Documents per query, from each source.")
     max_per_host: int | None = Field(
-        2, ge=1, le=50, description="Most documents from one website in a web search; null means any number."
+        default=2, ge=1, le=50, description="Most documents from one website in a web search; null means any number."
     )
     max_origin_share: float = Field(
-        0.5,
+        default=0.5,
         gt=0,
         le=1,
         description="Largest share of the evidence that may come from one origin (a website, near-duplicates), at "
@@ -268,30 +274,30 @@ class EvidenceSettings(Settings):
         "fill up a search. Given texts are never left out. 1: no bound.",
     )
     datamarking: bool = Field(
-        False,
+        default=False,
         description="On: in prompts the words of evidence are joined by a mark, so that models can tell instructions "
         "in it from ours. It makes evidence longer and harder to read.",
     )
     robustness: bool = Field(
-        False,
+        default=False,
         description="On: after the verdict its deciders are called again without each origin, without two that "
         "quote the same, with the evidence in reversed order, and without evidence. One call for each.",
     )
-    robustness_calls: int = Field(20, ge=1, le=1000, description="Most calls of `robustness`.")
+    robustness_calls: int = Field(default=20, ge=1, le=1000, description="Most calls of `robustness`.")
     published_before: date | None = Field(
-        None,
+        default=None,
         description="A date, e.g. 2020-10-25: evidence published on it or later is left out; evidence "
         "without a date stays, with a warning.",
     )
     max_evidence_tokens: int = Field(
-        MOST_TOKENS,
+        default=MOST_TOKENS,
         ge=16,
         le=100_000,
         description="Most tokens of a document's text (about). Of longer ones the beginning and the sentences nearest "
         "to the query are shown; quotes are checked against all of it.",
     )
     reranker: str | None = Field(
-        None,
+        default=None,
         min_length=1,
         max_length=300,
         description="CrossEncoder (sentence-transformers, by name or folder) that ranks hybrid search's results; null "
@@ -299,7 +305,7 @@ class EvidenceSettings(Settings):
         examples=["cross-encoder/ms-marco-MiniLM-L6-v2"],
     )
     source_summaries: str = Field(
-        "model",
+        default="model",
         min_length=1,
         max_length=300,
         description="Abstracts from OpenAlex: with `model` the role source_summariser summarises them, `none` "
@@ -312,12 +318,12 @@ class SourcesSettings(EvidenceSettings):
     """Settings of systems whose speakers share a list of sources."""
 
     sources: tuple[Source, ...] = Field(
-        ("chroma", "web"),
+        default=("chroma", "web"),
         max_length=10,
         description=f"Sources of evidence: {SOURCES}.",
     )
     fallback: tuple[Source, ...] = Field(
-        (), max_length=10, description="Sources that replace failed ones, in this order."
+        default=(), max_length=10, description="Sources that replace failed ones, in this order."
     )
 
     def sources_to_open(self) -> tuple[Source, ...]:
@@ -329,7 +335,7 @@ class PoolSettings(SourcesSettings):
     """Settings of systems whose sources are searched for the claim itself, before the first answer."""
 
     retrieval: Literal["once", "none"] = Field(
-        "once",
+        default="once",
         description="once: the sources are searched before the first answer; none: there is no search, and the texts "
         "given with the claim are all the evidence.",
     )

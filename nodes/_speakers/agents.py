@@ -57,19 +57,21 @@ class AgentsSettings(Settings):
     """Who else speaks."""
 
     temperature: float | None = Field(
-        0.7,
+        default=0.7,
         ge=0,
         le=2,
         description="Sampling temperature; null leaves it to the endpoint. At 0, agents on one model hardly differ.",
     )
-    agents: Agents = Field(n_agents(3), min_length=2, max_length=50, description="The agents: a list, or their number.")
+    agents: Agents = Field(
+        default=n_agents(3), min_length=2, max_length=50, description="The agents: a list, or their number."
+    )
     min_agents: int = Field(
-        2,
+        default=2,
         ge=1,
         le=50,
         description="Fewest agents to continue with, if models of others cannot be reached.",
     )
-    max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    max_concurrency: int = Field(default=32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
 
     def roles(self) -> set[str]:
         """The roles that may have a model of their own."""
@@ -85,7 +87,9 @@ class AgentsSettings(Settings):
 class RoundsSettings(AgentsSettings):
     """Settings of debates among n agents in rounds."""
 
-    max_rounds: int = Field(5, ge=1, le=20, description="Most rounds (T); the first answers are the first round.")
+    max_rounds: int = Field(
+        default=5, ge=1, le=20, description="Most rounds (T); the first answers are the first round."
+    )
     ask_person: tuple[Literal["remark"], ...] = ask_person()
 
 

@@ -33,13 +33,13 @@ class Debater(BaseModel):
 
     name: Name = Field(description="The debater's name, which is also its role in `models`.")
     retriever: Source | tuple[Source, ...] | None = Field(
-        None,
+        default=None,
         description=f"Its source, or a list of several: {SOURCES}; null for a debater without one.",
     )
     fallback: tuple[Source, ...] = Field(
-        (), max_length=10, description="Sources that replace its failed ones, in this order."
+        default=(), max_length=10, description="Sources that replace its failed ones, in this order."
     )
-    model: ModelName | ModelChoice | None = Field(None, description="Its model, if it differs from `model`.")
+    model: ModelName | ModelChoice | None = Field(default=None, description="Its model, if it differs from `model`.")
 
     @model_validator(mode="after")
     def _fallback_for_something(self) -> Debater:
@@ -61,21 +61,21 @@ class DebaterSettings(EvidenceSettings):
     """Settings of debates whose debaters find their own evidence. The defaults are Tool-MAD's."""
 
     debaters: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
-        (Debater(name="rag", retriever="chroma"), Debater(name="search", retriever="web")),
+        default=(Debater(name="rag", retriever="chroma"), Debater(name="search", retriever="web")),
         min_length=2,
         max_length=8,
         description="The debaters: two or more, each with its own retriever or none.",
     )
-    max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
-    query_formulation: bool = Field(True, description="Off: the claim itself is the query in every round.")
+    max_rounds: int = Field(default=3, ge=1, le=20, description="Most rounds (T).")
+    query_formulation: bool = Field(default=True, description="Off: the claim itself is the query in every round.")
     retrieval: Literal["every_round", "once", "later", "none"] = Field(
-        "every_round",
+        default="every_round",
         description="When debaters search for evidence. once: in the first round, and they keep it; later: from "
         "the second round on, the first starts from the given texts; none: never.",
     )
 
     keep_evidence: bool = Field(
-        False,
+        default=False,
         description="On: a debater keeps the evidence cited in its last answer beside its new results. Off, as in "
         "the papers: it reads only the results of this round.",
     )

@@ -51,7 +51,7 @@ class GateSettings(EvidenceSettings):
     """Settings of a gate before a debate."""
 
     agents: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
-        (
+        default=(
             Debater(name="reader-1", retriever="chroma"),
             Debater(name="reader-2", retriever="web"),
             Debater(name="reader-3", retriever=("chroma", "web")),
@@ -60,19 +60,19 @@ class GateSettings(EvidenceSettings):
         max_length=8,
         description="The agents that answer independently: two or more, each with its own retriever or none.",
     )
-    query_formulation: bool = Field(True, description="Off: the claim itself is their query.")
-    retrieval: Literal["once", "none"] = Field("once", description="none: they do not search.")
+    query_formulation: bool = Field(default=True, description="Off: the claim itself is their query.")
+    retrieval: Literal["once", "none"] = Field(default="once", description="none: they do not search.")
     min_verified: int = Field(
-        1, ge=0, le=8, description="Fewest origins with a verified quote for an answer on which all agree."
+        default=1, ge=0, le=8, description="Fewest origins with a verified quote for an answer on which all agree."
     )
     when: Literal["disputed", "never", "always"] = Field(
-        "disputed",
+        default="disputed",
         description="When the debate is held: if the gate does not settle the claim, never (then most answers decide), "
         "or always.",
     )
-    debate: Held = Field("tool_mad", description="The system whose debate is held.")
+    debate: Held = Field(default="tool_mad", description="The system whose debate is held.")
     debate_settings: dict[str, Any] = Field(
-        {},
+        default={},
         description="Settings of that debate. Settings that both have default to the gate's values.",
     )
     ask_person: tuple[Literal["queries", "evidence"], ...] = ask_person()

@@ -42,12 +42,12 @@ class PoolDebateSettings(PoolSettings):
     """Who else speaks."""
 
     debaters: Annotated[tuple[Agent, ...], number_speakers("debater"), AfterValidator(_free_names)] = Field(
-        (Agent(name="debater-1"), Agent(name="debater-2")),
+        default=(Agent(name="debater-1"), Agent(name="debater-2")),
         min_length=2,
         max_length=50,
         description="The debaters: a list, or their number.",
     )
-    max_rounds: int = Field(3, ge=1, le=20, description="Most rounds (T).")
+    max_rounds: int = Field(default=3, ge=1, le=20, description="Most rounds (T).")
     ask_person: tuple[Literal["evidence", "remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:

@@ -26,24 +26,29 @@ class Agent(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Name = Field("", description="Its name, which is also its role in `models`; by default its number's.")
-    model: ModelName | ModelChoice | None = Field(None, description="Its model, if it differs from `model`.")
+    name: Name = Field(default="", description="Its name, which is also its role in `models`; by default its number's.")
+    model: ModelName | ModelChoice | None = Field(default=None, description="Its model, if it differs from `model`.")
     seed: int | None = Field(
-        None,
+        default=None,
         ge=0,
         lt=2**31,
         description="Its sampling seed, if the endpoint accepts one; each call's own seed is derived from it.",
     )
     parameters: float | None = Field(
-        None,
+        default=None,
         ge=1e6,
         description="Its model's parameters (N), e.g. 7e9, for CortexDebate; by default from a table.",
     )
     tokens: float | None = Field(
-        None, ge=1e6, description="Tokens that its model was pre-trained on (M), e.g. 1.5e13, as for `parameters`."
+        default=None,
+        ge=1e6,
+        description="Tokens that its model was pre-trained on (M), e.g. 1.5e13, as for `parameters`.",
     )
     persona: str | None = Field(
-        None, min_length=1, max_length=1000, description="The persona that it speaks as, e.g. a sceptical physician."
+        default=None,
+        min_length=1,
+        max_length=1000,
+        description="The persona that it speaks as, e.g. a sceptical physician.",
     )
 
 

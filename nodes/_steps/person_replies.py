@@ -54,8 +54,8 @@ class Premises(PersonReply):
 class Added(PersonReply):
     """Ids of struck pieces, and added texts."""
 
-    strike: list[str] = Field([], max_length=1000)
-    add: list[GivenText] = Field([], max_length=MOST_GIVEN)
+    strike: list[str] = Field(default=[], max_length=1000)
+    add: list[GivenText] = Field(default=[], max_length=MOST_GIVEN)
 
     def pieces(self, round: int) -> list[Evidence]:
         """The added texts as evidence from a person in a round. Blocking."""

@@ -241,9 +241,9 @@ async def closeness(
 class RelevanceSettings(Settings):
     """Settings of `answer_relevance_node`."""
 
-    questions: int = Field(3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
+    questions: int = Field(default=3, ge=1, le=10, description="Questions that answer relevance is averaged over (n).")
     claim_form: ClaimForm = Field(
-        "question",
+        default="question",
         description="The text to compare with. question: the claim, turned into a question if it is none, "
         '"Is it true that ...?"; as_given: the claim unchanged, exactly as in the paper.',
     )

@@ -61,7 +61,7 @@ class TrialSettings(SourcesSettings):
     """Settings of a trial. The defaults are PROClaim's (S2, Table 8)."""
 
     judges: Annotated[tuple[Agent, ...], number_speakers("judge"), AfterValidator(_odd)] = Field(
-        tuple(Agent(name=f"judge-{number}") for number in (1, 2, 3)),
+        default=tuple(Agent(name=f"judge-{number}") for number in (1, 2, 3)),
         min_length=1,
         max_length=15,
         description="The panel: a list of judges, or of their models, or how many; an odd number. The first is the "
@@ -69,96 +69,108 @@ class TrialSettings(SourcesSettings):
     )
     temperatures: Annotated[dict[str, Annotated[float, Field(ge=0, le=2)] | None], BeforeValidator(_over_defaults)] = (
         Field(
-            TEMPERATURES,
+            default=TEMPERATURES,
             description="Sampling temperatures of roles (judges: of all judges) whose models name none; null leaves "
             "one to the endpoint. If only `temperature` is set, it applies to all roles.",
         )
     )
     sources: tuple[Source, ...] = Field(
-        ("chroma",),
+        default=("chroma",),
         max_length=10,
         description=f"Sources of evidence: {SOURCES}; an empty list for a trial only on the texts given with "
         "the claim, without a search.",
     )
-    max_concurrency: int = Field(32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
-    seed_k: int = Field(5, ge=1, le=50, description="Documents from each source in the search for the claim itself.")
-    max_premises: int = Field(10, ge=1, le=50, description="Most premises with a search for evidence; others are kept.")
-    admitted_above: float = Field(0.5, ge=0, le=1, description="Evidence of a higher weight is admitted.")
+    max_concurrency: int = Field(default=32, ge=1, le=1000, description="Most calls to one endpoint at the same time.")
+    seed_k: int = Field(
+        default=5, ge=1, le=50, description="Documents from each source in the search for the claim itself."
+    )
+    max_premises: int = Field(
+        default=10, ge=1, le=50, description="Most premises with a search for evidence; others are kept."
+    )
+    admitted_above: float = Field(default=0.5, ge=0, le=1, description="Evidence of a higher weight is admitted.")
     disputed_above: float = Field(
-        0.1,
+        default=0.1,
         ge=0,
         le=1,
         description="Evidence of a higher weight, and not admitted, is disputed: only the panel reads it.",
     )
     ask_person: tuple[Moment, ...] = ask_person()
-    max_rounds: int = Field(10, ge=1, le=20, description="Most rounds of the primary debate.")
-    min_rounds: int = Field(2, ge=1, le=20, description="No debate stops early before the end of this round.")
-    switched_rounds: int = Field(2, ge=1, le=20, description="Most rounds of the debate with switched sides.")
-    role_switch: bool = Field(True, description="Off: no debate with switched sides.")
+    max_rounds: int = Field(default=10, ge=1, le=20, description="Most rounds of the primary debate.")
+    min_rounds: int = Field(default=2, ge=1, le=20, description="No debate stops early before the end of this round.")
+    switched_rounds: int = Field(default=2, ge=1, le=20, description="Most rounds of the debate with switched sides.")
+    role_switch: bool = Field(default=True, description="Off: no debate with switched sides.")
     progressive_retrieval: bool = Field(
-        True,
+        default=True,
         description=f"Off: there is no retrieval during the debates, and each has exactly {WITHOUT_RETRIEVAL} rounds.",
     )
-    self_reflection: bool = Field(True, description="Off: no side reflects on its case.")
-    novelty_threshold: float = Field(0.20, ge=0, le=2, description="Least novelty of evidence that joins the record.")
+    self_reflection: bool = Field(default=True, description="Off: no side reflects on its case.")
+    novelty_threshold: float = Field(
+        default=0.20, ge=0, le=2, description="Least novelty of evidence that joins the record."
+    )
     redundant_similarity: float = Field(
-        0.85, ge=-1, le=1, description="Evidence more similar to the record than this is redundant."
+        default=0.85, ge=-1, le=1, description="Evidence more similar to the record than this is redundant."
     )
     redundant_share: float = Field(
-        0.70, ge=0, le=1, description="A larger redundant share of a retrieval ends the side's search."
+        default=0.70, ge=0, le=1, description="A larger redundant share of a retrieval ends the side's search."
     )
     min_request_similarity: float = Field(
-        0.20,
+        default=0.20,
         ge=-1,
         le=1,
         description="Least similarity (cosine) of evidence that joins the record to the side's request.",
     )
-    max_retrievals: int = Field(10, ge=1, le=20, description="Most retrievals of a side in a debate.")
+    max_retrievals: int = Field(default=10, ge=1, le=20, description="Most retrievals of a side in a debate.")
     relevance_gain: float | None = Field(
-        None,
+        default=None,
         ge=-2,
         le=2,
         description="Least gain in relevance of a side's retrieval over its last one, e.g. 0.05; less ends the side's "
         "search. Null: gains do not count.",
     )
     plateau: float = Field(
-        0.05,
+        default=0.05,
         ge=0,
         le=2,
         description="Smaller changes of both sides' reflection in two rounds in a row stop the debate.",
     )
     exhaustion: float = Field(
-        0.10, ge=0, le=2, description="Less novelty of the retrieved evidence in two rounds in a row stops the debate."
+        default=0.10,
+        ge=0,
+        le=2,
+        description="Less novelty of the retrieved evidence in two rounds in a row stops the debate.",
     )
     exhibits: Literal["cited", "whole"] = Field(
-        "cited",
+        default="cited",
         description="Form of exhibits for gaps, testimony, reflections and the critic: cited shows the title and the "
         "quoted passages, whole the whole text. Arguments and judges always have the whole text.",
     )
     panel_tokens: int = Field(
-        48_000,
+        default=48_000,
         ge=500,
         le=2_000_000,
         description="Most tokens (about) of the record that a judge reads; exhibits that "
         "were not cited are left out first, then those of the lowest weight.",
     )
     inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
-        None,
+        default=None,
         description="The answer for an inconclusive verdict: abstain gives the task's label for it, or no answer; with "
         "burden_of_refutation a claim that was not refuted counts as supported. Null: abstain if the task has such "
         "a label, else burden_of_refutation.",
     )
     consensus_weight: float = Field(
-        CONSENSUS_WEIGHT,
+        default=CONSENSUS_WEIGHT,
         ge=0,
         le=1,
         description="Weight in `confidence` of the share of judges with this verdict.",
     )
     quality_weight: float = Field(
-        QUALITY_WEIGHT, ge=0, le=1, description="Weight in `confidence` of the judges' mean scores (from 0 to 1)."
+        default=QUALITY_WEIGHT,
+        ge=0,
+        le=1,
+        description="Weight in `confidence` of the judges' mean scores (from 0 to 1).",
     )
     verdict_labels: dict[Verdict, str] = Field(
-        {}, description="Your own labels for SUPPORTED, NOT SUPPORTED and INCONCLUSIVE."
+        default={}, description="Your own labels for SUPPORTED, NOT SUPPORTED and INCONCLUSIVE."
     )
 
     @model_validator(mode="before")
