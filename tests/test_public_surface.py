@@ -88,6 +88,14 @@ def test_old_names_still_work_and_say_what_to_do() -> None:
         _ = import_module("moot.nodes").no_such_name
 
 
+def test_an_old_program_is_told_once(tmp_path: Path) -> None:
+    program = tmp_path / "old.py"
+    program.write_text("from moot.nodes import Run, gather_node\nassert Run and gather_node\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stderr.count("Run is now moot.nodes.NodeContext.") == 1
+    assert done.stderr.count("gather_node is now moot.nodes.join_node.") == 1
+
+
 def test_each_is_documented() -> None:
     found = {name: list(lacking(one)) for name, one in public().items() if name != "moot.graphs.DESCRIPTIONS"}
     assert not {name: what for name, what in found.items() if what}
