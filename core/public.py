@@ -46,8 +46,9 @@ def old_name(package: str, name: str) -> Any:
     module, _, attribute = now.rpartition(".")
     is_private = "._" in now
     advice = "is no longer public, and the next release may change it" if is_private else f"is now {now}"
+    found = getattr(import_module(module), attribute)  # first, because imports may reset what has been warned of
     warnings.warn(f"{package}.{name} {advice}.", DeprecationWarning, stacklevel=3)
-    return getattr(import_module(module), attribute)
+    return found
 
 
 @cache

@@ -55,7 +55,7 @@ SET = [command for _, command in COMMANDS if command.startswith("moot verify") a
 
 def test_every_program_of_the_pages_is_run() -> None:
     held = {page.name: len(re.findall(r"```python\n", page.read_text(encoding="utf-8"))) for page in PAGES[1:]}
-    run_here = {"evaluation.md": 1, "ledger.md": 1, "measures.md": 2, "nodes.md": 2, "sources.md": 1, "speed.md": 1}
+    run_here = {"evaluation.md": 1, "ledger.md": 1, "measures.md": 2, "nodes.md": 3, "sources.md": 1, "speed.md": 1}
     run_here["tutorial.md"] = 1  # tests/installed/test_tutorial.py
     assert {name: number for name, number in held.items() if number and name != "commands.md"} == UNRUN | run_here
 
@@ -76,7 +76,13 @@ def test_a_source_of_langchain_community(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("page", "place"),
-    [("howto/nodes.md", 0), ("howto/nodes.md", 1), ("howto/evaluation.md", 0), ("howto/measures.md", 0)],
+    [
+        ("howto/nodes.md", 0),
+        ("howto/nodes.md", 1),
+        ("howto/nodes.md", 2),
+        ("howto/evaluation.md", 0),
+        ("howto/measures.md", 0),
+    ],
 )
 def test_programs_whose_output_is_shown_run(page: str, place: int, tmp_path: Path) -> None:
     done = run(programs(page)[place], cwd=tmp_path)

@@ -143,7 +143,7 @@ def computed(measure: str) -> Scorer:
 
 @scorer(metrics=[mean(), stderr()], name="judged")
 def judged(model: str) -> Scorer:
-    """Whether a model judges the answer to be the same as a right one (S4).
+    """Whether a model judges the answer to be the same as a right one (MADKE).
 
     An answer with the same text is right without a call. If the judge gives no usable reply, the sample is unscored.
 

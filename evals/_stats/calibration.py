@@ -98,7 +98,7 @@ def reliability_bins(
 def ece(
     confidences: Sequence[float | None], correct: Sequence[bool | None], bins: int = BINS, *, mass: bool = False
 ) -> Score:
-    """Expected calibration error, in [0, 1]: the sum over bins of n / N x |accuracy - mean confidence| (S2, Eq. 9).
+    """Expected calibration error (PROClaim, Eq. 9), 0 to 1: the sum over bins of n / N x |accuracy - mean confidence|.
 
     Its value depends on the bins: report them, and show `reliability_bins` with it.
 

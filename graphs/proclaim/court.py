@@ -100,7 +100,7 @@ def court_graph(kind: type[TrialSettings], name: str) -> Graph:
 
 
 def discovery_graph(kind: type[TrialSettings]) -> Graph:
-    """One side's progressive retrieval in a round (S2, section 2.4).
+    """One side's progressive retrieval in a round (PROClaim, section 2.4).
 
     Args:
         kind: the settings class of the parent graph.
@@ -129,7 +129,7 @@ def route_testimony(state: TrialState) -> str:
 
 
 def expert_graph(kind: type[TrialSettings]) -> Graph:
-    """One side's expert: the request, the court's ruling, and the testimony (S2, section 2.5, step 3).
+    """One side's expert: the request, the court's ruling, and the testimony (PROClaim, section 2.5, step 3).
 
     Args:
         kind: the settings class of the parent graph.

@@ -57,7 +57,7 @@ def weigh(state: TrialState) -> Next:
 
 
 def negotiation_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Search, each side's objections, and admission (S2, section 2.3).
+    """Search, each side's objections, and admission (PROClaim, section 2.3).
 
     Args:
         kind: the settings class of the parent graph.

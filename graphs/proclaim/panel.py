@@ -27,7 +27,7 @@ def judge(state: TrialState, settings: TrialSettings) -> Next:
 
 
 def panel_graph(kind: type[TrialSettings]) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The analysis of the counsel's consistency, then every judge, at the same time (S2, section 2.8).
+    """The analysis of the counsel's consistency, then every judge, at the same time (PROClaim, section 2.8).
 
     Args:
         kind: the settings class of the parent graph.

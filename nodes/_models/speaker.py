@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable
 from moot.core.endpoint import Endpoint
 from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copy_error, error_of
 from moot.core.ledger import Key, key_of
@@ -440,9 +441,19 @@ def own_response_format(reply: type[Reply]) -> dict[str, Any]:
 
 
 def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
-    """A speaker for a role, from a speaker or any LangChain chat model (such as your own application's)."""
+    """A speaker for a role, from a speaker or any LangChain chat model (such as your own application's).
+
+    Raises:
+        UserError: it is neither.
+    """
     if isinstance(model, Speaker):
         return model
+    if not isinstance(model, Runnable):
+        raise UserError(
+            f"The model for {role} is of the type {type(model).__name__}; pass a chat model of LangChain, such as "
+            'ChatOpenAI(...) or (await open_chat_model("openai:gpt-4o-mini")).chat.',
+            kind="unknown_model",
+        )
     from langchain_openai.chat_models.base import BaseChatOpenAI
     from moot.nodes._models.fake import FakeChatModel
 

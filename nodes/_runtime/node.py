@@ -200,7 +200,7 @@ class Node:
     It adds the calls, warnings and depth of the step to the step's writes. An error of ours is raised; in a
     `DebateGraph` it becomes the state's ``error`` instead, so that a failed debate keeps its results so far. If a
     budget is set, a call whose tokens are unknown is such an error, too. If the state has an error, the node does
-    nothing. Streams with ``stream_mode="custom"`` have an event for its start and its end; see `progress`.
+    nothing. Streams with ``stream_mode="custom"`` have an event for its start and its end: see docs/reference/http.md.
 
     Args:
         step: reads the state and the run, returns what it writes.

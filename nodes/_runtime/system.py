@@ -111,7 +111,9 @@ class Debate(DebateGraph):
         self._lead(reviewed or after, route, to)
 
     def rounds(self, route: Router, to: Sequence[str]) -> None:
-        """Declares where further rounds start: edges to ``to`` that are added later first ask a person for a remark.
+        """Declares where further rounds start, so that a person is asked for a remark first, if the settings say so.
+
+        Edges to these nodes that you add later lead to the question.
 
         Args:
             route: the router into a round, after the remark.

@@ -47,7 +47,7 @@ async def judge(
     known: bool = False,
     prompt: str = PROMPT,
 ) -> AnswerReply:
-    """The judge's answer (S1 III-D).
+    """The judge's answer (Tool-MAD, III-D).
 
     Args:
         claim: the claim of the debate.
@@ -59,6 +59,9 @@ async def judge(
         verified_quotes: as for `respond`.
         known: as for `respond`.
         prompt: the prompt's name.
+
+    Returns:
+        its ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``.
 
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.

@@ -46,6 +46,9 @@ async def moderate(
         evidence: all evidence; the moderator is shown the texts given with the claim.
         prompt: the prompt's name.
 
+    Returns:
+        its ``reason``, and the ``preferred`` answer, or None.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """

@@ -76,6 +76,10 @@ async def respond(
         more: values of further placeholders of the prompt.
         prompt: the prompt's name.
 
+    Returns:
+        its ``answer``, ``rationale``, and ``citations``, each with ``evidence_id`` and ``quote``;
+        with ``confidence`` also its ``confidence``.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """

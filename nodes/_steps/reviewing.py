@@ -43,6 +43,9 @@ async def review(
         evidence: all evidence; the reviewer is shown the texts given with the claim.
         persona: the reviewer's persona.
 
+    Returns:
+        its ``comment``, and its ``confidence`` from 1 to 10.
+
     Raises:
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """

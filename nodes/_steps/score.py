@@ -152,6 +152,9 @@ async def faithfulness(
         task: the claim's task; its speaker and date count as known besides the evidence. On a task of reasoning
             only statements taken from the evidence count.
 
+    Returns:
+        ``score``, from 0 to 1, or None without a statement; the ``statements``; and ``supported``, a bool for each.
+
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.
     """
@@ -204,6 +207,10 @@ async def answer_relevance(
         encoder: e(), the encoder.
         n: the number of questions.
         claim_form: question: other claims are compared as "Is it true that {claim}?"; as_given: unchanged.
+
+    Returns:
+        ``score``, from -1 to 1; the ``questions``; and ``noncommittal``, whether the answer evades the claim, or None
+        if the model did not say.
 
     Raises:
         UserError, WorldError, ReplyError: a call failed, or no reply could be used.

@@ -118,8 +118,8 @@ def make_task(
     """The task of a debate.
 
     Args:
-        name: a key of `TASKS`; by default ``choice`` if there are options, ``labels`` if there are labels, else
-            ``fever``.
+        name: one that ``moot tasks`` lists; by default ``choice`` if there are options, ``labels`` if there are labels,
+            else ``fever``.
         labels: for ``labels``: the answers to choose from, alone or each with its meaning.
         options: for multiple choice: the options; the answers are their letters, from A.
         claim: the claim; a question mark at its end makes it a question.

@@ -58,7 +58,7 @@ def _over_defaults(given: Any) -> Any:
 
 
 class TrialSettings(SourcesSettings):
-    """Settings of a trial. The defaults are PROClaim's (S2, Table 8)."""
+    """Settings of a trial. The defaults are PROClaim's (its Table 8)."""
 
     judges: Annotated[tuple[Agent, ...], number_speakers("judge"), AfterValidator(_odd)] = Field(
         default=tuple(Agent(name=f"judge-{number}") for number in (1, 2, 3)),

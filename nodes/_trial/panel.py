@@ -169,7 +169,7 @@ async def judge_record(
     persona: str | None = None,
     prompt: str = JUDGE.prompt,
 ) -> JudgementReply:
-    """One judge's findings and verdict from the record of a trial (S2, section 2.8): one call."""
+    """One judge's ``reason``, scores and ``verdict`` from the record of a trial (PROClaim, section 2.8): one call."""
     values, _ = record_of(claim, task, turns, evidence, most_tokens)
     return await JUDGE.ask(model, values | {"persona": show_persona(persona)}, prompt)
 

@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.graph import END, START, StateGraph
 from moot.core.errors import ReplyError, UserError
 from moot.graphs import standard_prompting
-from moot.nodes import graph_node
+from moot.nodes import graph_node, open_chat_model
 from moot.nodes._models.fake import FakeChatModel
 from moot.nodes._records.entries import Turn
 from moot.nodes._records.reducers import merge_turns
@@ -65,6 +65,14 @@ async def test_a_query() -> None:
     assert one == await formulate_query(CLAIM, FakeChatModel(seed="1"))
     assert one != await formulate_query(CLAIM, FakeChatModel(seed="2"))
     assert await formulate_query(CLAIM, FAKE, opponents=[ANSWER], previous_query=one)
+
+
+async def test_what_is_no_chat_model_is_refused_in_words() -> None:
+    for model in ("openai:gpt-4o-mini", await open_chat_model("fake:1")):
+        with pytest.raises(UserError, match="pass a chat model of LangChain") as refused:
+            await judge(CLAIM, TASK, [ANSWER], evidence(), model)  # type: ignore[arg-type]
+        assert type(model).__name__ in refused.value.detail
+    assert await judge(CLAIM, TASK, [ANSWER], evidence(), (await open_chat_model("fake:1")).chat)
 
 
 async def test_an_answer() -> None:
