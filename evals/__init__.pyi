@@ -15,8 +15,11 @@ from ._runs.tasks import benchmark_task as benchmark_task
 from ._stats.calibration import brier_score as brier_score
 from ._stats.calibration import ece as ece
 from ._stats.calibration import risk_coverage as risk_coverage
+from ._stats.debate_measures import context_tokens as context_tokens
+from ._stats.debate_measures import viewpoint_collisions as viewpoint_collisions
 from ._stats.metrics import accuracy as accuracy
 from ._stats.metrics import balanced_accuracy as balanced_accuracy
+from ._stats.metrics import fever_page as fever_page
 from ._stats.metrics import macro_f1 as macro_f1
 from ._stats.sample_size import minimum_detectable_effect as minimum_detectable_effect
 from ._stats.sample_size import power as power

@@ -28,12 +28,12 @@ import moot.nodes
 assert moot.nodes.__file__.startswith({clean!r}), moot.nodes.__file__
 for name in {modules!r}:
     importlib.import_module(name)
-from moot.cli.tables import listed
+from moot.cli.tables import listing_rows
 from moot.prompts import load
 from moot.retrievers._corpus import DEMO_CORPORA, demo_passages
 from moot.nodes._models.prices import read_prices
 assert load("tool_mad/judge") and read_prices() and all(demo_passages(name) for name in DEMO_CORPORA)
-assert listed("settings tool_mad")
+assert listing_rows("settings tool_mad")
 from moot.web.pages import STATIC
 from moot.transcript.report.report import _templates
 assert "page.js" in STATIC and {{"report.css", "report.html", "report.md"}} <= set(_templates().list_templates())

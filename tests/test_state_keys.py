@@ -13,7 +13,7 @@ import pytest
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes import Node
 
-from tests.conftest import StartStub, reading_demo
+from tests.conftest import MODELS, StartStub, reading_demo, says
 
 FOUND = runpy.run_path(str(Path(__file__).parents[1] / "docs/state_keys.py"))
 UNSEEN = {"human_review_node"}
@@ -75,9 +75,11 @@ async def test_the_table_has_every_key_that_is_read_or_written(
         return update
 
     monkeypatch.setattr(Node, "_taken", recorded)
-    start_stub([{"fields": {"citations": []}}])
+    start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), {"fields": {"citations": []}}])
     agreeing = {"model": "openai:stub", "embedder": "openai:stub-embedding", "scoring": "consensus_only"}
-    for name, models in [*((name, {"model": "fake:1"}) for name in DESCRIPTIONS), ("tool_mad", agreeing)]:
+    differing = {"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 1}
+    runs = [*((name, {"model": "fake:1"}) for name in DESCRIPTIONS), ("tool_mad", agreeing)]
+    for name, models in [*runs, ("tool_mad_consistency", differing)]:
         system = load_graph(name)
         settings = system.settings.model_validate(models | reading_demo(system.settings))
         await system.graph.ainvoke({"claim": "Saffron is made from roots."}, context=settings)

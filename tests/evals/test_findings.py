@@ -176,5 +176,5 @@ def test_the_papers_figures_beside_ours(tmp_path: Path) -> None:
     assert [row["system"] for row in rows].count("a") == 2
     assert rows[0]["theirs"] == Interval(0.73, 0.67, 0.79, 200)
     assert (rows[0]["interval"], rows[1]["interval"]) == ("theirs, as printed", "Wilson's, from their value and n")
-    assert "no test is made" in table.caption
+    assert "is not tested" in table.caption
     assert published_table([study(tmp_path / "none", a=(RIGHT, {}))]) is None
