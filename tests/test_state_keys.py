@@ -77,9 +77,13 @@ async def test_the_table_has_every_key_that_is_read_or_written(
     monkeypatch.setattr(Node, "_taken", recorded)
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), {"fields": {"citations": []}}])
     agreeing = {"model": "openai:stub", "embedder": "openai:stub-embedding", "scoring": "consensus_only"}
-    differing = {"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 1}
-    runs = [*((name, {"model": "fake:1"}) for name in DESCRIPTIONS), ("tool_mad", agreeing)]
-    for name, models in [*runs, ("tool_mad_consistency", differing)]:
+    differing: dict[str, Any] = {"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 1}
+    runs: list[tuple[str, dict[str, Any]]] = [
+        *((name, {"model": "fake:1"}) for name in DESCRIPTIONS),
+        ("tool_mad", agreeing),
+        ("tool_mad_consistency", differing),
+    ]
+    for name, models in runs:
         system = load_graph(name)
         settings = system.settings.model_validate(models | reading_demo(system.settings))
         await system.graph.ainvoke({"claim": "Saffron is made from roots."}, context=settings)
