@@ -41,19 +41,7 @@ from moot.core.ledger.records import (
 from moot.core.ledger.values import packed, packed_vectors, unpack
 from moot.core.redaction import Keys, anonymised, held_keys, redact
 
-__all__ = [
-    "CallLedger",
-    "Debate",
-    "DebateStart",
-    "Key",
-    "PruningResult",
-    "StoredCall",
-    "embeddings",
-    "key_of",
-    "ledger_path",
-    "open_ledger",
-    "use_ledger",
-]
+__all__ = ["Debate", "DebateStart", "Key", "PruningResult", "key_of"]
 
 log = logging.getLogger(__name__)
 

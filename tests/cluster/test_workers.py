@@ -108,7 +108,7 @@ async def test_a_worker_waits_while_postgres_is_unavailable(
         begun = "SELECT 1 FROM procrastinate_workers"
         await asyncio.to_thread(one.wait, lambda: bool(one.ask(begun)) or working.done())
         await asyncio.to_thread(server.stop)
-        await asyncio.to_thread(one.wait, lambda: "has been away" in str(warned) or working.done())
+        await asyncio.to_thread(one.wait, lambda: "has been unreachable" in str(warned) or working.done())
         await asyncio.to_thread(server.start)
         assert not working.done()
         batch = one.submit(5)
