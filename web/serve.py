@@ -83,6 +83,7 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
     check_token(host)
     check_home("Debates", "debates")
     check_free(host, port)
+    check_installed()
     run_server = from_extra("langgraph_api.cli", "server", "The server").run_server
     prepare(host, studio=studio)
     url = f"http://{f'[{host}]' if ':' in host else 'localhost' if host in ANYWHERE else host}:{port}"
@@ -149,7 +150,6 @@ def prepare(host: str, *, studio: bool) -> None:
     """Sets up this process: allowed hosts and origins, no version check, and absolute paths."""
     from moot.nodes._runtime.tracing import send_in_time  # not at the top, so that earlier errors come at once
 
-    check_installed()
     send_in_time()  # the clients of LangGraph's server are not moot's
     hosts = {*lowercase_names("MOOT_ALLOWED_HOSTS"), *({host} if host not in ANYWHERE else ())}
     origins = {*lowercase_names("MOOT_ALLOWED_ORIGINS"), *({STUDIO} if studio else ())}

@@ -19,7 +19,7 @@ from moot.retrievers import _search as search
 from moot.retrievers import open_retriever
 from moot.retrievers._search import about_source
 
-from tests.commands import moot, moot_process
+from tests.commands import moot
 from tests.conftest import free_port
 from tests.installed.package import declare
 
@@ -100,7 +100,7 @@ def test_a_package_that_takes_a_name_of_moots_only_fails_under_that_name(install
     said = 'The package greedy 1.0 declares the graph rag = "greedy:graph", but rag is one of moot\'s own.'
     port = str(free_port())
     for command in (["verify", "Bees fly.", "--graph", "rag"], ["settings", "rag"], ["serve", "--port", port]):
-        done = (moot_process if command[0] == "serve" else moot)(*command)
+        done = moot(*command)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     assert moot("settings", "madke").returncode == 0
     with pytest.raises(UserError, match="source wikipedia"):
