@@ -15,7 +15,7 @@ from moot.core.errors import UserError
 from moot.core.lazy import from_extra, imported
 from moot.core.own_folder import own_folder
 from moot.web.caller import DATABASE
-from moot.web.serve import ANYWHERE, check_free, check_token, prepare
+from moot.web.serve import ANYWHERE, check_free, check_installed, check_token, prepare
 from moot.web.service.config import USUAL, environment, write_config
 from moot.web.service.stores import STARTING
 
@@ -40,6 +40,7 @@ def run_service(host: str, port: int, at_once: int) -> None:
     check_token(host, users=True)
     check_free(host, port)
     os.environ.setdefault("LOG_LEVEL", USUAL["LOG_LEVEL"])
+    check_installed()
     prepare(host, studio=False)
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each attempt
     with own_folder("moot-service-") as folder:
