@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from secrets import token_hex
 from typing import Any
 
 from inspect_ai.event import ModelEvent
@@ -199,7 +198,6 @@ def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
         output = ModelOutput(model=call["reported_model"] or call["model"], usage=usage, time=call["seconds"])
         transcript()._event(
             ModelEvent(
-                uuid=token_hex(11),  # Inspect's own way to make one takes longer than the event itself
                 model=model,
                 role=call["role"],
                 input=[],

@@ -15,11 +15,11 @@ from unittest.mock import patch
 
 # Inspect's only options are a write for each event (`log_realtime`) and no recovery, so its class has to be extended
 from inspect_ai._eval.task import log as task_log
+from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalSampleSummary
 from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
 from inspect_ai.log._recorders.buffer.history import SampleHistory
 from inspect_ai.log._recorders.types import SampleEvent
-from moot.evals._runs.condensing import has_nothing_to_condense
 
 TOGETHER = 100
 """Maximum number of a sample's events written together: as many as Inspect keeps in memory if it has a limit."""
@@ -62,7 +62,8 @@ class SampleWise(SampleBufferDatabase):
 
     def _condense_event(self, conn: Connection, event: SampleEvent) -> SampleEvent:
         """Do not condense a debate's calls: they contain no messages, and no long text."""
-        if has_nothing_to_condense(event.event):
+        one = event.event
+        if isinstance(one, ModelEvent) and not one.input and one.call is None:
             return event
         return super()._condense_event(conn, event)
 

@@ -40,7 +40,6 @@ from moot.evals._analyses.graders import check_grader
 from moot.evals._attacks.solver import attacked
 from moot.evals._benchmarks.catalogue import load_benchmark
 from moot.evals._identity.parts import differences, digest, endpoints, parts_of
-from moot.evals._runs.condensing import samples_condensed_shortly
 from moot.evals._runs.controls import control
 from moot.evals._runs.hooks import Watch, watch_samples
 from moot.evals._runs.plan import Benchmarked, Cell, Plan, cells_of
@@ -332,7 +331,7 @@ def _run(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     if not tasks:
         return
     side_by_side = min(SIDE_BY_SIDE, len(tasks), limits.at_once)
-    with samples_written_once(), samples_condensed_shortly():
+    with samples_written_once():
         _, ended = eval_set(
             list(tasks),
             str(logs),
