@@ -122,6 +122,8 @@ def report_interrupts() -> Iterator[None]:
     def heard(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         came.append(number)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell script
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
     before = signal.signal(signal.SIGTERM, heard)

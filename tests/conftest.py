@@ -6,6 +6,7 @@ import gc
 import itertools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -32,6 +33,8 @@ LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
 # Workers share the cores; with more threads, encoders would spin while they wait for one.
 os.environ["OMP_NUM_THREADS"] = "1"
+# A shell script that starts the tests in the background has SIGINT ignored, in all processes that they start, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"

@@ -29,6 +29,9 @@ from moot.cli.main import run
 run()
 """
 
+IGNORED = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+"""As a shell script does for the commands that it starts in the background."""
+
 
 def verify(*words: str, program: Sequence[str] = COMMAND) -> subprocess.Popen[str]:
     """Start a debate in a new process, with its standard input open."""
@@ -101,8 +104,8 @@ def test_a_second_ctrl_c_ends_at_once(start_stub: StartStub) -> None:
     assert process.returncode == -signal.SIGINT
 
 
-@pytest.mark.parametrize("number", BOTH)
-def test_every_stopped_command_prints_a_message(number: signal.Signals) -> None:
-    program = [sys.executable, "-c", AT_IMPORT.format(module="moot.cli.tables", signal=int(number))]
+@pytest.mark.parametrize(("number", "first"), [(signal.SIGTERM, ""), (signal.SIGINT, ""), (signal.SIGTERM, IGNORED)])
+def test_every_stopped_command_prints_a_message(number: signal.Signals, first: str) -> None:
+    program = [sys.executable, "-c", first + AT_IMPORT.format(module="moot.cli.tables", signal=int(number))]
     done = subprocess.run([*program, "tasks"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (128 + number, "moot: interrupted.\n")
