@@ -6,6 +6,8 @@ SERVICE_VENV := .venv-service
 FIGURES := build/figures
 DEMO := build/demo-eval
 DEMO_CLAIM := The kilogram is no longer defined by a metal cylinder kept in France.
+# Without cached bytecode, each process of the tests compiles hundreds of modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo demo-eval test check docs bench speed faults cluster service clean
 
@@ -28,7 +30,7 @@ demo-eval: setup
 	$(BIN)/moot eval compare $(DEMO)/logs --out $(DEMO)/report
 
 test: setup
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 check: setup
 	$(BIN)/ruff check .

@@ -95,7 +95,7 @@ def test_a_claims_position_is_that_of_its_quote(text: str, data: st.DataObject) 
         if place:
             assert part["start"] <= place["start"] < place["end"] <= part["end"]
             assert text[place["start"] : place["end"]] == place["quote"]
-            assert fold(quote).strip("'") in fold(place["quote"])
+            assert fold(quote).strip("'\"") in fold(place["quote"])
     assert place_in(text, {"start": 0, "end": len(text)}, "zz" + text, []) is None
 
 
