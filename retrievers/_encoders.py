@@ -390,7 +390,7 @@ class EndpointEncoder(Remembering):
             vectors = await self._embedded(texts)
         else:
             parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
-            vectors = await kept.embedded(parts, texts, self._embedded)
+            vectors = await kept.embed(parts, texts, self._embedded)
         if len({*map(len, vectors)}) > 1:
             raise WorldError(
                 f"{self._endpoint.shown} returned vectors of different lengths for {self.name}. Try another encoder.",

@@ -16,7 +16,7 @@ from moot.core.ledger.records import FAILED, DebateStart, Entry, Key, Request, S
 from moot.core.postgres.connection import Postgres
 
 COLUMNS = "seq, id, key, kind, parts, about, created, size, value"
-KEEP = (
+STORE = (
     "INSERT INTO moot.entries (debate, key, kind, parts, about, created, size, value) "
     "SELECT number, %s, %s, %s, %s, %s, %s, %s FROM moot.debates WHERE id = %s "
     "ON CONFLICT (debate, key) DO UPDATE SET about = excluded.about, created = excluded.created, "
@@ -34,11 +34,11 @@ class PostgresLedger:
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
 
-    def is_there(self) -> bool:
+    def is_current(self) -> bool:
         """Whether it is still the one that was opened."""
         return True
 
-    def is_overfull(self) -> bool:
+    def needs_pruning(self) -> bool:
         """Whether there may be data to prune: always False, because the operator of the database prunes it."""
         return False
 
@@ -80,13 +80,13 @@ class PostgresLedger:
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
-    def keep(self, entries: Sequence[Entry]) -> None:
-        """As `LedgerFile.keep`."""
+    def store_entries(self, entries: Sequence[Entry]) -> None:
+        """As `LedgerFile.store_entries`."""
         rows = []
         for entry in entries:
             debate, key, *rest = entry.row()
             rows.append((key, *rest, debate))
-        self._postgres.do(lambda cursor: cursor.executemany(KEEP, rows))
+        self._postgres.do(lambda cursor: cursor.executemany(STORE, rows))
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
         """As `LedgerFile.entries`."""
@@ -100,8 +100,8 @@ class PostgresLedger:
         found = self._entries(query, bytes.fromhex(hash), prefer)
         return found[0][1] if found else None
 
-    def alike(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
-        """As `LedgerFile.alike`."""
+    def most_similar(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
+        """As `LedgerFile.most_similar`."""
         query = "kind = %s AND (%s::text IS NULL OR id = %s) ORDER BY seq DESC LIMIT %s"
         found = [entry for _, entry in self._entries(query, key.kind, debate, debate, limit)]
         return max(found, key=lambda entry: len(key.parts.items() & entry.key.parts.items()), default=None)

@@ -206,25 +206,25 @@ class ServedLedger(PostgresLedger):
         )
         self._postgres.do(lambda cursor: cursor.execute(query, (id,)))
 
-    def of_key(self, idempotency_key: str) -> Debate | None:
+    def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
         """The debate with an idempotency key."""
         query = "SELECT id FROM moot.debates WHERE idempotency_key = %s"
         found = self._postgres.do(lambda cursor: cursor.execute(query, (idempotency_key,)).fetchone(), WAITED)
         return self.debates(id=found[0])[0] if found else None
 
-    def place(self, id: str, thread: str, run: str) -> None:
+    def record_run(self, id: str, thread: str, run: str) -> None:
         """Records the server's thread and run of a debate."""
         query = "UPDATE moot.debates SET thread = %s, run = %s WHERE id = %s"
         self._postgres.do(lambda cursor: cursor.execute(query, (thread, run, id)))
 
-    def thread_and_run(self, id: str) -> tuple[str, str] | None:
+    def find_run(self, id: str) -> tuple[str, str] | None:
         """The thread and the run of a debate; None if it has not run on the server."""
         query = "SELECT thread, run FROM moot.debates WHERE id = %s AND thread IS NOT NULL"
         found: Any = self._postgres.do(lambda cursor: cursor.execute(query, (id,)).fetchone(), WAITED)
         return cast(tuple[str, str] | None, found)
 
-    def places(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """As `LedgerFile.places`."""
+    def runs(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
+        """As `LedgerFile.runs`."""
         if "\0" in (thread or ""):  # Postgres rejects it with an error
             return {}
         query = (

@@ -149,7 +149,7 @@ class DebateLedger:
         """
         found = await self.ledger.find(key, self.id)
         if found is None or found.value is None:  # it was sent, but the debate was killed
-            raise await self.ledger.miss(key, what, self.id or None)
+            raise await self.ledger.replay_error(key, what, self.id or None)
         return found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
@@ -157,7 +157,7 @@ class DebateLedger:
         for."""
         if self.mode != "replay":
             try:
-                await self.ledger.keep(self.id, key, value, about)
+                await self.ledger.store_call(self.id, key, value, about)
             except MootError as error:
                 self.fault = error.detail
 
@@ -220,10 +220,10 @@ class DebateLedger:
             flight.over.set()
         return result
 
-    async def embedded(
+    async def embed(
         self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
-        """As `Embeddings.embedded`.
+        """As `Embeddings.embed`.
 
         Each text is looked up, shared and kept by itself: which texts share a request differs from run to run.
         """

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from moot.core.ledger import key_of
 from moot.core.ledger.records import Entry, Request
-from moot.core.ledger.values import packed
+from moot.core.ledger.values import pack
 from moot.core.postgres.connection import VERSION, Postgres
 from moot.core.postgres.served import Presence, ServedLedger
 from moot.web import debates
@@ -54,10 +54,10 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         ):
             ledger.begin(Request(id, "print", "rag", ASKED, "{}", True, None, person, f"run {id}"))
             if id != QUEUED:
-                ledger.place(id, f"thread {id}", f"run {id}")
-        value = packed(json.dumps("SUPPORTS"))
+                ledger.record_run(id, f"thread {id}", f"run {id}")
+        value = pack(json.dumps("SUPPORTS"))
         key = key_of("chat", {"model": "m", "messages": "It rains."})
-        mine.keep([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
+        mine.store_entries([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
         with debates.use_database(Documents(postgres)):
             asking.set("ann")
             debates.write({**await a_debate("chain_of_thought"), "id": DONE})

@@ -15,7 +15,7 @@ from moot.core.errors import BudgetExhausted, UserError
 from moot.core.ledger import key_of
 from moot.core.ledger.file import LedgerFile
 from moot.core.ledger.records import Entry, Request
-from moot.core.ledger.values import packed
+from moot.core.ledger.values import pack
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.rows import LOSSES, BatchOf, QueuedRows
@@ -233,7 +233,7 @@ def test_the_cost_of_a_killed_workers_row_counts_once(postgres: Postgres) -> Non
     ledger.begin(Request("key0", "f", "rag", "{}", "{}", True, None))
     for text, about in (("a", {"paid": [10, 0, 1]}), ("b", {"failed": 1, "sent": [30.5, 0, 1]})):
         key = key_of("chat", {"messages": text})
-        ledger.keep([Entry("key0", key, about, 1.0, 1, b"t1")])
+        ledger.store_entries([Entry("key0", key, about, 1.0, 1, b"t1")])
     silent(postgres)
     rows.sweep(LOST)
 
@@ -263,18 +263,18 @@ def test_the_ledger_behaves_as_in_a_file(postgres: Postgres, tmp_path: Path) -> 
         with ledger.transaction():
             told.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
             told.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
-        values = [packed(json.dumps(text)) for text in ("1", "2", "x" * 9000)]
+        values = [pack(json.dumps(text)) for text in ("1", "2", "x" * 9000)]
         for debate, key, about, value in (
             (id, first, {"role": "a", "failed": 1}, values[0]),
             (id, second, {"role": "\0"}, values[1]),
             (other, first, {}, values[2]),
             (id, second, {"role": "b"}, values[2]),
         ):
-            ledger.keep([Entry(debate, key, about, 1.0, len(value), value)])
+            ledger.store_entries([Entry(debate, key, about, 1.0, len(value), value)])
         told.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
         told += [ledger.find(first.hash, id), ledger.find(first.hash, None), ledger.find(first.hash, id, failed=False)]
         told += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
-        told.append(ledger.alike(key_of("chat", {"model": "m", "messages": "c"}), other))
+        told.append(ledger.most_similar(key_of("chat", {"model": "m", "messages": "c"}), other))
         with ledger.transaction():
             ledger.end(id, "done", None, None)
             ledger.end(other, "failed", None, None)

@@ -95,7 +95,7 @@ def test_a_debate_runs_in_one_process_and_continues_in_another(
 
 
 def placed(ledger: ServedLedger, person: str | None = None) -> list[Any]:
-    ledger.place("a" * 32, "thread", "run")
+    ledger.record_run("a" * 32, "thread", "run")
     return ledger.outline(person)
 
 
@@ -108,7 +108,7 @@ def test_a_user_cannot_resume_another_users_debate(two: tuple[ServedLedger, Serv
             one.begin(request("another", person))
     assert placed(one, "bob") == []
     assert len(placed(one, "ann")) == len(placed(one)) == 1
-    assert one.places("thread") == {"a" * 32: ("thread", "run")}
+    assert one.runs("thread") == {"a" * 32: ("thread", "run")}
 
 
 def test_two_requests_with_one_key_are_one_debate(two: tuple[ServedLedger, ServedLedger]) -> None:
@@ -116,7 +116,7 @@ def test_two_requests_with_one_key_are_one_debate(two: tuple[ServedLedger, Serve
     assert one.begin(request("run", key="ann key")).owned
     again = other.begin(request("another", key="ann key", id="b" * 32))
     assert (again.id, again.owned) == ("a" * 32, False)
-    found = one.of_key("ann key")
+    found = one.find_by_idempotency_key("ann key")
     assert found is not None
     assert (found.id, found.person, found.status) == ("a" * 32, "ann", "running")
 
