@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError, WorldError
-from moot.core.lazy import from_extra
+from moot.core.lazy import import_extra
 from moot.retrievers._local_models import LocalModel, check_hub, load_in_thread
 
 
@@ -50,7 +50,7 @@ async def open_cross_encoder(name: str) -> CrossScorer:
 
 @lru_cache(maxsize=4)
 def _load_cross(name: str) -> CrossScorer:
-    kind = from_extra("sentence_transformers", "encoders", "A cross-encoder").CrossEncoder
+    kind = import_extra("sentence_transformers", "encoders", "A cross-encoder").CrossEncoder
     try:
         if not Path(name).exists():
             check_hub(name)

@@ -21,16 +21,16 @@ from typing import Any, Protocol
 from moot.core.endpoint import (
     DEFAULT_LIMITS,
     Limits,
+    create_once_in_thread,
     find_endpoint,
-    made_in_thread,
     without_user,
 )
 from moot.core.errors import UserError, WorldError
-from moot.core.lazy import from_extra, imported
+from moot.core.lazy import import_extra, imported
 from moot.core.ledger import embeddings
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import unreadable
-from moot.core.transport import Line, open_line
+from moot.core.transport import Connection, open_connection
 from moot.retrievers._evidence import Evidence, encoded_text
 from moot.retrievers._listed import check_model
 from moot.retrievers._local_models import check_hub, loading
@@ -112,7 +112,7 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
     if colon and provider in ("openai", "ollama", "vllm"):
         return await _open_endpoint_encoder(provider, model, limits)
     check_model(name, "embedder")
-    return await made_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
+    return await create_once_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
 
 
 class Remembering:
@@ -347,7 +347,7 @@ def load_sentence_encoder(name: str) -> SentenceEncoder:
 
 @lru_cache(maxsize=4)
 def _load(name: str) -> SentenceEncoder:
-    transformer = from_extra(
+    transformer = import_extra(
         "sentence_transformers",
         "encoders",
         "A text encoder in this process",
@@ -374,7 +374,7 @@ def _load(name: str) -> SentenceEncoder:
 class EndpointEncoder(Remembering):
     """An embedding model behind an OpenAI-compatible endpoint."""
 
-    def __init__(self, name: str, model: str, line: Line, limits: Limits) -> None:
+    def __init__(self, name: str, model: str, line: Connection, limits: Limits) -> None:
         super().__init__()
         self.name = name
         self._model = model
@@ -393,7 +393,8 @@ class EndpointEncoder(Remembering):
             vectors = await kept.embed(parts, texts, self._embedded)
         if len({*map(len, vectors)}) > 1:
             raise WorldError(
-                f"{self._endpoint.shown} returned vectors of different lengths for {self.name}. Try another encoder.",
+                f"{self._endpoint.display_url} returned vectors of different lengths for {self.name}. Try another "
+                "encoder.",
                 kind="bad_response",
             )
         if len(texts) <= FEW:
@@ -416,7 +417,7 @@ class EndpointEncoder(Remembering):
             vectors += made
         if len(vectors) != len(texts):
             raise WorldError(
-                f"{self._endpoint.shown} returned {len(vectors)} vectors for {len(texts)} texts.",
+                f"{self._endpoint.display_url} returned {len(vectors)} vectors for {len(texts)} texts.",
                 kind="bad_response",
             )
         return vectors
@@ -437,9 +438,9 @@ async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> E
     endpoint, name = find_endpoint(provider), f"{provider}:{model}"
 
     def make() -> EndpointEncoder:
-        return EndpointEncoder(name, model, open_line(endpoint, name, limits.timeout), limits)
+        return EndpointEncoder(name, model, open_connection(endpoint, name, limits.timeout), limits)
 
-    return await made_in_thread(("embeddings", endpoint, model, limits), make)
+    return await create_once_in_thread(("embeddings", endpoint, model, limits), make)
 
 
 def decoded(vector: Any) -> Any:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from moot.core.endpoint import DEFAULT_LIMITS, Limits, made_in_thread, made_once, once_per_loop
+from moot.core.endpoint import DEFAULT_LIMITS, Limits, create_once, create_once_in_thread, once_per_loop
 from moot.core.errors import UserError, copy_error
 from moot.core.lazy import imported
 from moot.retrievers._corpus import (
@@ -73,7 +73,7 @@ async def open_chroma(
 
     state = await state_of(corpus, recent=recent)
     key = ("chroma", corpus, encoder, limits)
-    return await open_or_last(key, made_once((*key, state), make))
+    return await open_or_last(key, create_once((*key, state), make))
 
 
 async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
@@ -84,7 +84,7 @@ async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
         rows = await open_rows(corpus, state)
         return await asyncio.to_thread(Bm25Retriever, corpus, rows)
 
-    return await open_or_last(("bm25", corpus), made_once(("bm25", corpus, state), make))
+    return await open_or_last(("bm25", corpus), create_once(("bm25", corpus, state), make))
 
 
 async def open_rows(corpus: str, state: str) -> list[Row]:
@@ -96,7 +96,7 @@ async def open_rows(corpus: str, state: str) -> list[Row]:
             for p in all_passages(corpus)
         ]
 
-    return await made_in_thread(("rows", corpus, state), read)
+    return await create_once_in_thread(("rows", corpus, state), read)
 
 
 async def open_hybrid(
@@ -117,13 +117,13 @@ async def open_hybrid(
             texts = [f"{title}. {title}. {text}" if title else text for _, title, text, *_ in rows]
             return LexicalIndex(corpus, texts, k1=K1, b=B, stem=True)
 
-        lexical = await made_in_thread(("stems", corpus, state), index)
+        lexical = await create_once_in_thread(("stems", corpus, state), index)
         scorer = await open_cross_encoder(reranker) if reranker else None
         return HybridRetriever(dense, rows, lexical, scorer)
 
     state = await state_of(corpus, recent=recent)
     key = ("hybrid", corpus, encoder, limits, reranker)
-    return await open_or_last(key, made_once((*key, state), make))
+    return await open_or_last(key, create_once((*key, state), make))
 
 
 async def open_or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:

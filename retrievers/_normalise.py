@@ -16,7 +16,7 @@ from itertools import chain, zip_longest
 from urllib.parse import urlsplit
 
 from moot.core.lazy import imported
-from moot.core.redaction import held_keys, without_keys
+from moot.core.redaction import environment_keys, without_keys
 from moot.retrievers._evidence import Evidence, Origin
 from moot.retrievers._excerpts import beginning, is_short
 
@@ -62,7 +62,7 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
         retrieved: the time of the search.
     """
     stamp = retrieved.isoformat(timespec="seconds")
-    keys = held_keys()
+    keys = environment_keys()
     ranked = [
         [_stamped(without_keys(piece, keys), rank, stamp) for rank, piece in enumerate(pieces, 1)] for pieces in found
     ]

@@ -28,8 +28,8 @@ from inspect import getdoc, iscoroutinefunction
 from typing import Any
 
 from moot.core.endpoint import DEFAULT_LIMITS, Limits
-from moot.core.errors import UserError, nearest
-from moot.core.installed import Installed
+from moot.core.errors import UserError, did_you_mean
+from moot.core.installed import Plugins
 from moot.retrievers._arxiv import ArxivRetriever
 from moot.retrievers._corpus import corpus_digest
 from moot.retrievers._encoders import DEFAULT_ENCODER
@@ -67,7 +67,7 @@ WEB: dict[str, type[WebRetriever]] = {
 }
 ONLINE = tuple(WEB)
 """Sources without a corpus."""
-INSTALLED = Installed("source", {*ABOUT, "web", "given", "person"}, "unknown_retriever")
+INSTALLED = Plugins("source", {*ABOUT, "web", "given", "person"}, "unknown_retriever")
 """Sources of installed packages; whoever runs a server has installed them, so its callers may name them."""
 DEMO = {"chroma": "demo-encyclopaedia", "hybrid": "demo-encyclopaedia", "bm25": "demo-news"}
 """The demo corpora of names without a corpus."""
@@ -141,7 +141,7 @@ def installed_source(name: str) -> Any:
     """
     found = INSTALLED.load(name)
     if isinstance(found, type) or not iscoroutinefunction(getattr(found, "search", None)):
-        raise INSTALLED.wrong(name, "that is no object with `async def search(query, k)`")
+        raise INSTALLED.error(name, "it is not an object with `async def search(query, k)`")
     return found
 
 
@@ -191,7 +191,7 @@ def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
     if kind == "langchain":
         colon, unfit = ":", not all(given.partition(":"))
     if kind not in known or (colon and unfit):
-        meant = "" if kind in known else nearest(kind, known)
+        meant = "" if kind in known else did_you_mean(kind, known)
         raise UserError(
             f"The retriever {name!r} is unknown. {meant}Known: chroma, bm25, hybrid (each alone or with :CORPUS), "
             f"{', '.join([*ONLINE, 'web', *INSTALLED.names()])}, langchain:MODULE:ATTRIBUTE.",

@@ -22,9 +22,9 @@ from typing import Any
 
 from moot.core.endpoint import Endpoint, check_address, make_client
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.files import write_whole
+from moot.core.files import write_atomically
 from moot.core.home import moot_home
-from moot.core.lazy import from_extra, imported
+from moot.core.lazy import import_extra, imported
 from moot.retrievers._lexical import NO_ENCODER, LexicalCollection
 from pydantic import TypeAdapter
 
@@ -103,7 +103,7 @@ class FolderStore:
         path = self._manifest(manifest.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         sums = _checksums(path.parent / "chroma") if manifest.complete else None
-        write_whole(path, json.dumps(asdict(manifest) | {"files": sums}, indent=2))
+        write_atomically(path, json.dumps(asdict(manifest) | {"files": sums}, indent=2))
 
     def state(self, name: str) -> str:
         """A text that changes when the corpus is indexed again."""
@@ -181,7 +181,7 @@ def chroma(name: str) -> Any:
     Raises:
         UserError: it is not installed.
     """
-    return from_extra(
+    return import_extra(
         name,
         "chroma",
         "A corpus with vectors",
@@ -224,7 +224,7 @@ class ServerStore:
     """Corpora on a Chroma server; a collection's metadata holds its manifest, so that every machine sees it."""
 
     def __init__(self, url: str, token: str) -> None:
-        self._at = Endpoint(url, token).shown
+        self._at = Endpoint(url, token).display_url
         if not (token.isascii() and token.isprintable()):
             raise UserError(
                 "MOOT_CHROMA_TOKEN holds characters that are not allowed in a token.", kind="invalid_environment"

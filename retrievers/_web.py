@@ -17,7 +17,7 @@ from moot.core.endpoint import (
     DEFAULT_LIMITS,
     Limits,
     check_address,
-    made_in_thread,
+    create_once_in_thread,
     make_client,
     replaying,
 )
@@ -211,7 +211,7 @@ async def open_client(source: Source, check: Callable[[bytes], object] = bytes) 
         return make_client(kind, base_url, timeout=None, headers=agent, follow_redirects=False)
 
     contact = os.environ.get(source.contact_variable, "")
-    return await made_in_thread(("http for sources", source.name, base_url, source.key(), contact), make)
+    return await create_once_in_thread(("http for sources", source.name, base_url, source.key(), contact), make)
 
 
 def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:

@@ -18,7 +18,7 @@ from moot.cli.batch.outcomes import Outcome, fault
 from moot.cli.queue.hands import Attendance
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.rows import BatchOf, QueuedRows
+from moot.core.postgres.rows import QueuedBatch, QueuedRows
 from moot.retrievers._files import Passage
 from moot.retrievers._filling import Progress, Target, fill_part
 
@@ -51,7 +51,7 @@ class FillByQueue:
                 indexes into the corpus.
         """
         corpus = hashlib.sha256(f"{target.name} {target.collection.id}".encode()).hexdigest()[:8]
-        batch = BatchOf(corpus + uuid4().hex[:8], f"corpus {target.name}", "off", UNBOUNDED, math.inf)
+        batch = QueuedBatch(corpus + uuid4().hex[:8], f"corpus {target.name}", "off", UNBOUNDED, math.inf)
         with closing(Postgres(self._url)) as postgres:
             rows = QueuedRows(postgres)
             await asyncio.to_thread(rows.prepare)
@@ -92,7 +92,7 @@ class FillByQueue:
                 job = piece_of(f"{batch}-{number}", number, target, passages)
                 await asyncio.to_thread(rows.enter, batch, [job])
                 waiting[job["key"]] = len(passages)
-            ended = await asyncio.to_thread(rows.ended, batch, AHEAD)
+            ended = await asyncio.to_thread(rows.ended_rows, batch, AHEAD)
             for row in ended:
                 if row.outcome["status"] != "done":
                     raise WorldError(
@@ -102,7 +102,7 @@ class FillByQueue:
                     )
                 seen, encoded = seen + waiting.pop(row.key), encoded + row.outcome["encoded"]
             if ended:
-                await asyncio.to_thread(rows.collected, [row.key for row in ended])
+                await asyncio.to_thread(rows.mark_collected, [row.key for row in ended])
                 progress(seen, encoded)
             elif waiting:
                 if not (await asyncio.to_thread(rows.state, batch))[0]:

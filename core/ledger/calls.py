@@ -39,7 +39,7 @@ from moot.core.ledger.records import (
     key_of,
 )
 from moot.core.ledger.values import pack, pack_vectors, unpack
-from moot.core.redaction import Keys, anonymised, held_keys, redact
+from moot.core.redaction import Keys, anonymised, environment_keys, redact
 
 __all__ = ["Debate", "DebateStart", "Key", "PruningResult", "key_of"]
 
@@ -188,7 +188,7 @@ class CallLedger:
         Raises:
             UserError: the debate with this id runs elsewhere, or the idempotency key belongs to another request.
         """
-        self._keys = held_keys()
+        self._keys = environment_keys()
         request = Request(
             id,
             fingerprint_of(graph, input, settings),

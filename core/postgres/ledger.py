@@ -1,7 +1,7 @@
-"""The ledger of calls in a Postgres that many machines share; the counterpart of `moot.core.ledger.file`.
+"""The ledger of calls in a Postgres that several machines share; the counterpart of `moot.core.ledger.file`.
 
-It does not decide who may run a debate: a row of a batch is given to one worker at a time, and that worker takes it
-over.
+It does not check whether another process runs a debate: the queue gives each row of a batch to one worker at a time,
+and this worker takes over the row's debate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STORE = (
 
 
 class PostgresLedger:
-    """The ledger; each method is a transaction, and may run twice.
+    """The ledger; each method is a transaction, which may be run twice.
 
     Args:
         postgres: the connection.
@@ -35,11 +35,11 @@ class PostgresLedger:
         self._postgres = postgres
 
     def is_current(self) -> bool:
-        """Whether it is still the one that was opened."""
+        """Always true: the database is not replaced while it is open."""
         return True
 
     def needs_pruning(self) -> bool:
-        """Whether there may be data to prune: always False, because the operator of the database prunes it."""
+        """Always false: the operator of the database prunes it."""
         return False
 
     def close(self) -> None:
@@ -74,9 +74,9 @@ class PostgresLedger:
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
         """As `LedgerFile.end`."""
-        said = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
+        columns = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
         values = (status, time.time(), document, note, id)
-        self._postgres.do(lambda cursor: cursor.execute(f"UPDATE moot.debates SET {said} WHERE id = %s", values))
+        self._postgres.do(lambda cursor: cursor.execute(f"UPDATE moot.debates SET {columns} WHERE id = %s", values))
 
     # --- entries ------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage
-from moot.core.errors import MootError, UserError, copy_error, error_of
+from moot.core.errors import MootError, UserError, copy_error, error_from_record
 from moot.core.ledger import CallLedger, Key, StoredCall, key_of, open_ledger
 from moot.core.ledger.records import FAILED, SENT, hashes_of
 from moot.nodes._models.kept import key_messages
@@ -237,7 +237,7 @@ class DebateLedger:
             entries = {text: entry for text, entry in kept if entry is not None}
             for entry in entries.values():
                 if entry.about.get(FAILED):
-                    raise error_of(entry.value)
+                    raise error_from_record(entry.value)
             vectors: dict[str, list[float]] = {text: entry.value[0] for text, entry in entries.items()}
             if missing := [text for text in some if text not in vectors]:
                 try:

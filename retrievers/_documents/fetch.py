@@ -23,9 +23,9 @@ from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import getproxies
 
-from moot.core.endpoint import no_client, tls
+from moot.core.endpoint import client_error, tls
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.files import write_whole
+from moot.core.files import write_atomically
 from moot.core.home import moot_home
 from moot.core.lazy import imported
 from moot.retrievers._documents.parse import encoding_marked
@@ -178,7 +178,7 @@ async def _session() -> AsyncIterator[Any]:
     try:
         connector = aiohttp.TCPConnector(resolver=Checked(), ssl=await asyncio.to_thread(tls), use_dns_cache=False)
     except (ValueError, OSError) as error:
-        raise no_client(error) from error
+        raise client_error(error) from error
     headers = {"User-Agent": "moot", "Accept": "text/html,application/pdf;q=0.9,*/*;q=0.5"}
     # Without the environment's proxies: a proxy would look names up itself.
     async with aiohttp.ClientSession(connector=connector, headers=headers, trust_env=False) as session:
@@ -211,11 +211,11 @@ def _kept(url: str, at: str, answer: Any, content: bytes) -> FetchedDocument:
     file = folder / f"{digest}{suffix}"
     text = file if recoded is None else folder / f"{digest}.utf-8{suffix}"
     found = FetchedDocument(url, at, moment, kind, digest, file, text)
-    write_whole(file, content, private=True)
+    write_atomically(file, content, private=True)
     if recoded is not None:
-        write_whole(text, recoded, private=True)
+        write_atomically(text, recoded, private=True)
     about = {**asdict(found), "file": file.name, "text": text.name}
-    write_whole(file.with_suffix(".json"), json.dumps(about), private=True)
+    write_atomically(file.with_suffix(".json"), json.dumps(about), private=True)
     return found
 
 

@@ -13,7 +13,7 @@ from moot.core.ledger import key_of
 from moot.core.ledger.records import Entry, Request
 from moot.core.ledger.values import pack
 from moot.core.postgres.connection import VERSION, Postgres
-from moot.core.postgres.served import Presence, ServedLedger
+from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.web import debates
 from moot.web.caller import asking
 from moot.web.service.documents import Documents
@@ -43,7 +43,7 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     with closing(Postgres(server.url)) as postgres:
         postgres.do(lambda cursor: cursor.execute("DROP SCHEMA IF EXISTS moot CASCADE"))
         postgres.prepare()
-        presence = Presence(server.url)
+        presence = Heartbeat(server.url)
         presence.begin()
         mine, lost = ServedLedger(postgres, presence.id), ServedLedger(postgres, "a process that is silent")
         for ledger, id, person in (
@@ -121,4 +121,4 @@ def test_a_database_of_another_version(url: str, monkeypatch: pytest.MonkeyPatch
     done = moot("list", "--database", url)
     assert (done.returncode, "has no tables of moot" in done.stderr) == (2, True)
     away = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")  # and the command does not wait
-    assert (away.returncode, "See that it runs" in away.stderr) == (3, True)
+    assert (away.returncode, "Check that it is running" in away.stderr) == (3, True)

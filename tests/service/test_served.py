@@ -10,7 +10,7 @@ import pytest
 from moot.core.errors import UserError
 from moot.core.ledger.records import Request
 from moot.core.postgres.connection import TABLES, UPGRADES, VERSION, Postgres
-from moot.core.postgres.served import Presence, ServedLedger
+from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.web import debates
 from moot.web.caller import asking
 from moot.web.service import keys
@@ -44,7 +44,7 @@ def request(run: str, person: str | None = "ann", key: str | None = None, id: st
 @pytest.fixture
 def two(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, ServedLedger]]:
     """The ledger, as two processes open it."""
-    processes = [Presence(server.url), Presence(server.url)]
+    processes = [Heartbeat(server.url), Heartbeat(server.url)]
     for one in processes:
         one.begin()
     yield ServedLedger(postgres, processes[0].id), ServedLedger(postgres, processes[1].id)
