@@ -1,4 +1,4 @@
-"""A debate as a tool of a ReAct agent: before the agent answers, it has claims debated.
+"""A debate as a tool of a ReAct agent: before the agent answers, it starts a debate on each claim that it relies on.
 
     python examples/debate_as_a_tool.py                        # a stand-in that calls the tool for any question
     python examples/debate_as_a_tool.py openai:gpt-4o-mini     # any model that calls tools (the demo model cannot)

@@ -1,4 +1,4 @@
-"""A panel like PROClaim's as the last node of an agent: three judges read the agent's findings, and decide.
+"""A panel like PROClaim's as the last node of an agent: three judges read the agent's findings and decide.
 
     python examples/panel_after_an_agent.py                        # on the demonstration model
     python examples/panel_after_an_agent.py openai:gpt-4o-mini     # on any other; see docs/howto/models.md
@@ -92,7 +92,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
 
 
 async def main(model: str = TrialSettings().model) -> dict[str, Any]:
-    """One claim."""
+    """The agent's state after one claim."""
     claim = "The kilogram is no longer defined by a metal cylinder."
     state: dict[str, Any] = await build(model).ainvoke({"messages": [("user", claim)]})
     return state

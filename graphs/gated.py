@@ -1,8 +1,8 @@
-"""Debate behind a gate: our own system, because a debate pays off only if independent answers differ.
+"""Debate behind a gate. It is moot's own system: a debate is worth its cost only if independent answers differ.
 
 several agents answer independently, each from its own retrieval; every quote is checked
-if all give one answer, and verified quotes from enough origins support it, that is the verdict
-otherwise another system debates; its first round starts from the union of their evidence, and its verdict counts
+if all give one answer, and verified quotes from enough origins support it, it is the verdict
+otherwise another system debates, starting from the evidence of all these agents; its verdict counts
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def check(settings: GatedSettings, task: Task) -> None:
 
 
 def gate(state: DebateState, settings: GatedSettings) -> Next:
-    """A supported consensus ends the run; otherwise the debate begins, unless the settings turn it off."""
+    """Routes after the gate: a supported consensus ends the run; else the debate begins, if the settings allow it."""
     if settings.when != "always" and state["metrics"]["gate"]["passed"]:
         return "agree"
     return "vote" if settings.when == "never" else "debate"

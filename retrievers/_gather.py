@@ -13,29 +13,29 @@ from moot.retrievers._normalise import Rules, normalise
 from moot.retrievers._search import ONLINE
 from moot.retrievers._tampering import current_tampering
 
-MOST_WANTED = 500
-"""Most pieces that are requested."""
+MOST_REQUESTED = 500
+"""Most pieces that are requested from one source."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The pieces found, and the errors of the sources that failed, by name."""
+    """The pieces that several sources found, and the errors of the sources that failed, by the sources' names."""
 
     evidence: list[Evidence]
     failures: dict[str, MootError] = field(default_factory=dict)
 
 
 async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> Finding:
-    """The results of several sources, each for its query, as one list.
+    """Searches several sources, each with its query, and merges the results into one list.
 
-    A source that fails is listed in the failures, and the results of the others are used.
+    If a source fails, its error is listed in the failures, and the results of the others are used.
 
     Args:
-        queries: each with its source.
+        queries: pairs of a source and its query.
         rules: filters and limits of the results.
 
     Raises:
-        UserError: a source is misconfigured; a used-up quota is a failure.
+        UserError: a source is misconfigured. A used-up quota is not raised, but listed in the failures.
     """
     retrieved = datetime.now(UTC)
     answers = await ask_all(queries, rules)
@@ -45,7 +45,7 @@ async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> 
 
 
 async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[list[Evidence] | MootError]:
-    """The unprocessed results of each source for its query, or its error.
+    """The unprocessed results of each source for its query, or the source's error.
 
     Raises:
         UserError: a source is misconfigured.
@@ -63,7 +63,10 @@ async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | 
 
 
 def pieces_to_request(source: str, rules: Rules) -> int:
-    """The number of pieces to request from a source, so that enough remain; services may charge for more than ten."""
+    """The number of pieces to request from a source, so that enough of them remain after filtering.
+
+    At most ten are requested from a service, unless ``rules.k`` is larger: services may charge for more than ten.
+    """
     if source in ONLINE:
         return max(rules.k, min(2 * rules.k, 10))
-    return min(MOST_WANTED, rules.k * (10 if rules.published_before else 2))
+    return min(MOST_REQUESTED, rules.k * (10 if rules.published_before else 2))

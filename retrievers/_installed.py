@@ -10,7 +10,7 @@ from moot.retrievers._langchain_source import OwnSource
 
 
 class InstalledSource(OwnSource):
-    """A source of an installed package. Its pieces are made anew, under its name."""
+    """A source of an installed package. Its results are converted to pieces with the source's name."""
 
     async def _pieces(self, query: str, k: int) -> list[Evidence]:
         return [_piece(found, query, self.name) for found in (await self._tool.search(query, k))[:k]]

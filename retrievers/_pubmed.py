@@ -52,13 +52,13 @@ def paper_of(record: Element) -> Paper:
 
 
 def day_of(element: Element | None) -> str | None:
-    """A PubDate in ISO form, as precise as possible: year, month, day; None if there is no year."""
+    """A PubDate in ISO form: a year, a month or a day, as precise as it is; None if there is no year."""
     if element is None:
         return None
     year, month, day, words = (element.findtext(tag, "").strip() for tag in ("Year", "Month", "Day", "MedlineDate"))
     if not year:
         years = re.findall(r"\b\d{4}\b", words)
-        return years[-1] if years else None  # "1998 Dec-1999 Jan" gives the end, when all of it was published
+        return years[-1] if years else None  # the later year of "1998 Dec-1999 Jan": then all of it was published
     number = int(month) if month.isdecimal() else month_number(month)
     if not number:
         return year

@@ -22,7 +22,8 @@ class Summariser(LocalModel):
         self._model = model
 
     async def summarise(self, text: str) -> str:
-        """A summary of the text, of the model's usual length; only the part of a long text that fits the model is read.
+        """A summary of a text, of the model's usual length. The model reads only the beginning of a text that is too
+        long.
 
         Raises:
             WorldError: the model returned an empty summary, or failed.

@@ -1,4 +1,4 @@
-"""Simulated attacks on debates: changed results of sources, and an agent that lies (``moot eval attack``)."""
+"""Simulated attacks on debates (``moot eval attack``): changed results of sources, and an agent that lies."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Tampering:
     """An attack on a debate.
 
     Args:
-        found: changes the results of a source; best first.
-        liar: the agent that is told to lie; empty for none.
-        told: the last part of that agent's instructions.
+        found: changes the results of a source; they are sorted, best first.
+        liar: the agent that is instructed to lie; empty for none.
+        told: the text that is added to the end of that agent's instructions.
     """
 
     found: Callable[[list[Evidence]], list[Evidence]] = list

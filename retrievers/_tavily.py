@@ -45,8 +45,9 @@ class TavilyRetriever(WebRetriever):
     most_results = 20
 
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """Tavily's results with their scores. Tavily's docs disagree on whether ``end_date`` is inclusive: we assume it
-        is.
+        """Tavily's results with their scores.
+
+        Tavily's documentation contradicts itself on whether ``end_date`` is inclusive; here it is assumed to be.
         """
         end = self.last_day.isoformat() if self.last_day else None
         client = await self._client()

@@ -60,7 +60,7 @@ TEXTS: dict[Kind, str] = {
 class Source:
     """A web source: its name in errors, its usual address, and the variables with the user's configuration.
 
-    ``meanings`` are statuses with a special meaning for this source: the status, words of the answer in lower case, and
+    ``meanings`` lists statuses with a special meaning for this source: each with words of the answer in lower case, and
     the kind of error. The first match counts.
     """
 
@@ -72,7 +72,7 @@ class Source:
     meanings: tuple[tuple[int, str, Kind], ...] = ()
 
     def address(self) -> str:
-        """The source's address; only from the environment, because keys are sent there.
+        """The source's address. Only the environment can change it, because keys are sent to it.
 
         Raises:
             UserError: the variable is not a web address.
@@ -86,7 +86,7 @@ class Source:
         return header_text(self.key_variable)
 
     def agent(self) -> str:
-        """Our User-Agent. Blocking."""
+        """moot's User-Agent header. Blocking."""
         contact = header_text(self.contact_variable)
         return f"moot/{version('moot')}" + (f" ({contact})" if contact else "")
 
@@ -104,7 +104,7 @@ class Source:
         return WorldError(text, kind=kind, retryable=kind in RETRYABLE, retry_after=retry_after)
 
     def refusal(self, status: int, said: str, retry_after: float | None = None) -> MootError:
-        """The error for a status and its message; status 200 is for sources that report errors in answers."""
+        """The error for an HTTP status and its message. The status is 200 if a source reports an error in an answer."""
         if 300 <= status < 400:
             return self.failure("bad_response", f"HTTP {status}: a redirect, and redirects are not followed")
         usual: Kind = "server_error" if status >= 500 else "search_refused"
@@ -134,14 +134,14 @@ def header_text(variable: str) -> str:
     value = os.environ.get(variable, "").strip() if variable else ""
     if not (value.isascii() and value.isprintable()):
         raise UserError(
-            f"{variable} holds characters that cannot be sent. Copy it again, without line breaks.",
+            f"{variable} contains characters that cannot be sent. Copy it again, without line breaks.",
             kind="invalid_environment",
         )
     return value
 
 
 class HiddenKeys(logging.Filter):
-    """Removes keys from httpx's logs: addresses contain them if a source accepts them no other way."""
+    """Removes keys from httpx's logs: some sources accept a key only in the address."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrites the record; no record is dropped."""
@@ -152,7 +152,7 @@ class HiddenKeys(logging.Filter):
 logging.getLogger("httpx").addFilter(HiddenKeys())
 
 
-# --- asking ---------------------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------------------------
 
 
 async def ask(
@@ -182,7 +182,8 @@ async def ask(
 async def call_within_limits(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
     """The result of a call to a source, within the limits; exceptions become MootErrors.
 
-    A source that refuses searches with HTTP 429 is retried for `LONGEST_WAIT` seconds, because others may replace it.
+    A source that refuses searches with HTTP 429 is retried for `LONGEST_WAIT` seconds only, because other sources may
+    replace it.
     """
     httpx, address = imported("httpx"), source.address()
 
@@ -199,9 +200,10 @@ async def call_within_limits(source: Source, limits: Limits, call: Callable[[], 
 
 
 async def open_client(source: Source, check: Callable[[bytes], object] = bytes) -> Any:
-    """The running loop's HTTP client for a source; its answers all have status 200 and pass ``check``.
+    """The running loop's HTTP client for a source. It raises an error if an answer's status is not 200 or ``check``
+    fails.
 
-    Redirects are not followed: an answer cannot make us call another address.
+    Redirects are not followed, so that an answer cannot make us call another address.
     """
     base_url = source.address()
 
@@ -246,13 +248,13 @@ async def read_body(source: Source, response: Any) -> bytes:
 
 
 def read_xml(body: bytes, root: str) -> ElementTree.Element:
-    """The root element of an XML answer, which must have this name.
+    """The root element of an XML answer; ``root`` is the name that it must have.
 
-    The parser fetches nothing external (https://docs.python.org/3/library/xml.html#xml-security); an answer that
-    declares its own entities is refused, because they could grow without limit.
+    The parser fetches nothing external (https://docs.python.org/3/library/xml.html#xml-security). An answer that
+    declares entities is refused, because they could grow without limit.
 
     Raises:
-        ValueError: it is not such XML.
+        ValueError: it is not XML, has another root, or declares entities.
     """
     text = body.decode()
     if "<!ENTITY" in text:
@@ -260,9 +262,9 @@ def read_xml(body: bytes, root: str) -> ElementTree.Element:
     try:
         found = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise ValueError(f"no XML: {error}") from error
+        raise ValueError(f"it is not XML: {error}") from error
     if found.tag != root:
-        raise ValueError(f"<{found.tag[:100]}> instead of <{root}>")
+        raise ValueError(f"its root is <{found.tag[:100]}>, not <{root}>")
     return found
 
 
@@ -283,7 +285,7 @@ def month_number(name: str) -> int | None:
 
 @dataclass(frozen=True)
 class WebResult:
-    """A piece as a web source returns it; one without text is left out."""
+    """A result as a web source returns it; results without text are left out."""
 
     text: str
     title: str
@@ -315,7 +317,7 @@ class WebRetriever(ABC):
         if not self.source.key() and self.needs_key and not replaying.get():
             raise UserError(
                 f"{self.source.key_variable} is not set, so {self.source.name} cannot be searched. Set it, or use "
-                "the retriever `web` (which uses any source that is available), `wikipedia`, `bm25:CORPUS` or "
+                "the retriever `web` (which uses an available source), `wikipedia`, `bm25:CORPUS` or "
                 "`chroma:CORPUS`.",
                 kind="missing_key",
             )

@@ -56,7 +56,7 @@ class Reply(BaseModel):
 class WikipediaRetriever(WebRetriever):
     """Search for articles; each result is an article's first section.
 
-    Articles have no date: the date of the last revision does not say when a fact was known.
+    The results have no date: the date of an article's last revision does not say when a fact was known.
     """
 
     name = "wikipedia"

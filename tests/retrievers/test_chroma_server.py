@@ -169,7 +169,7 @@ async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> N
     dense = await open_retriever("chroma:lost")
     collection(chroma, "lost").delete(ids=["3"])
     error = await fails(open_retriever("bm25:lost"))
-    assert (error.kind, "should hold 5 passages and holds 4" in error.detail) == ("damaged_corpus", True)
+    assert (error.kind, "should have 5 passages and has 4" in error.detail) == ("damaged_corpus", True)
     assert "Delete the collection" in error.detail
     collection(chroma, "lost").modify(metadata={"moot": "{"})
     assert (await fails(open_retriever("bm25:lost"))).kind == "damaged_corpus"
