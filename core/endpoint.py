@@ -53,7 +53,7 @@ class Endpoint:
     api: str = ""
 
     @property
-    def shown(self) -> str:
+    def display_url(self) -> str:
         """The address without a user's name and password."""
         return without_user(self.base_url)
 

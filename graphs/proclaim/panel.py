@@ -17,9 +17,7 @@ from moot.nodes._trial.panel import analyse_node, compile_record_node, judge_rec
 def begin(state: TrialState) -> Next:
     """Routes to the analysis of consistency, but only once, and only if both counsel argued on both sides."""
     heard = {turn["side"] for turn in statements(state["turns"]) if turn["phase"] == "switched"}
-    analysed = any(
-        turn["step"] == "analyse" for turn in state["turns"]
-    )  # a person may ask for another vote of the panel
+    analysed = any(turn["step"] == "analyse" for turn in state["turns"])  # a person may ask the panel to decide again
     return "analyse_consistency" if len(heard) == 2 and not analysed else "compile_record"
 
 

@@ -17,7 +17,7 @@ from moot.core.limiter import LONGEST_WAIT, Limiter, limiter, with_retries
 from moot.core.redaction import redact
 from moot.core.refusals import retry_after_seconds
 from moot.retrievers import MootError, UserError, WorldError, open_encoder
-from moot.retrievers._encoders import units
+from moot.retrievers._encoders import unit_vectors
 
 from .conftest import Answer, Serve, Server
 
@@ -219,7 +219,7 @@ async def test_a_web_page_instead_of_an_answer(endpoint: Serve) -> None:
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1).filter(lambda v: math.hypot(*v) > 1e-6))
 def test_a_unit_vector_keeps_its_direction(vector: list[float]) -> None:
-    [made] = units([vector])
+    [made] = unit_vectors([vector])
     assert math.hypot(*made) == pytest.approx(1)
     assert sum(a * b for a, b in zip(made, vector, strict=True)) == pytest.approx(math.hypot(*vector))
 
