@@ -147,7 +147,7 @@ class UserError(MootError):
 
     def __init__(self, detail: str, *, kind: str) -> None:
         if kind not in USER_KINDS:
-            raise ValueError(f"{kind!r} is not listed among the kinds of users' errors")
+            raise ValueError(f"{kind!r} is not in USER_KINDS")
         super().__init__(detail, kind=kind)
 
 

@@ -31,7 +31,7 @@ class Plugins:
 
     def __init__(self, kind: str, own: Collection[str], error: str) -> None:
         if error not in USER_KINDS:
-            raise ValueError(f"{error!r} is not listed among the kinds of users' errors")
+            raise ValueError(f"{error!r} is not in USER_KINDS")
         self._kind, self._own, self._error = kind, own, error
         self._points: dict[str, list[EntryPoint]] = {}
         for point in entry_points(group=f"moot.{kind}s"):

@@ -122,7 +122,7 @@ class Limiter:
         if not (busy or limits.requests_per_minute or self.throttle.active):
             self._start(slot, now)
             return
-        slot.made, slot.turn = now, loop.create_future()
+        slot.queued_at, slot.turn = now, loop.create_future()
         place = 0 if slot.refusal else len(self._waiting)
         while place < len(self._waiting) and self._waiting[place].number < slot.number:
             place += 1
@@ -166,7 +166,7 @@ class Limiter:
         slot.refusal = error
         self.throttle.refuse(slot.started, now, self._running, asked)
         for other in self._waiting:
-            waited = now - max(other.made, self.throttle.last_accepted)
+            waited = now - max(other.queued_at, self.throttle.last_accepted)
             if waited > other.limits.max_wait and other.turn and not other.turn.done():
                 other.turn.set_exception(timeout_error(error, other.limits))
 
@@ -221,16 +221,16 @@ class Slot:
     Attributes:
         requests: the number of requests that were made.
         refusal: the last refusal with HTTP 429; None if there was none.
-        since: the loop's time of the first refusal.
+        since: the event loop's time of the first refusal.
         rejected: whether the last request was not made, because the endpoint asks for too long a wait.
     """
 
     __slots__ = (
         "_limiter",
         "limits",
-        "made",
         "name",
         "number",
+        "queued_at",
         "refusal",
         "rejected",
         "requests",
@@ -246,7 +246,7 @@ class Slot:
         self.number = next(limiter._numbers)
         self.requests = 0
         self.refusal: MootError | None = None
-        self.since = self.started = self.made = 0.0
+        self.since = self.started = self.queued_at = 0.0
         self.turn: asyncio.Future[None] | None = None
         self.rejected = False
 

@@ -28,14 +28,14 @@ class GatedSettings(GateSettings):
 
     def roles(self) -> set[str]:
         """The roles that may have their own model."""
-        return gate_roles(self, self.beneath())
+        return gate_roles(self, self.inner_settings())
 
-    def beneath(self) -> Settings:
+    def inner_settings(self) -> Settings:
         """The settings of the debate behind the gate."""
-        return inner(self)[1]
+        return inner_debate(self)[1]
 
 
-def inner(settings: GateSettings) -> tuple[Any, Settings]:
+def inner_debate(settings: GateSettings) -> tuple[Any, Settings]:
     """The debate behind the gate, and its settings."""
     system = load_graph(settings.debate)
     return system.graph, settings.of_debate(system.settings)
@@ -43,13 +43,13 @@ def inner(settings: GateSettings) -> tuple[Any, Settings]:
 
 def needs(settings: GatedSettings) -> Needs:
     """The needs of both systems."""
-    graph, own = inner(settings)
+    graph, own = inner_debate(settings)
     return gate_needs(settings, graph.builder.needs(own))
 
 
 def check(settings: GatedSettings, task: Task) -> None:
     """Raises an error for a task that the debate does not support."""
-    graph, own = inner(settings)
+    graph, own = inner_debate(settings)
     graph.builder.check(own, task)
 
 
@@ -65,7 +65,7 @@ builder.add_node("reader", debater_graph(GatedSettings, FROM_EVIDENCE, "reader")
 builder.add_node("check_gate", gate_node())
 builder.add_node("agree", end_agreed_node(lambda settings: "consensus"))
 builder.add_node("vote", vote_node(gate_alone))
-builder.add_node("debate", debate_node(inner, lambda settings: settings.when != "never"))
+builder.add_node("debate", debate_node(inner_debate, lambda settings: settings.when != "never"))
 builder.begin(to_readers, ["reader"])
 builder.add_edge("reader", "check_gate")
 builder.add_conditional_edges("check_gate", gate, ["agree", "vote", "debate"])

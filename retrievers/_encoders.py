@@ -353,7 +353,7 @@ def _load(name: str) -> SentenceEncoder:
         "sentence_transformers",
         "encoders",
         "A text encoder in this process",
-        "Or name an endpoint's: embedder=openai:NAME.",
+        "Or use an encoder of an endpoint: embedder=openai:NAME.",
     ).SentenceTransformer
     imported("transformers.utils").logging.disable_progress_bar()
     path = name if "/" in name or Path(name).exists() else f"sentence-transformers/{name}"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.retrievers._evidence import Evidence, make_evidence
-from moot.retrievers._langchain_source import OwnSource
+from moot.retrievers._langchain_source import UserSource
 
 
-class InstalledSource(OwnSource):
+class InstalledSource(UserSource):
     """A source of an installed package. Its results are converted to pieces with the source's name."""
 
     async def _pieces(self, query: str, k: int) -> list[Evidence]:

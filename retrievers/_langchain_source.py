@@ -72,7 +72,7 @@ def short_error(error: BaseException) -> str:
     return redact(f"{type(error).__name__}: {clean(str(error))}".removesuffix(": ")[:2000])[:200]
 
 
-class OwnSource:
+class UserSource:
     """The base class of sources with the user's own code. Exceptions and timeouts of this code become MootErrors.
 
     Args:
@@ -112,7 +112,7 @@ class OwnSource:
         raise NotImplementedError
 
 
-class LangChainRetriever(OwnSource):
+class LangChainRetriever(UserSource):
     """A LangChain retriever or vector store as a source. LangChain runs blocking searches in threads.
 
     Scores are those of the vector store; a retriever gives none.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from moot.core.endpoint import DEFAULT_LIMITS, Limits, create_once, create_once_in_thread, once_per_loop
 from moot.core.errors import UserError, copy_error
@@ -144,6 +144,14 @@ async def open_or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
 # --- dense ------------------------------------------------------------------------------------------------------------
 
 
+class WaitingQuery(NamedTuple):
+    """A query that waits for Chroma: its vector, the number of results, and the future for them."""
+
+    vector: Vector
+    k: int
+    result: asyncio.Future[Found]
+
+
 class ChromaRetriever:
     """Dense search in a corpus. Scores are cosines; its encoder caches the vectors of the results."""
 
@@ -154,7 +162,7 @@ class ChromaRetriever:
         self.passages = corpus.manifest.passages
         self._corpus = corpus
         self._encoder = encoder
-        self._queue: list[tuple[Vector, int, asyncio.Future[Found]]] = []
+        self._queue: list[WaitingQuery] = []
         self._answering: asyncio.Task[None] | None = None
 
     async def search(self, query: str, k: int) -> list[Evidence]:
@@ -173,33 +181,35 @@ class ChromaRetriever:
     async def _nearest(self, vector: Vector, k: int) -> Found:
         """Searches in batches: queries that arrive at the same moment, or while others wait, are sent together."""
         future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
-        self._queue.append((vector, k, future))
+        self._queue.append(WaitingQuery(vector, k, future))
         if self._answering is None or self._answering.done():
             self._answering = asyncio.create_task(self._answer_queue())
         return await future
 
     async def _answer_queue(self) -> None:
+        """Sends the waiting queries in batches; the queries of a batch have the same ``k``."""
         while self._queue:
-            k = self._queue[0][1]
-            same_k = [query for query in self._queue if query[1] == k]
-            self._queue = same_k[QUERIES_AT_ONCE:] + [query for query in self._queue if query[1] != k]
-            waiting = [query for query in same_k[:QUERIES_AT_ONCE] if not query[2].done()]
-            await asyncio.wait([asyncio.create_task(self._answer_batch(waiting))], timeout=PATIENCE)
+            k = self._queue[0].k
+            same_k = [query for query in self._queue if query.k == k]
+            self._queue = same_k[QUERIES_AT_ONCE:] + [query for query in self._queue if query.k != k]
+            batch = [query for query in same_k[:QUERIES_AT_ONCE] if not query.result.done()]
+            await asyncio.wait([asyncio.create_task(self._answer_batch(batch))], timeout=PATIENCE)
 
-    async def _answer_batch(self, asked: Sequence[tuple[Vector, int, asyncio.Future[Found]]]) -> None:
-        if not asked:
+    async def _answer_batch(self, batch: Sequence[WaitingQuery]) -> None:
+        if not batch:
             return
-        vectors = [vector for vector, _, _ in asked]
+        vectors = [query.vector for query in batch]
         answers: list[Any]
         try:
-            answers = await asyncio.to_thread(self._query_batch, vectors, asked[0][1])
+            answers = await asyncio.to_thread(self._query_batch, vectors, batch[0].k)
             if len(answers) < len(vectors):
                 raise damaged(self._corpus.manifest.name, "some queries have no answer")
         except Exception as error:  # noqa: BLE001 - raised for every caller of the batch
-            answers = [copy_error(error) for _ in asked]
-        for (_, _, future), answer in zip(asked, answers, strict=True):
-            if not future.done():
-                future.set_exception(answer) if isinstance(answer, Exception) else future.set_result(answer)
+            answers = [copy_error(error) for _ in batch]
+        for query, answer in zip(batch, answers, strict=True):
+            if not query.result.done():
+                set_answer = query.result.set_exception if isinstance(answer, Exception) else query.result.set_result
+                set_answer(answer)
 
     async def embed(self, query: str) -> Vector:
         """The query's vector. Raises an error if its length is not the corpus's."""

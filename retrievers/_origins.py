@@ -113,7 +113,7 @@ def pool_results(
     if share >= 1:
         return normalise(found, rules, retrieved), []
     ranked = normalise(found, replace(rules, k=max(map(len, found), default=0)), retrieved)
-    wanted = _first(ranked, rules.k)
+    wanted = _first_per_source(ranked, rules.k)
     kept = within_share(ranked, share, pool, rules.k)
     ids = {piece["id"] for piece in kept}
     return kept, [piece for piece in wanted if piece["id"] not in ids]
@@ -142,7 +142,7 @@ def within_share(
     known = {piece["id"] for piece in pool}
     before = Counter(names[id] for id in known)
     bound = {names[piece["id"]] for piece in (*pool, *pieces) if _is_bound(piece, names[piece["id"]])}
-    most = len(pieces if k is None else _first(pieces, k))
+    most = len(pieces if k is None else _first_per_source(pieces, k))
     joining: dict[str, Evidence] = {}
     taken: Counter[str] = Counter()
 
@@ -179,7 +179,7 @@ def within_share(
     return [piece for piece in pieces if piece["id"] in joining]
 
 
-def _first(pieces: Iterable[Evidence], k: int) -> list[Evidence]:
+def _first_per_source(pieces: Iterable[Evidence], k: int) -> list[Evidence]:
     """The first ``k`` pieces of each source."""
     taken: Counter[str] = Counter()
     first = []
@@ -194,7 +194,10 @@ def _source(piece: Evidence) -> str:
 
 
 def _is_bound(piece: Evidence, name: str) -> bool:
-    """Whether the share applies strictly to a piece: not if its only origin is a corpus document without an address."""
+    """Whether a piece must never exceed the share of its origin.
+
+    It may if its only origin is a document of a corpus without an address.
+    """
     return places(piece, in_parts=True) != [name] or any(
         registered_domain(origin.get("url", "")) for origin in origins_of(piece)
     )

@@ -116,7 +116,7 @@ class QueueRunner:
 
     async def _enter(self, some: list[dict[str, Any]], ended: Ended) -> None:
         if some:
-            await asyncio.to_thread(self._rows.enter, self._batch.id, some)
+            await asyncio.to_thread(self._rows.queue_rows, self._batch.id, some)
             some.clear()
             await self._collect(ended)
 

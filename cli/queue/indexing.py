@@ -90,7 +90,7 @@ class FillByQueue:
                     break
                 number += 1
                 job = piece_of(f"{batch}-{number}", number, target, passages)
-                await asyncio.to_thread(rows.enter, batch, [job])
+                await asyncio.to_thread(rows.queue_rows, batch, [job])
                 waiting[job["key"]] = len(passages)
             ended = await asyncio.to_thread(rows.ended_rows, batch, AHEAD)
             for row in ended:

@@ -63,6 +63,7 @@ class Owner:
         return self._folder / f"{owner}.lock"
 
     def _is_alive(self, owner: str) -> bool:
+        """Whether an owner's process is alive; if not, its lock file is removed."""
         if owner in _owned:
             return True
         path = self._lock_of(owner)

@@ -104,7 +104,7 @@ class QueuedRows:
         """Adds a batch, or continues it with new ceilings.
 
         If no row is running, the batch's spending is set to the sum over its rows. Waiting rows are dropped; the caller
-        then enters the rows that it still requests.
+        then queues the rows that it still requests.
         """
         values = (batch.id, batch.file, batch.mode, *batch.most, batch.until)
 
@@ -135,12 +135,12 @@ class QueuedRows:
             (batch, batch, batch, batch),
         )
 
-    def enter(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
+    def queue_rows(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
         """Queues rows. Waiting, running and finished rows stay as they are; failed rows are tried again.
 
         Args:
             batch: its id.
-            jobs: each with its ``key`` and ``number``.
+            jobs: the jobs of the rows, each with a ``key`` and a ``number``.
         """
         lines = [(job["key"], batch, job["number"], json.dumps(job)) for job in jobs]
 

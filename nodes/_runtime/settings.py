@@ -219,7 +219,7 @@ class Settings(BaseModel):
         """
         return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
 
-    def beneath(self) -> Settings | None:
+    def inner_settings(self) -> Settings | None:
         """The settings of the inner debate that a debate with these settings may run; None if it never runs one."""
         return None
 

@@ -67,8 +67,8 @@ def silent(postgres: Postgres) -> None:
 def test_a_row_is_given_to_one_and_ends_once(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
-    rows.enter(BATCH.id, jobs(3))
-    rows.enter(BATCH.id, jobs(3))
+    rows.queue_rows(BATCH.id, jobs(3))
+    rows.queue_rows(BATCH.id, jobs(3))
     assert ring(postgres) == ["key0", "key1", "key2"]
     one, other = rows.join(), rows.join()
     taken = rows.assign("key0", one)
@@ -82,7 +82,7 @@ def test_a_row_is_given_to_one_and_ends_once(postgres: Postgres) -> None:
     assert (ended.outcome, ended.document) == (DONE, {"id": "key0", "text": "\0 \ud800"})
     rows.mark_collected(["key0"])
     assert rows.ended_rows(BATCH.id, 10) == []
-    rows.enter(BATCH.id, jobs(1))  # it is requested again
+    rows.queue_rows(BATCH.id, jobs(1))  # it is requested again
     assert [row.key for row in rows.ended_rows(BATCH.id, 10)] == ["key0"]
     assert rows.state(BATCH.id) == ({"done": 1, "waiting": 2}, "")
 
@@ -90,7 +90,7 @@ def test_a_row_is_given_to_one_and_ends_once(postgres: Postgres) -> None:
 def test_rows_of_a_dead_worker_are_done_by_others_and_fail_after_several_deaths(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
-    rows.enter(BATCH.id, jobs(1))
+    rows.queue_rows(BATCH.id, jobs(1))
     alone = []
     for _ in range(MOST_LOSSES):
         assert ring(postgres) == ["key0"]
@@ -112,7 +112,7 @@ def test_rows_of_a_dead_worker_are_done_by_others_and_fail_after_several_deaths(
 def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
-    rows.enter(BATCH.id, jobs(2))
+    rows.queue_rows(BATCH.id, jobs(2))
     ring(postgres)
     rows.requeue_lost(LOST)
     assert ring(postgres) == []  # another worker may be about to take it
@@ -127,7 +127,7 @@ def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
 def test_cancel_and_retry(server: Server, postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
-    rows.enter(BATCH.id, jobs(2))
+    rows.queue_rows(BATCH.id, jobs(2))
     worker = rows.join()
     rows.assign("key0", worker)
     done = moot("batch", "cancel", "0123", "--queue", server.url)
@@ -226,7 +226,7 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
 def test_the_cost_of_a_killed_workers_row_counts_once(postgres: Postgres) -> None:
     rows, ledger, most = QueuedRows(postgres), PostgresLedger(postgres), Spend(math.inf, math.inf, 20)
     rows.open_batch(replace(BATCH, most=most))
-    rows.enter(BATCH.id, jobs(2))
+    rows.queue_rows(BATCH.id, jobs(2))
     one = rows.join()
     rows.assign("key0", one)
     leased, _ = rows.lease(BATCH.id, (0, 0, 1), (0, 0, 1))
