@@ -181,6 +181,7 @@ def _anonymise_text(text: str, keys: Keys) -> str:
 
 @lru_cache(maxsize=1000)
 def _is_secret(name: str) -> bool:
+    """Whether the name of a field or a header marks a secret."""
     return bool(SECRET_NAME.search(name))
 
 

@@ -18,14 +18,14 @@ MOST_REQUESTED = 500
 
 
 @dataclass(frozen=True)
-class Finding:
+class SearchResults:
     """The pieces that several sources found, and the errors of the sources that failed, by the sources' names."""
 
     evidence: list[Evidence]
     failures: dict[str, MootError] = field(default_factory=dict)
 
 
-async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> Finding:
+async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> SearchResults:
     """Searches several sources, each with its query, and merges the results into one list.
 
     If a source fails, its error is listed in the failures, and the results of the others are used.
@@ -41,7 +41,7 @@ async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> 
     answers = await ask_all(queries, rules)
     found = [answer for answer in answers if not isinstance(answer, MootError)]
     failures = {s.name: a for (s, _), a in zip(queries, answers, strict=True) if isinstance(a, MootError)}
-    return Finding(await asyncio.to_thread(normalise, found, rules, retrieved), failures)
+    return SearchResults(await asyncio.to_thread(normalise, found, rules, retrieved), failures)
 
 
 async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[list[Evidence] | MootError]:
@@ -55,7 +55,7 @@ async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> lis
 
 async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | MootError:
     try:
-        return current_tampering().found(await source.search(query, pieces_to_request(source.name, rules)))
+        return current_tampering().change(await source.search(query, pieces_to_request(source.name, rules)))
     except MootError as error:
         if isinstance(error, UserError) and error.kind != "quota":
             raise

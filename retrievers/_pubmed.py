@@ -41,7 +41,7 @@ class Paper(BaseModel):
 
 
 def paper_of(record: Element) -> Paper:
-    """Parses a paper of the set (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html)."""
+    """Parses a record of a PubmedArticleSet (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html)."""
     sections = [(part.get("Label"), text_within(part)) for part in record.findall(".//Abstract/AbstractText")]
     return Paper(
         pmid=text_within(record.find(".//PMID")),

@@ -130,7 +130,7 @@ class FolderStore:
                 return LexicalCollection(self.folder / name / "passages.sqlite")
             except (sqlite3.Error, OSError) as error:
                 raise self.damaged(name, f"it cannot be opened ({error})") from error
-        errors = chroma("chromadb").errors
+        errors = import_chroma("chromadb").errors
         try:
             with _opening:  # two threads cannot create Chroma clients at once
                 client = _client(self, name, self.state(name))
@@ -174,7 +174,7 @@ class FolderStore:
             return None
 
 
-def chroma(name: str) -> Any:
+def import_chroma(name: str) -> Any:
     """A module of Chroma.
 
     Raises:
@@ -233,7 +233,7 @@ class ServerStore:
                 "MOOT_CHROMA_URL contains a user name, and MOOT_CHROMA_TOKEN is set: only one of them can be sent.",
                 kind="invalid_environment",
             )
-        chroma("chromadb")
+        import_chroma("chromadb")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._api = server_api(url, headers, self._check_status)
 

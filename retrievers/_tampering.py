@@ -15,14 +15,14 @@ class Tampering:
     """An attack on a debate.
 
     Args:
-        found: changes the results of a source; they are sorted, best first.
+        change: changes the results of a source, which are sorted, best first.
         liar: the agent that is instructed to lie; empty for none.
-        told: the text that is added to the end of that agent's instructions.
+        instructions: the text that is added to the end of that agent's instructions.
     """
 
-    found: Callable[[list[Evidence]], list[Evidence]] = list
+    change: Callable[[list[Evidence]], list[Evidence]] = list
     liar: str = ""
-    told: str = ""
+    instructions: str = ""
 
 
 NONE = Tampering()

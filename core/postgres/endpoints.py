@@ -92,7 +92,7 @@ class SharedEndpoints:
         return share
 
     async def work(self) -> None:
-        """Reports regularly, as `report_demand`, until it is cancelled."""
+        """Calls `report_demand` regularly for all endpoints, until it is cancelled."""
         self._listener.start()
         while True:
             with suppress(TimeoutError):
@@ -112,7 +112,8 @@ class SharedEndpoints:
     async def report_demand(self, address: str) -> None:
         """Reports how many concurrent calls of an endpoint this process wants, and updates the number granted.
 
-        Calls may begin during the report. So this process gives calls back only in the report after its grant shrank.
+        If fewer calls are granted than before, the others become free with the next report: calls may still begin
+        during this one.
 
         Raises:
             UserError, WorldError: the database cannot be used.

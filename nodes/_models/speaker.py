@@ -193,7 +193,7 @@ class Speaker(Caller):
 
     def _lie(self) -> str:
         attack = current_tampering()
-        return f"\n\n{attack.told}" if attack.liar and attack.liar == self.sample[0] else ""
+        return f"\n\n{attack.instructions}" if attack.liar and attack.liar == self.sample[0] else ""
 
     def _request(self, reply: type[Reply], evidence_ids: Sequence[str]) -> dict[str, Any]:
         if self.structured_output == "text":
