@@ -114,8 +114,8 @@ class Limiter:
         """
         loop, limits = asyncio.get_running_loop(), slot.limits
         now = loop.time()
-        if self._closed and (asked := self._closed.get(slot.name)):
-            now = await self._wait_until_open(slot.name, *asked, loop)
+        if self._closed and (closed := self._closed.get(slot.name)):
+            now = await self._wait_until_open(slot.name, *closed, loop)
         if slot.refusal and self.throttle.opens_at > slot.since + limits.max_wait:
             raise timeout_error(slot.refusal, limits) from slot.refusal
         busy = self._waiting or self._running >= self._max_concurrency(limits)
@@ -153,18 +153,18 @@ class Limiter:
             self._start_waiting()
 
     def _record_refusal(self, slot: Slot, error: MootError) -> None:
-        now, asked = asyncio.get_running_loop().time(), error.retry_after or 0.0
-        if self.share and 0 < asked <= LONGEST_WAIT:
-            self.share.report_wait(asked)
-        if asked > LONGEST_WAIT:
-            self._closed[slot.name] = (now + asked, error)  # other models or sources are not affected
+        now, wait = asyncio.get_running_loop().time(), error.retry_after or 0.0
+        if self.share and 0 < wait <= LONGEST_WAIT:
+            self.share.report_wait(wait)
+        if wait > LONGEST_WAIT:
+            self._closed[slot.name] = (now + wait, error)  # other models or sources are not affected
             return
         if not is_rate_limited(error):
-            self.throttle.close(now + asked)
+            self.throttle.close(now + wait)
             return
         slot.since = slot.since if slot.refusal else now
         slot.refusal = error
-        self.throttle.refuse(slot.started, now, self._running, asked)
+        self.throttle.refuse(slot.started, now, self._running, wait)
         for other in self._waiting:
             waited = now - max(other.queued_at, self.throttle.last_accepted)
             if waited > other.limits.max_wait and other.turn and not other.turn.done():
@@ -190,9 +190,9 @@ class Limiter:
         self._running += 1
         slot.started = now
         self.throttle.start(now)
-        if asked := slot.limits.requests_per_minute:
+        if rate := slot.limits.requests_per_minute:
             part = self.share.granted / self.share.most if self.share else 1.0
-            self._next[asked] = now + 60 / asked / part
+            self._next[rate] = now + 60 / rate / part
 
     def _start_waiting(self) -> None:
         """Starts waiting calls in their order, as far as the limits allow; sets a timer if the first must wait."""

@@ -88,8 +88,9 @@ class Throttle:
         if self._pace == self._accepted == math.inf and now >= self.opens_at:
             self.active, self._first = False, True
 
-    def refuse(self, started: float, now: float, running: int, asked: float) -> None:
-        """Records a refused call: its start, the number of other running calls, and the wait that is asked for.
+    def refuse(self, started: float, now: float, running: int, retry_after: float) -> None:
+        """Records a refused call: its start, the number of other running calls, and the wait that the endpoint asks
+        for.
 
         All calls wait. A small random time is added, so that several processes do not call again at the same moment.
         """
@@ -97,7 +98,7 @@ class Throttle:
             self._starts.remove(started)
         if not self.active:
             self.last_accepted = now
-        wait = asked * random.uniform(1.0, 1.1)
+        wait = retry_after * random.uniform(1.0, 1.1)
         if started > self._refused_at:
             self._first, self._pace = self._pace == math.inf, self.pace
             self._refusals_in_a_row += 1

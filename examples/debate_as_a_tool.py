@@ -49,8 +49,8 @@ async def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
 async def main(model: str = "fake:1") -> list[Any]:
     """The agent's messages on one question."""
     agent = await build(model)
-    asked = {"messages": [("user", "Is saffron made from the roots of a flower?")]}
-    state = await agent.ainvoke(asked, {"recursion_limit": 20})
+    question = {"messages": [("user", "Is saffron made from the roots of a flower?")]}
+    state = await agent.ainvoke(question, {"recursion_limit": 20})
     return list(state["messages"])
 
 

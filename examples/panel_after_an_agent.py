@@ -76,8 +76,8 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
     async def conclude(state: Agent) -> dict[str, Any]:
         chat = (await open_chat_model(model)).chat  # or your own ChatOpenAI(...)
         notes = "\n".join(note.page_content for note in state["found"])
-        asked = f"{notes}\n\nSay in two sentences whether this holds: {state['messages'][0].text}"
-        return {"messages": [AIMessage((await chat.ainvoke(asked)).text)]}
+        prompt = f"{notes}\n\nSay in two sentences whether this holds: {state['messages'][0].text}"
+        return {"messages": [AIMessage((await chat.ainvoke(prompt)).text)]}
 
     judges = graph_node(panel.compile(name="panel")).with_settings(TrialSettings(model=model), "panel")
     builder = StateGraph(Agent)

@@ -148,9 +148,9 @@ class SentenceEncoder(VectorCache):
     """A sentence-transformers model in this process.
 
     The model computes in bfloat16 if the processor does (cosines then differ by less than 0.01). Debates wait for short
-    lists (queries, claims, questions), so these run beside the long ones (a corpus), in batches with short lists of
-    other debates that arrive in the same moment or while a batch is computed. Short lists are cached, because debates
-    use the same texts again; concurrent requests for one text share one computation.
+    lists (queries, claims, questions), so short lists do not wait for long ones (a corpus). Short lists that arrive at
+    the same moment, or while a batch is computed, share a batch. Their vectors are cached, because debates use the same
+    texts again; concurrent requests for one text share one computation.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -198,7 +198,7 @@ class SentenceEncoder(VectorCache):
         return list(dict.fromkeys(self._in_progress[text] for text in texts))
 
     def _compute_batch(self) -> None:
-        """Computes one batch of the first waiting lists; nothing if other threads have taken them."""
+        """Computes the vectors of the first waiting lists as one batch, unless other threads have taken all lists."""
         taken: list[tuple[list[str], Future[dict[str, Vector]]]] = []
         with self._lock:
             size = 0

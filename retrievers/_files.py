@@ -144,8 +144,8 @@ def read_page(url: str) -> list[Passage]:
 
 
 def _files(path: Path) -> list[tuple[Path, str]]:
-    """The files to read, each with its path within the folder. Folders that cannot be read are included, and links to
-    folders outside.
+    """The files to read, each with its path within the folder. Folders that cannot be read and links that lead out of
+    the folder are included, so that an error is reported for each.
     """
     if path.is_file():
         return [(path, path.name)]

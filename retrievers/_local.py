@@ -153,7 +153,7 @@ class WaitingQuery(NamedTuple):
 
 
 class ChromaRetriever:
-    """Dense search in a corpus. Scores are cosines; its encoder caches the vectors of the results."""
+    """Dense search in a corpus. Scores are cosines. The encoder caches the vectors of the results."""
 
     def __init__(self, corpus: Corpus, encoder: Encoder, name: str) -> None:
         self.name = f"chroma:{name}"

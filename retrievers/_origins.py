@@ -41,9 +41,9 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
     """The origin of each piece, by its id.
 
     An origin is a registered domain (by the public suffix list: ``news.bbc.co.uk`` belongs to ``bbc.co.uk``). In
-    `COLLECTIONS`, corpora and texts given with a claim, each document is an origin; a file is one, with all its pages
-    and headings. Near-duplicates from different origins share one origin. If a piece was found at several places,
-    these share one origin, too.
+    `COLLECTIONS`, corpora and texts given with a claim, each document is an origin; all pages and headings of a file
+    belong to one document. Near-duplicates from different origins share one origin. If a piece was found at several
+    places, these share one origin, too.
 
     Args:
         pieces: the evidence.
@@ -57,20 +57,20 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
     names = [places(piece, in_parts=in_parts) for piece in known]
     joined: dict[str, str] = {}
 
-    def first(name: str) -> str:
+    def root(name: str) -> str:
         while joined.get(name, name) != name:
             name = joined[name]
         return name
 
     def join(one: str, other: str) -> None:
-        joined[first(other)] = first(one)
+        joined[root(other)] = root(one)
 
     for name, *others in names:
         for other in others:
             join(name, other)
     for i, j in near_duplicates([piece["text"] for piece in known], alike):
         join(names[i][0], names[j][0])
-    return {piece["id"]: first(name) for piece, (name, *_) in zip(known, names, strict=True)}
+    return {piece["id"]: root(name) for piece, (name, *_) in zip(known, names, strict=True)}
 
 
 def places(piece: Evidence, *, in_parts: bool = False) -> list[str]:

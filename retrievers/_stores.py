@@ -373,16 +373,16 @@ class ServerCollection:
         with self._store.errors(self._collection.name):
             self._collection.upsert(**rows)
 
-    def get(self, *, include: list[str], **asked: Any) -> Any:
+    def get(self, *, include: list[str], **options: Any) -> Any:
         """Passages by id or position."""
         with self._store.errors(self._collection.name):
-            found = self._collection.get(include=include, **asked)
+            found = self._collection.get(include=include, **options)
             return _checked_columns(found, found["ids"], [found[column] for column in include])
 
-    def query(self, *, include: list[str], **asked: Any) -> Any:
+    def query(self, *, include: list[str], **options: Any) -> Any:
         """The passages nearest to each vector."""
         with self._store.errors(self._collection.name):
-            found = self._collection.query(include=include, **asked)
+            found = self._collection.query(include=include, **options)
             return _checked_columns(found, found["ids"][0], [found[column][0] for column in include])
 
 

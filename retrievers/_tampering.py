@@ -35,9 +35,9 @@ def current_tampering() -> Tampering:
 
 
 @contextmanager
-def tamper_with(by: Tampering) -> Iterator[None]:
-    """Context manager in which debates are attacked."""
-    token = _tampering.set(by)
+def tamper_with(attack: Tampering) -> Iterator[None]:
+    """Context manager: the debates that run in it are attacked."""
+    token = _tampering.set(attack)
     try:
         yield
     finally:

@@ -131,5 +131,5 @@ class QueueRunner:
                 await asyncio.to_thread(self._folder.put, job, row.document, row.outcome)
             await ended(job, row.outcome)
         if found:
-            await asyncio.to_thread(self._rows.collected, [row.key for row in found])
+            await asyncio.to_thread(self._rows.mark_collected, [row.key for row in found])
         return bool(found)

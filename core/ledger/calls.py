@@ -91,7 +91,7 @@ class Embeddings(Protocol):
         Args:
             parts: the parts of the key, without the texts.
             texts: the texts to embed.
-            make: embeds the texts that have none.
+            make: embeds texts that are not cached.
         """
         ...
 

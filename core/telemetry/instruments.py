@@ -127,14 +127,14 @@ class Telemetry:
             "moot.queue.length", "{row}", "Rows of batches (claims, parts of a corpus) that wait and run.", read
         )
 
-    def count_refusal(self, address: str, asked: str) -> None:
+    def count_refusal(self, address: str, name: str) -> None:
         """Counts a request that an endpoint refused because of too many requests.
 
         Args:
             address: the endpoint's address.
-            asked: the model or source that was called.
+            name: the model or source that was called.
         """
-        self.refusals.add(1, {**server_of(address), "moot.asked": self.bounded_name(asked)})
+        self.refusals.add(1, {**server_of(address), "moot.asked": self.bounded_name(name)})
 
     def count_reply(self, outcome: str, model: str) -> None:
         """Counts a model's reply.
