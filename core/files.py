@@ -28,7 +28,8 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
     """Writes a file atomically: after a crash it has its old content or its new content. Blocking.
 
     The content is written to a new file in the same folder and synced to the disk; then the new file replaces the old
-    one. A path that is not a regular file (``/dev/stdout``, a pipe) is written directly; a link is followed.
+    one. A path that is not a regular file (``/dev/stdout``, a pipe) is written directly. If it is a link, its target is
+    written.
 
     Args:
         path: the file; its folder exists.
@@ -44,7 +45,7 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
         path.write_bytes(data)
         return
     fresh = _temporary_path(path)
-    # Others get permissions only after the file is complete.
+    # An existing file's permissions are copied only after the new file is complete.
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
     try:
         with os.fdopen(handle, "wb") as file:

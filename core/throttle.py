@@ -89,8 +89,7 @@ class Throttle:
             self.active, self._first = False, True
 
     def refuse(self, started: float, now: float, running: int, retry_after: float) -> None:
-        """Records a refused call: its start, the number of other running calls, and the wait that the endpoint asks
-        for.
+        """Records a refused call: its start, the number of other running calls, and the requested wait.
 
         All calls wait. A small random time is added, so that several processes do not call again at the same moment.
         """

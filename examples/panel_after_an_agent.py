@@ -48,9 +48,9 @@ class Agent(MessagesState, total=False):
 
 def read(state: Agent) -> dict[str, Any]:
     """The agent's last message as an argument, and its findings as exhibits on record."""
-    argued = {**new_turn(1, "plaintiff", "argue", side="plaintiff"), "argument": state["messages"][-1].text}
+    turn = {**new_turn(1, "plaintiff", "argue", side="plaintiff"), "argument": state["messages"][-1].text}
     exhibits = [{**piece, "status": "admitted"} for piece in from_documents(state["found"])]
-    return {"claim": state["messages"][0].text, "task": make_task("fever"), "turns": [argued], "evidence": exhibits}
+    return {"claim": state["messages"][0].text, "task": make_task("fever"), "turns": [turn], "evidence": exhibits}
 
 
 def write(record: dict[str, Any]) -> dict[str, Any]:

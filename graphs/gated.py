@@ -42,7 +42,7 @@ def inner_debate(settings: GateSettings) -> tuple[Any, Settings]:
 
 
 def needs(settings: GatedSettings) -> Needs:
-    """The needs of both systems."""
+    """The models, encoder and sources that the gate and the debate behind it need."""
     graph, own = inner_debate(settings)
     return gate_needs(settings, graph.builder.needs(own))
 

@@ -49,7 +49,7 @@ class TitForTatSettings(Settings):
 
 
 def needs(settings: TitForTatSettings) -> Needs:
-    """The needs of a debate with these settings."""
+    """The models that a debate with these settings needs."""
     return needs_for(settings, {d.name: d.model for d in settings.debaters} | dict.fromkeys(("moderator", "judge")))
 
 

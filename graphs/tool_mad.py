@@ -61,7 +61,7 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
 
 
 def needs(settings: ToolMadSettings) -> Needs:
-    """The needs of a debate with these settings."""
+    """The models, encoder and sources that a debate with these settings needs."""
     scored = settings.scoring == "on"
     return needs_of(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
 

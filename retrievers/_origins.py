@@ -113,10 +113,10 @@ def pool_results(
     if share >= 1:
         return normalise(found, rules, retrieved), []
     ranked = normalise(found, replace(rules, k=max(map(len, found), default=0)), retrieved)
-    wanted = _first_per_source(ranked, rules.k)
-    kept = within_share(ranked, share, pool, rules.k)
-    ids = {piece["id"] for piece in kept}
-    return kept, [piece for piece in wanted if piece["id"] not in ids]
+    without_share = _first_per_source(ranked, rules.k)
+    pieces = within_share(ranked, share, pool, rules.k)
+    ids = {piece["id"] for piece in pieces}
+    return pieces, [piece for piece in without_share if piece["id"] not in ids]
 
 
 def within_share(

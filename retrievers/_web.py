@@ -45,14 +45,14 @@ LONGEST_ANSWER = 5_000_000
 """Most bytes of an answer."""
 RETRYABLE = ("rate_limited", "server_error", "timeout", "unreachable")
 TEXTS: dict[Kind, str] = {
-    "authentication": "{name} refused the key{said}. Check {key}.",
-    "quota": "The quota at {name} is used up{said}. Check the account's plan, or search again when it is renewed.",
-    "rate_limited": "{name} is receiving too many searches{said}. Try again later.",
-    "server_error": "{name} failed{said}. Try again later.",
+    "authentication": "{name} refused the key{message}. Check {key}.",
+    "quota": "The quota at {name} is used up{message}. Check the account's plan, or search again when it is renewed.",
+    "rate_limited": "{name} is receiving too many searches{message}. Try again later.",
+    "server_error": "{name} failed{message}. Try again later.",
     "timeout": "{name} did not answer in time. Try again, or raise the setting `timeout`.",
-    "unreachable": "{name} could not be reached{said}. Check the network and {address}.",
-    "bad_response": "{name} sent an answer that cannot be read{said}. Check {address}.",
-    "search_refused": "{name} did not accept the search{said}. Check the query and {address}.",
+    "unreachable": "{name} could not be reached{message}. Check the network and {address}.",
+    "bad_response": "{name} sent an answer that cannot be read{message}. Check {address}.",
+    "search_refused": "{name} did not accept the search{message}. Check the query and {address}.",
 }
 
 
@@ -90,12 +90,12 @@ class Source:
         contact = header_text(self.contact_variable)
         return f"moot/{version('moot')}" + (f" ({contact})" if contact else "")
 
-    def failure(self, kind: Kind, said: str = "", retry_after: float | None = None) -> MootError:
+    def failure(self, kind: Kind, message: str = "", retry_after: float | None = None) -> MootError:
         """An error of this source that says what to do."""
-        words = redact(clean(said)[:2000])[:200]
+        words = redact(clean(message)[:2000])[:200]
         text = TEXTS[kind].format(
             name=self.name,
-            said=f" ({words})" if words else "",
+            message=f" ({words})" if words else "",
             key=self.key_variable or self.base_url_variable,
             address=self.base_url_variable,
         )
@@ -103,14 +103,16 @@ class Source:
             return UserError(text, kind=kind)
         return WorldError(text, kind=kind, retryable=kind in RETRYABLE, retry_after=retry_after)
 
-    def refusal(self, status: int, said: str, retry_after: float | None = None) -> MootError:
+    def refusal(self, status: int, message: str, retry_after: float | None = None) -> MootError:
         """The error for an HTTP status and its message. The status is 200 if a source reports an error in an answer."""
         if 300 <= status < 400:
             return self.failure("bad_response", f"HTTP {status}: a redirect, and redirects are not followed")
         usual: Kind = "server_error" if status >= 500 else "search_refused"
         known: tuple[tuple[int, str, Kind], ...] = ((401, "", "authentication"), (429, "", "rate_limited"))
-        kinds = (k for code, w, k in self.meanings + known if code == status and w in said.casefold())
-        return self.failure(next(kinds, usual), f"HTTP {status}: {said}" if said else f"HTTP {status}", retry_after)
+        kinds = (k for code, w, k in self.meanings + known if code == status and w in message.casefold())
+        return self.failure(
+            next(kinds, usual), f"HTTP {status}: {message}" if message else f"HTTP {status}", retry_after
+        )
 
     def explain(self, error: Exception) -> MootError:
         """The MootError for an exception during a request to the source."""

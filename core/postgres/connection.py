@@ -257,13 +257,13 @@ class Postgres:
             UserError: they are missing or from another version.
         """
 
-        def look(cursor: Any) -> int | None:
+        def read_version(cursor: Any) -> int | None:
             cursor.execute("SELECT to_regclass('moot.about')")
             if cursor.fetchone()[0] is None:
                 return None
             return int(cursor.execute("SELECT version FROM moot.about").fetchone()[0])
 
-        found = self.do(look)
+        found = self.do(read_version)
         if found == VERSION:
             return
         commands = "`moot service`, `moot worker` and `moot batch FILE --queue`"
