@@ -34,7 +34,7 @@ async def open_langchain(given: str, limits: Limits = DEFAULT_LIMITS) -> LangCha
         UserError: the import is not allowed, the object is missing, or it is not a retriever.
     """
     check_source(given)
-    return LangChainRetriever(f"langchain:{given}", await asyncio.to_thread(load, given), limits)
+    return LangChainRetriever(f"langchain:{given}", await asyncio.to_thread(import_retriever, given), limits)
 
 
 def retriever_error(given: str, why: str, advice: str) -> UserError:
@@ -42,8 +42,8 @@ def retriever_error(given: str, why: str, advice: str) -> UserError:
     return UserError(f"The retriever {f'langchain:{given}'!r} {why}. {advice}.", kind="unknown_retriever")
 
 
-def load(given: str) -> Any:
-    """Imports the object. Blocking.
+def import_retriever(given: str) -> Any:
+    """Imports the object ``module:attribute``. Blocking.
 
     Raises:
         UserError: it cannot be imported, or is not a retriever or vector store.

@@ -54,7 +54,7 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
         A readable name of the origin for each id. If several origins are joined, the name of the first one.
     """
     known = list({piece["id"]: piece for piece in pieces}.values())
-    names = [places(piece, in_parts=in_parts) for piece in known]
+    names = [origin_names(piece, in_parts=in_parts) for piece in known]
     joined: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -73,12 +73,12 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE, *, in_parts: bool 
     return {piece["id"]: root(name) for piece, (name, *_) in zip(known, names, strict=True)}
 
 
-def places(piece: Evidence, *, in_parts: bool = False) -> list[str]:
-    """The origins of each place at which a piece was found, in order; see `origins`."""
-    return list(dict.fromkeys(_place(origin, piece["id"], in_parts=in_parts) for origin in origins_of(piece)))
+def origin_names(piece: Evidence, *, in_parts: bool = False) -> list[str]:
+    """The names of a piece's origins, in the order in which it was found there; see `origins`."""
+    return list(dict.fromkeys(_origin_name(origin, piece["id"], in_parts=in_parts) for origin in origins_of(piece)))
 
 
-def _place(origin: Origin, id: str, *, in_parts: bool) -> str:
+def _origin_name(origin: Origin, id: str, *, in_parts: bool) -> str:
     url = origin.get("url", "")
     domain = registered_domain(url)
     if not domain and not in_parts and Path(origin["source"]).suffix.lower() in DOCUMENTS:
@@ -198,7 +198,7 @@ def _is_bound(piece: Evidence, name: str) -> bool:
 
     It may if its only origin is a document of a corpus without an address.
     """
-    return places(piece, in_parts=True) != [name] or any(
+    return origin_names(piece, in_parts=True) != [name] or any(
         registered_domain(origin.get("url", "")) for origin in origins_of(piece)
     )
 

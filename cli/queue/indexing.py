@@ -65,7 +65,7 @@ class FillByQueue:
     async def _end_earlier(self, rows: QueuedRows, corpus: str) -> None:
         """Ends earlier attempts, whose pieces may be older: no worker may store them after newer ones."""
         earlier = [one["id"] for one in await asyncio.to_thread(rows.batches) if one["id"].startswith(corpus)]
-        until = time.monotonic() + await asyncio.to_thread(rows.silence)
+        until = time.monotonic() + await asyncio.to_thread(rows.heartbeat_timeout)
         for id in earlier:
             await asyncio.to_thread(rows.stop, id, "the corpus is indexed again")
             while time.monotonic() < until:

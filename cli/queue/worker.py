@@ -82,7 +82,7 @@ class Site:
         self._number = await asyncio.to_thread(self._rows.join)
         if seen := telemetry():
             seen.add_queue_gauge(self._queue)
-        beat = await asyncio.to_thread(self._rows.silence) / BEATS
+        beat = await asyncio.to_thread(self._rows.heartbeat_timeout) / BEATS
         self._resigned = asyncio.get_running_loop().create_future()
         async with self._processes(), _procrastinate(self.url, self._row, self._ending) as app:
             beating = asyncio.create_task(self._beat(beat))

@@ -323,7 +323,7 @@ class QueuedRows:
 
     # --- workers --------------------------------------------------------------------------------------------------
 
-    def silence(self) -> float:
+    def heartbeat_timeout(self) -> float:
         """Seconds without a heartbeat after which a worker loses its rows."""
         query = "SELECT extract(epoch FROM silence)::float8 FROM moot.about"
         return float(self._do(lambda cursor: cursor.execute(query).fetchone())[0])

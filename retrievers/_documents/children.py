@@ -145,7 +145,7 @@ def unreadable(name: str, why: UnreadableDocument) -> UserError:
 
 
 def limit_process() -> None:
-    """Limits this process: memory, no file writes, no core dump."""
+    """Limits the memory of this process, and prevents it from writing files or a core dump."""
     with suppress(ImportError):
         import resource
 
