@@ -36,7 +36,7 @@ KEYS = {
     "max_cost": Key("MOOT_MAX_COST", "Most USD of a debate.", float),
     "max_calls": Key("MOOT_MAX_CALLS", "Most calls of a debate.", int),
     "max_seconds": Key("MOOT_MAX_SECONDS", "Most seconds of a debate.", float),
-    "ledger": Key("MOOT_LEDGER", "s: How the ledger is used: record, reuse, replay, off."),
+    "ledger": Key("MOOT_LEDGER", "How the ledger is used: record, reuse, replay, off."),
     "env_file": Key("MOOT_ENV_FILE", "A file of environment variables, such as keys, that is read at the start."),
 }
 SETTINGS = ("model", "embedder", "corpus", "budget", "max_cost", "max_calls", "max_seconds")

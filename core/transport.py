@@ -130,7 +130,9 @@ class Connection:
         elif self.proxy:
             error = ConnectionError(f"through the proxy {without_user(self.proxy)}: {error.__cause__ or error}")
         elif isinstance(error, aiohttp.ClientResponseError):
-            return unreadable(self.endpoint, self.model, f"it breaks HTTP: {' '.join(error.message.split())[:100]}")
+            return unreadable(
+                self.endpoint, self.model, f"it is not valid HTTP: {' '.join(error.message.split())[:100]}"
+            )
         return unreachable(self.endpoint, error)
 
     def _event(self, data: bytes, headers: Any) -> Any:

@@ -19,8 +19,8 @@ SYSTEMS: dict[str, dict[str, str]] = {line["graph"]: line for line in map(json.l
 DESCRIPTIONS = {name: line["description"] for name, line in SYSTEMS.items()}
 """The descriptions of moot's own debate systems by name; ``langgraph.json`` has the same descriptions."""
 OTHER_GRAPHS = {
-    "find_claims": "Finds the claims in a text that are worth checking, and rewrites each so that it stands alone, "
-    "with its position in the text. It holds no debate; its claims can be debated.",
+    "find_claims": "Finds the claims in a text that are worth checking, rewrites each so that it can be understood "
+    "alone, and gives its position in the text. It does not debate the claims.",
 }
 """Served graphs that are not debate systems."""
 INSTALLED = Plugins("graph", DESCRIPTIONS | OTHER_GRAPHS, "unknown_graph")

@@ -30,7 +30,7 @@ class IsolateSettings(PoolSettings, SingleReaderSettings):
     """Settings of isolated reading."""
 
     max_origins: int = Field(
-        default=8, ge=1, le=50, description="Most origins of evidence to read; those found first are read."
+        default=8, ge=1, le=50, description="Most origins of evidence to read; the origins found first are read."
     )
     ask_person: tuple[Literal["evidence"], ...] = ask_person()
 

@@ -53,7 +53,7 @@ class MadkeSettings(PoolDebateSettings):
     )
     selection: bool = Field(default=True, description="Off: every debater is given the whole pool.")
     web_titles: bool = Field(
-        default=True, description="Off: of a web search's results only the snippets are shown, as in S4."
+        default=True, description="Off: only the snippets of a web search's results are shown, as in S4."
     )
     sequential_talk: bool = Field(
         default=False,

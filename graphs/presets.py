@@ -46,8 +46,8 @@ PRESETS = {
         settings={"model": "openai:gpt-4o-mini", "temperature": 0.0, "max_rounds": 3, "k": 3, **WHOLE},
     ),
     "thorough": Preset(
-        "Time before money: up to five rounds, five documents a query, and no answer without a verified quote from "
-        "its evidence.",
+        "Thorough, at a higher cost: up to five rounds, five documents a query, and no answer without a verified "
+        "quote from its evidence.",
         settings={"max_rounds": 5, "k": 5, "questions": 5, "verified_quotes": True},
     ),
     "offline": Preset(

@@ -310,7 +310,7 @@ class Batches:
         return joined([self._run(tokens, batch, STEP) for batch in alike])
 
     def long(self, texts: list[str], cancelled: threading.Event) -> list[Vector]:
-        """Encodes a long list: the longest texts first, `TOKENS_AT_ONCE` tokens in a batch, one batch per core."""
+        """Encodes a long list, the longest texts first. Each core computes batches of up to `TOKENS_AT_ONCE` tokens."""
 
         def run(batch: list[int]) -> dict[int, Vector]:
             if cancelled.is_set():

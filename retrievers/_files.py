@@ -34,7 +34,7 @@ LONGEST_PARAGRAPH = 1200
 
 
 class Passage(BaseModel):
-    """One passage of a corpus, as a JSONL line."""
+    """A passage of a corpus. In a JSON Lines file, each line has these fields."""
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
@@ -90,7 +90,9 @@ def read_passages(
         raise UserError(f"There is no file or folder {path}.", kind="missing_file")
     files = _files(path)
     if not files:
-        raise UserError(f"{path} has no files to index. Supported are {', '.join(NAMES)} files.", kind="missing_file")
+        raise UserError(
+            f"{path} has no files to index. Supported are {', '.join(FILE_SUFFIXES)} files.", kind="missing_file"
+        )
     kinds: dict[Path, Kind | UserError | None] = {file: _kind(file, name, path) for file, name in files}
     documents = read_documents((file, kind) for file, kind in kinds.items() if isinstance(kind, str))
     for file, name in files:
@@ -111,7 +113,7 @@ def read_passages(
             else:
                 yield from READERS[file.suffix.lower()](file, name)
         except (OSError, UserError) as error:
-            if refused is None and path.is_dir() and not file.is_dir() and file.suffix.lower() not in NAMES:
+            if refused is None and path.is_dir() and not file.is_dir() and file.suffix.lower() not in FILE_SUFFIXES:
                 continue
             problem = error if isinstance(error, UserError) else _open_error(name, error)
             if refused is None:
@@ -178,7 +180,7 @@ def _kind(file: Path, name: str, path: Path) -> Kind | UserError | None:
         return _open_error(name, error)
     if kind is None and file.suffix.lower() not in READERS:
         return unreadable(
-            name, UnreadableDocument(f"files of this kind are not supported; these are: {', '.join(NAMES)}")
+            name, UnreadableDocument(f"its kind is not supported. Supported are {', '.join(FILE_SUFFIXES)} files")
         )
     return kind
 
@@ -297,7 +299,7 @@ def _split(block: str) -> list[str]:
     return parts
 
 
-NAMES = (".pdf", ".html", ".docx", ".csv", ".txt", ".md", ".jsonl")
+FILE_SUFFIXES = (".pdf", ".html", ".docx", ".csv", ".txt", ".md", ".jsonl")
 READERS: dict[str, Callable[[Path, str], Iterator[Passage]]] = {
     ".jsonl": _read_jsonl,
     ".txt": _read_text,

@@ -62,6 +62,6 @@ def check_source(given: str) -> None:
     """
     if is_server() and given not in names_in_variable(SOURCES):
         raise UserError(
-            f"The retriever {f'langchain:{given}'!r} is not listed by this server. List it in the server's {SOURCES}.",
+            f"The retriever {f'langchain:{given}'!r} is not listed by this server. Add it to the server's {SOURCES}.",
             kind="unknown_retriever",
         )

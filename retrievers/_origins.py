@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from moot.core.lazy import imported
 from moot.retrievers._evidence import UNTITLED, Evidence, Origin
-from moot.retrievers._files import NAMES
+from moot.retrievers._files import FILE_SUFFIXES
 from moot.retrievers._normalise import Rules, normalise, origins_of, words_of
 
 ALIKE = 0.25
@@ -33,7 +33,7 @@ FEWEST = 30
 COLLECTIONS = {"wikipedia.org", "nih.gov", "arxiv.org", "openalex.org", "doi.org", "semanticscholar.org", "biorxiv.org"}
 COLLECTIONS |= {"medrxiv.org", "europepmc.org", "ssrn.com", "zenodo.org"}
 """Websites with documents of many authors: each document is a separate origin."""
-DOCUMENTS = {*NAMES, ".htm", ".xhtml", ".tsv"} - {".jsonl"}
+DOCUMENTS = {*FILE_SUFFIXES, ".htm", ".xhtml", ".tsv"} - {".jsonl"}
 """Suffixes of sources that are files of documents. JSON Lines are left out: each line names its own source."""
 
 

@@ -249,7 +249,8 @@ class ServerStore:
             return None
         if "moot" not in (model.metadata or {}):
             raise UserError(
-                f"The collection {name!r} at {self._url} was not made by moot. Use another name.", kind="invalid_corpus"
+                f"The collection {name!r} at {self._url} was not created by moot. Use another name.",
+                kind="invalid_corpus",
             )
         try:
             return _parse_manifest(name, model.metadata["moot"])

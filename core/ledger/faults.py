@@ -38,7 +38,7 @@ def ledger_errors(path: Path) -> Iterator[None]:
             ) from error
         if code == sqlite3.SQLITE_CONSTRAINT:
             raise UserError(
-                f"The ledger {path} no longer has a row for this debate: it was removed while the debate ran.",
+                f"The ledger {path} no longer has a row for this debate: it was removed while the debate was running.",
                 kind="unknown_debate",
             ) from error
         if isinstance(error, sqlite3.OperationalError):

@@ -134,8 +134,8 @@ class LedgerFile:
         if found != SCHEMA_VERSION:
             which = "a later" if found > SCHEMA_VERSION else "an earlier"
             raise UserError(
-                f"The ledger {self.path} was written by {which} version of moot (its schema is {found}, this version "
-                f"knows {SCHEMA_VERSION}). Use that version, set MOOT_HOME to another folder, or use `--ledger off`.",
+                f"The ledger {self.path} was written by {which} version of moot (its schema is {found}, this moot uses "
+                f"{SCHEMA_VERSION}). Use that version, set MOOT_HOME to another folder, or use `--ledger off`.",
                 kind="damaged_ledger",
             )
         with self.transaction():  # a folder that cannot be written fails here

@@ -197,7 +197,7 @@ def _is_float(value: Any) -> bool:
 def _reason(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return f"is not as expected at {'.'.join(str(part) for part in first['loc'])[:100]!r} ({first['msg'][:200]})"
+        return f"is invalid at {'.'.join(str(part) for part in first['loc'])[:100]!r} ({first['msg'][:200]})"
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     return f"is not JSON ({error})" if isinstance(error, UnicodeDecodeError) else str(error)

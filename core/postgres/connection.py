@@ -215,7 +215,7 @@ class Postgres:
     def _connection_error(self, error: Exception) -> WorldError | UserError:
         text = f"The database cannot be used ({_short_text(error)})."
         if not self._is_temporary(error):
-            return UserError(f"{text} Check the address: {NAMED_BY} names it.", kind="invalid_environment")
+            return UserError(f"{text} Check the address in {NAMED_BY}.", kind="invalid_environment")
         advice = "Check that it is running, and that its disk is not full."
         return WorldError(f"{text} {advice}", kind="queue", retryable=True)
 
@@ -281,7 +281,7 @@ class Postgres:
 
 def _later_version(found: int) -> str:
     return (
-        f"The tables are from a later version of moot (their version is {found}, this moot knows {VERSION}). Use that "
+        f"The tables are from a later version of moot (their version is {found}, this moot uses {VERSION}). Use that "
         "version of moot on all machines, or another database."
     )
 

@@ -51,7 +51,7 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._send_regularly, name="moot-presence", daemon=True)
 
     def begin(self) -> None:
-        """Sends the first heartbeat.
+        """Sends the first heartbeat, and starts the thread that sends the others.
 
         Raises:
             UserError, WorldError: the database cannot be used.

@@ -104,7 +104,7 @@ def _create_exporter(signal: str, name: str) -> Any:
     if not found:
         known = sorted({"otlp", "none", *(point.name for point in entry_points(group=group))})
         raise UserError(
-            f"{variable} names {name!r}, which is not installed. Known here: {', '.join(known)}.",
+            f"{variable} names {name!r}, which is not installed. Installed are {', '.join(known)}.",
             kind="invalid_environment",
         )
     try:

@@ -138,7 +138,7 @@ def check_address(url: str) -> None:
     except ValueError as error:
         raise UserError(f"{url} is not a valid address ({error}).", kind="invalid_file") from error
     if parts.scheme not in ("http", "https") or not host:
-        raise UserError(f"{url} is not an address that begins with http:// or https://.", kind="invalid_file")
+        raise UserError(f"{url} is not a web address: it must begin with http:// or https://.", kind="invalid_file")
     if parts.username or parts.password:
         raise UserError(f"The address of {host} contains a user name or a password. Leave it out.", kind="invalid_file")
     try:

@@ -161,7 +161,7 @@ async def test_collections_of_others_are_left_alone(chroma: str) -> None:
     assert "theirs" not in known_corpora()
     for attempt in (open_retriever("chroma:theirs"), index_passages("theirs", numbered(0, 2))):
         error = await fails(attempt)
-        assert (error.kind, "not made by moot" in error.detail) == ("invalid_corpus", True)
+        assert (error.kind, "not created by moot" in error.detail) == ("invalid_corpus", True)
 
 
 async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> None:

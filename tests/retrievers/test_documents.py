@@ -137,7 +137,7 @@ def test_500_pages_are_read(tmp_path: Path) -> None:
         ("scripts.html", "<html><script>document.write('x')</script></html>", "it contains no text"),
         ("columns.csv", "a,b\n1,2,3\n", "line 2 has 3 columns, and the first line has 2"),
         ("quotes.csv", 'a,b\n1,"2\n', "is not CSV"),
-        ("data.json", b"{}", "files of this kind are not supported"),
+        ("data.json", b"{}", "its kind is not supported"),
     ],
 )
 def test_unreadable_files_are_clear_errors(name: str, content: bytes | str, said: str, tmp_path: Path) -> None:
