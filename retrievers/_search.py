@@ -146,7 +146,7 @@ def installed_source(name: str) -> Any:
 
 
 def demo_corpus(name: str, corpus: str | None = None) -> str:
-    """The demo corpus for the name of a source; empty if the name or the setting ``corpus`` names another corpus."""
+    """The demo corpus that a kind of source searches; empty if it has none, or if the setting ``corpus`` is given."""
     return "" if corpus else DEMO.get(name, "")
 
 

@@ -85,7 +85,7 @@ class Source:
         """The key, or an empty text."""
         return header_text(self.key_variable)
 
-    def agent(self) -> str:
+    def user_agent(self) -> str:
         """moot's User-Agent header. Blocking."""
         contact = header_text(self.contact_variable)
         return f"moot/{version('moot')}" + (f" ({contact})" if contact else "")
@@ -210,7 +210,7 @@ async def open_client(source: Source, check: Callable[[bytes], object] = bytes) 
     base_url = source.address()
 
     def make() -> Any:
-        agent = {"User-Agent": source.agent()}
+        agent = {"User-Agent": source.user_agent()}
         kind = checked_client(source, check)
         return make_client(kind, base_url, timeout=None, headers=agent, follow_redirects=False)
 
