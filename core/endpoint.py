@@ -86,6 +86,7 @@ replaying: ContextVar[bool] = ContextVar("replaying", default=False)
 
 @lru_cache(maxsize=256)
 def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key: bool) -> Endpoint:
+    """The endpoint of a provider, after its address and its key are checked."""
     base_url, key = (base_url or provider.base_url).strip(), key.strip()
     check_address(base_url, provider.base_url_variable)
     if not (key.isascii() and key.isprintable()):

@@ -93,6 +93,7 @@ class Limiter:
         self._start_waiting()
 
     def _max_concurrency(self, limits: Limits) -> int:
+        """Most concurrent calls now: the caller's limit, and this process's share if the endpoint is shared."""
         if self.share is None:
             return limits.max_concurrency
         if limits.max_concurrency > self.share.most:
@@ -153,6 +154,7 @@ class Limiter:
             self._start_waiting()
 
     def _record_refusal(self, slot: Slot, error: MootError) -> None:
+        """Makes the other calls wait after an endpoint has refused a call or asked for a wait."""
         now, wait = asyncio.get_running_loop().time(), error.retry_after or 0.0
         if self.share and 0 < wait <= LONGEST_WAIT:
             self.share.report_wait(wait)
@@ -173,6 +175,7 @@ class Limiter:
     async def _wait_until_open(
         self, name: str, until: float, error: MootError, loop: asyncio.AbstractEventLoop
     ) -> float:
+        """Waits until an endpoint that asked for a long wait may be called again. Returns the event loop's time."""
         left = until - loop.time()
         if left > LONGEST_WAIT:
             raise WorldError(
@@ -187,6 +190,7 @@ class Limiter:
         return loop.time()
 
     def _start(self, slot: Slot, now: float) -> None:
+        """Counts a call as running."""
         self._running += 1
         slot.started = now
         self.throttle.start(now)
@@ -331,7 +335,7 @@ async def with_retries(
 
 
 def backoff(failures: int) -> float:
-    """A random number of seconds to wait after failures: up to half a second after the first, up to twice as many after
-    each further one, never more than 8.
+    """Seconds to wait after this many failures: a random number below a limit. The limit is half a second after the
+    first failure; each further one doubles it, up to 8 seconds.
     """
     return random.uniform(0, min(8.0, 0.5 * 2 ** (failures - 1)))

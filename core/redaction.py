@@ -51,6 +51,7 @@ def environment_keys() -> Keys:
 
 @lru_cache(maxsize=1)
 def _find_keys(variables: tuple[tuple[str, str], ...]) -> Keys:
+    """The secrets in environment variables, with their replacements."""
     secrets = {
         part: name for name, value in variables if KEY_NAME.fullmatch(name) for part in _secret_parts(value.strip())
     }
@@ -161,6 +162,7 @@ def anonymised(value: Any, keys: Keys | None = None) -> Any:
 
 
 def _anonymise(value: Any, keys: Keys, *, secret: bool) -> Any:
+    """A copy of plain data without any secret; with ``secret``, all texts in it are secrets."""
     if isinstance(value, str):
         return HIDDEN if secret and value else _anonymise_text(value, keys)
     if isinstance(value, PLAIN):

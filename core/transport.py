@@ -124,6 +124,7 @@ class Connection:
             raise unreadable(self.endpoint, self.model, "it ended early" if streamed else "ValueError")
 
     def _unreachable(self, error: Exception) -> WorldError:
+        """The error for a request that got no complete answer."""
         aiohttp = imported("aiohttp")
         if isinstance(error, aiohttp.ClientPayloadError):
             error = ConnectionError("its answer ended early")
@@ -136,6 +137,7 @@ class Connection:
         return unreachable(self.endpoint, error)
 
     def _event(self, data: bytes, headers: Any) -> Any:
+        """The JSON of an event. Raises an error if the event contains one."""
         try:
             event = loads(data)
         except ValueError as error:

@@ -48,6 +48,7 @@ def serve() -> str:
 
 @lru_cache(maxsize=1)
 def _start() -> Any:
+    """Starts the server on a free port."""
     import xllamacpp
 
     threads = max(1, os.cpu_count() or 1)

@@ -29,6 +29,8 @@ PAGES = [
 
 
 class Rag(TypedDict, total=False):
+    """The state of your graph, and the keys that the score adds to it."""
+
     question: str
     documents: list[Document]
     answer: str | None

@@ -188,6 +188,7 @@ async def index_passages(
 async def _build(
     name: str, passages: Iterable[Passage], encoder: str, progress: Progress, fill: Fill = fill_in_process
 ) -> Manifest:
+    """As `index_passages`, for a corpus that this process has locked."""
     store = await asyncio.to_thread(open_store)
     known = await asyncio.to_thread(store.read, name)
     if known is not None:
@@ -236,6 +237,7 @@ def _delete_earlier(name: str, collection: Any, ids: dict[tuple[str, str], set[s
 
 
 def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+    """The passages in batches. Raises an error if two different passages have the same id."""
     batch: list[Passage] = []
     contents: dict[str, int] = {}
     for passage in passages:
@@ -295,6 +297,7 @@ def _open_complete(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
 
 
 def _find_corpus(name: str) -> Manifest:
+    """The manifest of a complete corpus. Raises an error if the corpus is missing or unfinished."""
     manifest = read_manifest(name)
     if manifest is None:
         raise UserError(

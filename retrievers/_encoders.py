@@ -411,6 +411,7 @@ class EndpointEncoder(VectorCache):
         return [vectors[text] for text in texts]
 
     async def _request_all(self, texts: list[str]) -> list[Vector]:
+        """The vectors of texts from the endpoint, in requests of at most `AT_ONCE` texts."""
         vectors: list[Vector] = []
         gate = limiter(self._endpoint.base_url)
         for start in range(0, len(texts), AT_ONCE):

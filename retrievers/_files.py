@@ -220,6 +220,7 @@ def _sections(parts: list[Part]) -> Iterator[Part]:
 
 
 def _passage(name: str, **fields: Any) -> Passage:
+    """Creates a passage of a file."""
     try:
         return DocumentPassage(document=name, **fields)
     except ValidationError as error:

@@ -54,6 +54,7 @@ async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> lis
 
 
 async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | MootError:
+    """The results of a source, or its error; errors that the user must correct are raised."""
     try:
         return current_tampering().change(await source.search(query, pieces_to_request(source.name, rules)))
     except MootError as error:

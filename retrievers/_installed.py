@@ -17,6 +17,7 @@ class InstalledSource(UserSource):
 
 
 def _piece(found: Mapping[str, Any], query: str, name: str) -> Evidence:
+    """Converts a result of a package's source to a piece of evidence."""
     return make_evidence(
         text=found["text"],
         title=found.get("title") or "",

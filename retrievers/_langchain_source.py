@@ -122,6 +122,7 @@ class LangChainRetriever(UserSource):
         return [piece_of(document, query, score, self.name) for document, score in (await self._find(query, k))[:k]]
 
     async def _find(self, query: str, k: int) -> list[tuple[Any, float | None]]:
+        """The documents that the user's object finds, with their scores."""
         if isinstance(self._tool, imported("langchain_core.retrievers").BaseRetriever):
             return [(document, None) for document in await self._tool.ainvoke(query)]
         for search in SEARCHES:

@@ -196,6 +196,7 @@ class ChromaRetriever:
             await asyncio.wait([asyncio.create_task(self._answer_batch(batch))], timeout=PATIENCE)
 
     async def _answer_batch(self, batch: Sequence[WaitingQuery]) -> None:
+        """Searches for a batch of queries, and sets their results or errors."""
         if not batch:
             return
         vectors = [query.vector for query in batch]
@@ -415,6 +416,7 @@ class HybridRetriever:
         return [as_evidence(self._stored[self._rows[i]], query, score, self.name) for i, score in best]
 
     def _fused(self, query: str, vector: Vector, count: int) -> dict[str, float]:
+        """The fused scores of the best passages of both searches, by id."""
         scores = self._lexical.scores(query)
         lexical = [] if scores is None else [self._stored[row][0] for row in best_rows(scores, count)]
         dense = self._dense.cosines(vector, count, lexical)

@@ -94,6 +94,7 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
 
 
 def _with_rank(piece: Evidence, rank: int, retrieved: str) -> Evidence:
+    """The piece with its rank, the time of the search, and its date in ISO form."""
     stamped: Evidence = {
         **piece,
         "retrievals": [{**r, "rank": rank, "retrieved": retrieved} for r in piece["retrievals"]],

@@ -100,6 +100,7 @@ class PubMedRetriever(WebRetriever):
         ]
 
     async def _numbers(self, query: str, k: int) -> list[str]:
+        """The ids of the best matches."""
         params = {"term": query, "retmax": str(k), "retmode": "json", "sort": "relevance"}
         if self.last_day:
             params |= {"datetype": "pdat", "mindate": "1000/01/01", "maxdate": f"{self.last_day:%Y/%m/%d}"}

@@ -344,6 +344,7 @@ class ServerStore:
         return kind(client=self._api, model=model, embedding_function=None)
 
     def _check_status(self, response: Any) -> None:
+        """Raises an error if the server refuses access."""
         if response.status_code in (401, 403):
             raise UserError(
                 f"The Chroma server at {self._url} refused access (HTTP {response.status_code}). "

@@ -116,6 +116,7 @@ class LedgerFile:
                 raise
 
     def _prepare(self) -> None:
+        """Configures the connection, creates the tables if they are missing, and checks their version."""
         run = self._connection.execute
         run("PRAGMA foreign_keys = ON")
         run("PRAGMA synchronous = NORMAL")
@@ -413,6 +414,7 @@ class LedgerFile:
         return None if best is None else self._entries("seq = ?", best)[0][1]
 
     def _entries(self, where: str, *values: Any) -> list[tuple[int, Entry]]:
+        """The entries that a SQL condition selects, each with its position."""
         return [
             (seq, Entry(debate, Key(kind, key.hex(), json.loads(parts)), json.loads(about), created, size, value))
             for seq, debate, key, kind, parts, about, created, size, value in self._connection.execute(

@@ -163,6 +163,7 @@ def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
 
 
 def _read(line: bytes) -> Any:
+    """Parses a line of an exported file."""
     if not line.endswith(b"\n"):
         raise ValueError("is cut off" if len(line) < LONGEST_LINE else f"has more than {LONGEST_LINE // 2**20} MiB")
     try:
@@ -176,6 +177,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _entry(debate: str, line: EntryLine) -> Entry:
+    """The ledger's entry from a line of an exported file."""
     key = Key(line.kind, hash_of(line.kind, line.parts), line.parts)
     if line.kind == "embedding" and not isinstance(line.value, dict):
         if not isinstance(line.value, list) or not all(_is_vector(vector) for vector in line.value):
@@ -195,6 +197,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _reason(error: Exception) -> str:
+    """The reason why a line cannot be imported, as the end of a sentence."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"is invalid at {'.'.join(str(part) for part in first['loc'])[:100]!r} ({first['msg'][:200]})"

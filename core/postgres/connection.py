@@ -193,6 +193,7 @@ class Postgres:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _run_once(self, job: Job[T]) -> T:
+        """Runs a job in its own transaction; the connection is dropped if it breaks."""
         with self._lock:
             try:
                 if self._connection is None:

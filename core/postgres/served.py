@@ -77,6 +77,7 @@ class Heartbeat:
                 log.warning("%s", error.detail)
 
     def _send(self, patience: float) -> None:
+        """Sends a heartbeat, and removes processes that have been dead for an hour."""
         values = (self.id, socket.gethostname()[:100], os.getpid())
 
         def job(cursor: Any) -> None:
@@ -111,6 +112,7 @@ class ServedLedger(PostgresLedger):
         return self._postgres.do(lambda cursor: self._begin(cursor, request))
 
     def _begin(self, cursor: Any, request: Request) -> DebateStart:
+        """As `begin`, in one transaction."""
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (request.idempotency_key or request.id,)
         )

@@ -86,6 +86,7 @@ def finish() -> None:
 
 
 def _resource() -> Resource:
+    """The attributes of this process; those in the environment take precedence."""
     variable = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     named = {part.partition("=")[0].strip() for part in variable.split(",")}
     own = {SERVICE_NAME: "moot", SERVICE_VERSION: version("moot")}
@@ -117,6 +118,7 @@ def _create_exporter(signal: str, name: str) -> Any:
 
 
 def _otlp(signal: str) -> str:
+    """The name of the OTLP exporter for the protocol in the environment."""
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     protocol = next(filter(None, (os.environ.get(name, "").strip() for name in variables)), "http/protobuf")
     if protocol not in PROTOCOLS:

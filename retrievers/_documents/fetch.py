@@ -84,7 +84,7 @@ def is_url(text: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is public. If it contains another address, that one counts."""
+    """Whether an IP address is public. If it contains an IPv4 address, the IPv4 address decides."""
     known = ip_address(address.partition("%")[0])
     if isinstance(known, IPv6Address):
         inner = known.ipv4_mapped or known.sixtofour or (known.teredo or (None, None))[1]
@@ -164,6 +164,7 @@ def check_public(host: str, address: str) -> None:
 
 @asynccontextmanager
 async def _session() -> AsyncIterator[Any]:
+    """Context manager with an HTTP session that connects only to checked addresses."""
     aiohttp = imported("aiohttp")
 
     class Checked(aiohttp.ThreadedResolver):  # type: ignore[misc, name-defined]
@@ -186,6 +187,7 @@ async def _session() -> AsyncIterator[Any]:
 
 
 async def _content(url: str, answer: Any) -> bytes:
+    """The bytes of an answer. Raises an error for other statuses than 200, and for an answer that is too large."""
     if answer.status != 200:
         raise WorldError(f"{url} answered with HTTP {answer.status} {answer.reason or ''}.", kind="bad_response")
     parts, size = [], 0
@@ -198,6 +200,7 @@ async def _content(url: str, answer: Any) -> bytes:
 
 
 def _store_answer(url: str, at: str, answer: Any, content: bytes) -> FetchedDocument:
+    """Stores an answer under ``MOOT_HOME/fetched``, with a description as JSON."""
     kind = answer.content_type.lower()
     suffix = Path(unquote(urlsplit(at).path)).suffix.lower()
     suffix = SUFFIXES.get(kind) or (suffix if suffix in SUFFIXES.values() else "")

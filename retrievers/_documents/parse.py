@@ -120,6 +120,7 @@ def kind_of(file: Path) -> Kind | None:
 
 
 def _kind_of_zip(file: Path) -> Kind:
+    """The kind of a packed file; only Word documents are supported."""
     try:
         with zipfile.ZipFile(file) as packed:
             names = set(packed.namelist())
@@ -202,6 +203,7 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
 
 
 def _document(parts: list[Part], title: str = "", published: str = "", url: str = "", pages: int = 0) -> ParsedDocument:
+    """A parsed document, with its title cleaned and its empty pages counted."""
     empty = pages - len({part["page"] for part in parts if part["text"].strip()}) if pages else 0
     return {
         "title": " ".join(title.split())[:500],
