@@ -89,7 +89,7 @@ def checked_value(name: str, value: Any) -> Any:
     """The value, checked and converted to the type of its key; numbers may be given as strings.
 
     Raises:
-        UserError: a secret, an unknown key, or a value of the wrong type.
+        UserError: the key is unknown, the value has the wrong type, or the key or the value is a secret.
     """
     if name not in KEYS:
         if KEY_NAME.fullmatch(name):

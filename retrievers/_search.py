@@ -100,7 +100,7 @@ async def open_retriever(
         recent: whether a cached state of a corpus is accepted (see `RECENT`); for callers that opened it before.
 
     Raises:
-        UserError: an unknown source, a missing corpus or key.
+        UserError: the source is unknown, or its corpus or its key is missing.
     """
     kind, given = resolve(name, keyless_web)
     corpus = given or corpus or demo_corpus(kind)
@@ -125,7 +125,7 @@ def about_source(name: str, keyless_web: str = "bm25") -> str:
         keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
 
     Raises:
-        UserError: an unknown source.
+        UserError: the source is unknown.
     """
     kind, _ = resolve(name, keyless_web)
     if kind in ABOUT:
@@ -163,7 +163,7 @@ def contents(names: Iterable[str], corpus: str | None, keyless_web: str) -> tupl
         if the name does not state the kind.
 
     Raises:
-        UserError: an unknown source, or a corpus that is missing, unfinished or damaged.
+        UserError: a source is unknown, or a corpus is missing, unfinished or damaged.
     """
     kinds = {name: resolve(name, keyless_web) for name in sorted(set(names))}
     read = {given or corpus or demo_corpus(kind) for kind, given in kinds.values() if kind in DEMO}
@@ -181,7 +181,7 @@ def resolve(name: str, keyless_web: str = "bm25") -> tuple[str, str]:
         keyless_web: the kind of source that ``web`` stands for without a key, ``bm25`` or ``wikipedia``.
 
     Raises:
-        UserError: an unknown source.
+        UserError: the source is unknown.
     """
     kind, colon, given = name.partition(":")
     INSTALLED.check(kind)
