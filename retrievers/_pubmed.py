@@ -25,7 +25,7 @@ class SearchResult(BaseModel):
 
 
 class SearchReply(BaseModel):
-    """An answer of ESearch; its errors have status 200."""
+    """An answer of ESearch. Errors have HTTP status 200, too."""
 
     error: str | None = None
     esearchresult: SearchResult | None = None

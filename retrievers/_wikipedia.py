@@ -39,7 +39,7 @@ class Query(BaseModel):
 
 
 class Failure(BaseModel):
-    """An error, which has status 200 (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
+    """An error. Its HTTP status is 200 (https://www.mediawiki.org/wiki/API:Errors_and_warnings)."""
 
     code: str
     info: str = ""

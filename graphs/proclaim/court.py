@@ -57,9 +57,7 @@ def route_after_plaintiff(state: TrialState) -> Next:
 
 
 def look_back(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts, at the same time, the reflections of both sides, the critic, who scores the round, and the court, if it
-    may close the debate now.
-    """
+    """Starts the reflections of both sides and the critic at the same time, and the court if it may close the debate."""
     reflections = to_reflection("reflect", state) if settings.self_reflection else []
     return [*reflections, "critique", *(["court"] if may_close(state, settings) else [])]
 
