@@ -277,7 +277,7 @@ def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
     samples = ["One short text.", "Another one.", "A text of another length. " * 12]
     try:
         with torch.inference_mode(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the trace may be wrong, they say; the comparison below tests that
+            warnings.simplefilter("ignore")  # warnings that the trace may be wrong: the comparison below tests it
             few = dict(fast.tokenizer(samples[:2], padding=True, return_tensors="pt"))
             traced = torch.jit.trace(compute, (few,), check_trace=False)
         batches = Batches(torch, fast.tokenizer, traced)
