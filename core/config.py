@@ -49,7 +49,7 @@ SECRET = (
 
 @dataclass(frozen=True)
 class Value:
-    """A value and its origin: an environment variable, the file, or nothing ("default")."""
+    """A value and its source: an environment variable, the configuration file, or "default" if it is not set."""
 
     value: Any
     source: str

@@ -167,7 +167,7 @@ async def ask(
     body: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
 ) -> T:
-    """A source's answer, parsed by ``read``: POST if there is a body, else GET.
+    """Sends a request to a source, and parses the answer with ``read``. It is a POST if it has a body, else a GET.
 
     Raises:
         UserError, WorldError: the source refused, failed, or sent an answer that cannot be read.

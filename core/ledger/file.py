@@ -465,7 +465,9 @@ class LedgerFile:
         return self._size_of("page_count") - self._size_of("freelist_count")
 
     def _prune_debate(self, id: str, limit: float) -> bool:
-        """Removes a debate that is not running and has not changed since a given time. Returns whether it did."""
+        """Removes a debate, or only its entries if it has a document; not if it is running or changed after ``limit``.
+        Returns whether anything was removed.
+        """
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, limit):
                 if self._owner.status(row["status"], row["owner"]) != "running":
