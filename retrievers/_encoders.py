@@ -121,7 +121,7 @@ class VectorCache:
     """A cache of the vectors of the `CACHED_TEXTS` texts used last. Threads and loops may share it."""
 
     def __init__(self) -> None:
-        # Packed, because lists would add a third of a million objects for the garbage collector.
+        # Arrays, because lists would add a third of a million objects for the garbage collector.
         self._vectors: OrderedDict[str, array[float]] = OrderedDict()
         self._lock = threading.RLock()
 

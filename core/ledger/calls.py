@@ -134,7 +134,7 @@ def use_ledger(open_store: Callable[[], Any]) -> CallLedger:
 class CallLedger:
     """A ledger and its thread; see `open_ledger`. Its methods may be called from any event loop.
 
-    Each method raises UserError if the folder cannot be written or the file is damaged or from a later version, and
+    Each method raises UserError if the folder cannot be written or the file is damaged or from another version, and
     WorldError if the disk is full or fails.
     """
 

@@ -99,7 +99,7 @@ class LedgerFile:
         path: the file; it is created with its folder if it is missing.
 
     Raises:
-        UserError: the folder cannot be written, or the file is damaged, not a ledger, or from a later version.
+        UserError: the folder cannot be written, or the file is damaged, not a ledger, or from another version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -452,7 +452,7 @@ class LedgerFile:
             pruned += 1
         if pruned:
             with ledger_errors(self.path):
-                # Each step frees one page, and `execute` runs one step of a statement without columns.
+                # `execute` would run only one step of the vacuum, which frees one page.
                 self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
         return PruningResult(pruned, before - self._size_of("page_count"))
 
