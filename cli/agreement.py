@@ -14,7 +14,7 @@ from moot.cli.compare import on_screen
 from moot.cli.tables import show
 from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
-from moot.core.files import check_writable, not_written, write_whole
+from moot.core.files import check_writable, write_atomically, write_error
 from moot.evals._analyses.agreement import agreement
 from moot.evals._analyses.graders import Gradable, add_people, ask_graders, read_gradable
 from moot.evals._report.tables import Cell, Column, Table, as_csv, as_records, columns
@@ -63,9 +63,9 @@ def measure_agreement(
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     if out is not None:
         try:
-            write_whole(out, as_csv(grades(answers)) if out.suffix == ".csv" else text)
+            write_atomically(out, as_csv(grades(answers)) if out.suffix == ".csv" else text)
         except OSError as error:
-            raise not_written(out, error) from error
+            raise write_error(out, error) from error
 
 
 def _ask(answers: Sequence[Gradable], models: Sequence[str], at_once: int, console: Console) -> list[str]:

@@ -27,16 +27,16 @@ def calibrate(
     from dataclasses import asdict
 
     from moot.cli.output import write_document
-    from moot.core.files import not_written, write_whole
+    from moot.core.files import write_atomically, write_error
     from moot.evals._analyses.calibrating import fit_logs
     from moot.nodes._texts.calibrated import guarantee
 
     fitted = fit_logs(logs, alpha)
     found = fitted.calibration
     try:
-        write_whole(out, found.model_dump_json(indent=1) + "\n")
+        write_atomically(out, found.model_dump_json(indent=1) + "\n")
     except OSError as error:
-        raise not_written(out, error) from error
+        raise write_error(out, error) from error
     figures = {key: value for key, value in asdict(fitted).items() if key != "calibration"}
     said = {"file": str(out), "n": found.n, "alpha": alpha, "least_confidence": found.least_confidence, **figures}
     write_document(said | {"guarantee": guarantee(found.n, alpha)}, as_json=as_json, out=None)

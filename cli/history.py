@@ -201,7 +201,7 @@ def _entries(since: str) -> Any:
 def _with_users(entries: list[dict[str, Any]]) -> None:
     """Adds each debate's user, if a service's database is read and the service has users."""
     if ledger := database_ledger():
-        users = ledger.people([entry["id"] for entry in entries])
+        users = ledger.owners_of([entry["id"] for entry in entries])
         for entry in entries:
             if user := users.get(entry["id"]):
                 entry["user"] = user

@@ -18,7 +18,7 @@ from moot.cli.compare import on_screen
 from moot.cli.tables import show
 from moot.core.endpoint import close_clients
 from moot.core.errors import MootError
-from moot.core.files import check_writable, not_written, write_whole
+from moot.core.files import check_writable, write_atomically, write_error
 from moot.evals._report.tables import Cell, Column, Table, as_csv, columns
 from moot.evals._runs.ragas import METRICS, AnsweredSample, Figure, check_installed, measure, read_answers
 from moot.evals._stats.outcomes import mean_score
@@ -128,10 +128,10 @@ def _give(
         show(on_screen(systems.without(unsaid)))
     if out is not None:
         try:
-            write_whole(out, as_csv(each) if out.suffix == ".csv" else text)
+            write_atomically(out, as_csv(each) if out.suffix == ".csv" else text)
         except OSError as error:  # the result has cost money: print it instead of losing it
             print("" if as_json else text, end="")  # noqa: T201
-            raise not_written(out, error) from error
+            raise write_error(out, error) from error
 
 
 def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, Figure]]) -> Table:

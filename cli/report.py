@@ -12,7 +12,7 @@ from typing import Any
 
 from moot.cli.history import document_id
 from moot.core.errors import MootError, UserError
-from moot.core.files import check_writable, not_written, write_whole
+from moot.core.files import check_writable, write_atomically, write_error
 from moot.transcript.report.claim_review import checked_publisher, claim_review
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import with_summary
@@ -126,9 +126,9 @@ def _target(path: Path, kind: str, out: Path | None, *, single: bool) -> Path:
 def _write(target: Path, text: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, text)
+        write_atomically(target, text)
     except OSError as error:
-        raise not_written(target, error) from error
+        raise write_error(target, error) from error
 
 
 # --- moot verify --out ------------------------------------------------------------------------------------------------

@@ -265,7 +265,7 @@ class PersonReplies:
     async def keep(self, debate: str, value: Mapping[str, Any], reply: Any) -> None:
         """Stores a reply."""
         if self.use.mode == "record":
-            await open_ledger().keep(debate, self._key(value), reply, {"role": "person", "kind": value["kind"]})
+            await open_ledger().store_call(debate, self._key(value), reply, {"role": "person", "kind": value["kind"]})
 
     def _key(self, value: Mapping[str, Any]) -> Any:
         return key_of("person", {"value": value, "time": self._asked[self._hash(value)]})

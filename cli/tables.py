@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.core.installed import Installed
+from moot.core.installed import Plugins
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, INSTALLED, graph_names, installed_systems
 from rich.console import Console
@@ -110,7 +110,7 @@ def installed_benchmarks(own: set[str]) -> list[tuple[str, ...]]:
     Args:
         own: the names of moot's own benchmarks.
     """
-    if not Installed("benchmark", own, "invalid_setting").declares():
+    if not Plugins("benchmark", own, "invalid_setting").has_any():
         return []
     from moot.cli.listings import benchmark_rows
     from moot.evals._benchmarks.catalogue import installed_benchmarks as found

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, is_typeddict
 
-from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, SYSTEMS, graph_place
+from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, SYSTEMS, graph_path
 from pydantic import BaseModel
 
 ROOT = Path(__file__).parents[1]
@@ -87,7 +87,7 @@ def configuration(before: str) -> str:
     """``langgraph.json`` with all graphs."""
     said: dict[str, Any] = json.loads(before)
     all_graphs = DESCRIPTIONS | OTHER_GRAPHS
-    said["graphs"] = {name: {"path": graph_place(name), "description": about} for name, about in all_graphs.items()}
+    said["graphs"] = {name: {"path": graph_path(name), "description": about} for name, about in all_graphs.items()}
     return json.dumps(said, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -29,6 +29,8 @@ PAGES = [
 
 
 class Rag(TypedDict, total=False):
+    """The state of your graph, and the keys that the score adds to it."""
+
     question: str
     documents: list[Document]
     answer: str | None
@@ -49,7 +51,7 @@ def write(update: dict[str, Any]) -> Rag:
 
 
 def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Retrieve, answer, score; an answer below the threshold, or without a score, is withheld."""
+    """A graph that retrieves, answers and scores. It withholds an answer below the threshold or without a score."""
 
     def retrieve(state: Rag) -> Rag:
         words = set(state["question"].lower().strip("?").split())
@@ -78,7 +80,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
 
 
 async def main(model: str = Settings().model) -> dict[str, Any]:
-    """One question."""
+    """The graph's state after one question."""
     state: dict[str, Any] = await build(model).ainvoke({"question": "What defines the kilogram?"})
     return state
 

@@ -29,13 +29,13 @@ class ChatEvalSettings(RoundsSettings):
 
 
 def answer(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Sends every agent into the next round, with the summary of the last one."""
+    """Starts the next round: every agent gets the summary of the last round and the others' answers."""
     heard = summaries_of(state["turns"], state["rounds"])
     return to_agents("answer", state, settings, everyone, heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: ChatEvalSettings) -> Next:
-    """Summarises a round, unless it is the last one."""
+    """Routes after a round: to the vote after the last round, else to the summariser."""
     if no_round_left(state, settings):
         return "vote"
     return to_summariser(state, list(last_round(state, settings).values()))

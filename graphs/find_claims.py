@@ -1,10 +1,11 @@
-"""Finds the claims in a text: not a system from the literature, but a step before a debate.
+"""Finds the claims in a text. It is not a system from the literature, but a step before debates.
 
-the text is divided into parts, which are read at the same time
+divide the text into parts
+for every part at the same time:
     a model finds the words that make a claim
-    rates how much each claim is worth checking
-    and rewrites the claims worth checking so that each stands alone
-claims with the same meaning are joined
+    it rates how much each claim is worth checking
+    it rewrites the claims worth checking, so that each can be understood alone
+join claims with the same meaning
 output of the model that is not in the text is dropped and counted
 """
 

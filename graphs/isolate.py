@@ -2,12 +2,12 @@
 procedure).
 
 search every source for the claim
-group the evidence by origin: a registered domain or a document; near-duplicates of several origins are one
+group the evidence by origin: a registered domain or a document; near-duplicates share one origin
 for every origin at the same time:
-    one agent answers from that origin alone, or says that it does not tell
-origins with the same answer are consistent; the weight of an origin is the reciprocal of its best rank
-the answer of the consistent set with the greatest weight is the verdict
-a tie, or one origin's answer that another origin contradicts, gives no verdict
+    one agent answers from this origin's evidence alone, or says that it does not decide the question
+origins with the same answer form a group; the weight of an origin is the reciprocal of its best rank
+the answer of the group with the greatest weight is the verdict
+there is no verdict after a tie, or if a single origin gives the answer and another origin contradicts it
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class IsolateSettings(PoolSettings, SingleReaderSettings):
     """Settings of isolated reading."""
 
     max_origins: int = Field(
-        default=8, ge=1, le=50, description="Most origins of evidence to read; those found first are read."
+        default=8, ge=1, le=50, description="Most origins of evidence to read; the origins found first are read."
     )
     ask_person: tuple[Literal["evidence"], ...] = ask_person()
 
 
 def search(state: DebateState, settings: IsolateSettings) -> Next:
-    """Routes to the search, or without sources to the given evidence."""
+    """Routes to the search; without sources, to the grouping of the given evidence."""
     return to_pool(state, settings, AGENT) if settings.searches else "group_origins"
 
 
 def group(state: DebateState) -> Next:
-    """Groups the evidence by origin."""
+    """Routes to the grouping of the evidence by origin."""
     return "group_origins"
 
 

@@ -13,7 +13,7 @@ from moot.nodes._steps.vote import conclude_node
 
 
 def begin(state: DebateState, settings: AgentsSettings) -> Next:
-    """All agents answer."""
+    """Starts the answers of all agents."""
     return to_agents("answer", state, settings, everyone)
 
 

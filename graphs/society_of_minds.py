@@ -5,7 +5,7 @@ repeat until the rounds are used up:
     every agent reads the others' last answers and answers again
 the most frequent answer of the last round is the verdict; a tie goes to the earliest agent
 
-With one agent it is self-correction: in every round the agent reads only its own last answer.
+With one agent, this is self-correction: in every round the agent reads only its own last answer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Summarises a finished debate for readers: not a system from the literature, but a step over a result document.
+"""Summarises a finished debate for readers. It is not a system from the literature, but a step that reads a document.
 
 a model writes three sentences, each with its quotes, and says which answer every quote supports
 sentences without a verified quote are dropped

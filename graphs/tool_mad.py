@@ -8,8 +8,8 @@ repeat, for every debater at the same time:
 until all debaters give one answer and every score reaches its threshold, or the rounds are used up
 if the rounds are used up, the judge decides from the whole debate and each debater's average scores
 
-A consensus has to be scored before the debate continues; answers of rounds without one are scored together with it, or
-before the judge.
+Scores are needed only if all debaters give one answer, and for the judge. So the answers of other rounds are scored
+later: together with those of the next consensus, or before the judge.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
 
 
 def needs(settings: ToolMadSettings) -> Needs:
-    """The needs of a debate with these settings."""
+    """The models, encoder and sources that a debate with these settings needs."""
     scored = settings.scoring == "on"
     return needs_of(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
 

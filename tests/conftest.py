@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from moot.core.endpoint import close_clients
-from moot.core.garbage import EVERY
+from moot.core.garbage import ALLOCATIONS
 from moot.nodes._runtime.settings import Settings, SourcesSettings
 from moot.nodes._speakers.debaters import DebaterSettings
 from moot.nodes._speakers.gate import GateSettings
@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Collect garbage as often as the command line's process does, and never the imported modules."""
-    gc.set_threshold(EVERY)
+    gc.set_threshold(ALLOCATIONS)
     gc.collect()
     gc.freeze()
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from moot.core.files import harmless
+from moot.core.files import escape_formula
 from moot.retrievers._evidence import clean
 
 COLUMNS = ("id", "claim", "date", "speaker", "group", "quote", "place", "reason", "score", "filled_in")
@@ -33,7 +33,7 @@ def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
             "filled_in": "; ".join(filled_words(one)),
         }
         cells = {**one, **cells}
-        lines.writerow(harmless(_cell(cells.get(name))) for name in COLUMNS)
+        lines.writerow(escape_formula(_cell(cells.get(name))) for name in COLUMNS)
     return MARK + written.getvalue()
 
 

@@ -13,7 +13,7 @@ from moot.graphs import load_graph
 from moot.nodes._records.entries import RoundRecord
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._steps.compare import answers_of
-from moot.retrievers._evidence import clean, given_in
+from moot.retrievers._evidence import clean, given_evidence
 from moot.transcript.end import end
 from moot.transcript.kinds import words_of
 from moot.transcript.line import Line, Section
@@ -74,7 +74,7 @@ def lines(document: Document) -> list[Section]:
         return []
     words.learn(document)
     words.reasons = dict.fromkeys(decisive(document, words))
-    heading, *about = words.opening(document, given_in(document["evidence"]))
+    heading, *about = words.opening(document, given_evidence(document["evidence"]))
     told = [Section(heading.text, about)]
 
     def under(heading: str | None) -> list[Line]:

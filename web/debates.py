@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moot.core.errors import MootError, UserError
-from moot.core.files import not_kept, write_whole
+from moot.core.files import storage_error, write_atomically
 from moot.nodes._runtime.document import upgrade_document
 from moot.nodes._runtime.state import CheckedQuote, ResultDocument
 from moot.nodes._steps.reader import checked_quotes
@@ -236,11 +236,11 @@ def keeping() -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
     except OSError as error:
-        raise not_kept("Debates", folder, error) from error
+        raise storage_error("Debates", folder, error) from error
 
 
 def _put(folder: Path, id: str, text: str) -> str:
-    write_whole(folder / f"{id}.json", text, private=True)
+    write_atomically(folder / f"{id}.json", text, private=True)
     return id
 
 

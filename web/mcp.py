@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 from langgraph_sdk.client import LangGraphClient
 from moot.core.config import usual_settings
-from moot.core.errors import MootError, UserError, nearest
+from moot.core.errors import MootError, UserError, did_you_mean
 from moot.core.ledger.records import moot_version
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, descriptions, graph_names
@@ -263,7 +263,7 @@ def select_tools(tools: list[dict[str, Any]], only: str | None) -> list[dict[str
     known = {tool["name"]: tool for tool in tools}
     wanted = only.split(",")
     if unknown := [name for name in wanted if name not in known]:
-        raise UserError(f"There is no tool {unknown[0]!r}. {nearest(unknown[0], known)}", kind="unknown_graph")
+        raise UserError(f"There is no tool {unknown[0]!r}. {did_you_mean(unknown[0], known)}", kind="unknown_graph")
     return [known[name] for name in wanted]
 
 
@@ -339,7 +339,7 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
         own = await assistants(client)
         if name not in own:
             raise UserError(
-                f"There is no tool {name!r}. {nearest(str(name), [*tools, *own])}See tools/list.",
+                f"There is no tool {name!r}. {did_you_mean(str(name), [*tools, *own])}See tools/list.",
                 kind="unknown_graph",
             )
         graph, asked = own[str(name)]["graph_id"], own[str(name)]["assistant_id"]
@@ -350,7 +350,7 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
     fields = kind.model_fields.keys() - kind.without
     if unknown := [key for key in arguments if key not in known and key not in fields]:
         raise UserError(
-            f"{name} takes no {unknown[0]!r}. {nearest(unknown[0], [*known, *fields])}Known: {', '.join(known)}.",
+            f"{name} takes no {unknown[0]!r}. {did_you_mean(unknown[0], [*known, *fields])}Known: {', '.join(known)}.",
             kind="invalid_setting",
         )
     further = arguments.get("settings") or {}

@@ -35,7 +35,7 @@ def begin_server_telemetry() -> None:
     """
     OfDebate.add_to_handlers()
     if seen := begin_telemetry(page=True, logs=False):
-        seen.show_queue(claims_of_batches)
+        seen.add_queue_gauge(claims_of_batches)
 
 
 def claims_of_batches() -> Iterator[tuple[float, Mapping[str, str]]]:

@@ -120,7 +120,7 @@ class Once:
         lock = await self._held(key)
         try:
             async with self.deciding:
-                row = await open_ledger().of_key(key)
+                row = await open_ledger().find_by_idempotency_key(key)
                 first = self.first.get(key)
                 same = first.fingerprint if first else row.fingerprint if row and "messages" not in row.input else None
                 if same not in (None, fingerprint):
@@ -170,8 +170,8 @@ class Once:
         client, how, thread = caller_client(scope), place["how"] or "", place["thread"] or str(uuid4())
         until = time.monotonic() + PATIENCE
         while True:
-            row = await open_ledger().of_key(key)
-            at = await open_ledger().thread_and_run(row.id) if row else None
+            row = await open_ledger().find_by_idempotency_key(key)
+            at = await open_ledger().find_run(row.id) if row else None
             over = at[1] if row and at and row.status in OVER and not await is_begun_again(*at, client) else None
             known = await asyncio.to_thread(reserve_key, key, asked, thread, over)
             if known.fingerprint != asked:
@@ -297,7 +297,7 @@ async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Res
     """
     if row.status == "running":
         raise other_server_error()
-    thread, run = await open_ledger().thread_and_run(row.id) or ("", "")
+    thread, run = await open_ledger().find_run(row.id) or ("", "")
     headers = {"Content-Location": f"/threads/{thread}/runs/{run}"}
     if not how:
         try:

@@ -324,7 +324,7 @@ async def _found(request: Request) -> dict[str, Any]:
     if stem is None:
         raise UserError("This debate has no document: it was stopped before it started.", kind="missing_file")
     more = await table.status_and_action(row, client) if row else {}
-    place = await open_ledger().thread_and_run(row.id) if row else None
+    place = await open_ledger().find_run(row.id) if row else None
     placed = place[0] if place and await table.lives(place[0], client) else id if len(id) == THREAD else None
     return {"id": stem, **more, "placed": placed}
 

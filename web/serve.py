@@ -18,9 +18,9 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.files import check_home
-from moot.core.lazy import from_extra
+from moot.core.lazy import import_extra
 from moot.core.own_folder import own_folder
-from moot.graphs._registry import INSTALLED, descriptions, graph_place, installed_systems
+from moot.graphs._registry import INSTALLED, descriptions, graph_path, installed_systems
 from moot.web.caller import USERS
 from moot.web.guard import is_known, lowercase_names
 from moot.web.login import FEWEST, TOKEN, read_token
@@ -38,7 +38,7 @@ PATHS = ("MOOT_HOME", "MOOT_PRICES", USERS)
 def server_config() -> dict[str, Any]:
     """The server's configuration in place of ``langgraph.json``, with the graphs of installed packages."""
     served = descriptions(others=True)
-    graphs = {name: {"path": graph_place(name), "description": about} for name, about in served.items()}
+    graphs = {name: {"path": graph_path(name), "description": about} for name, about in served.items()}
     kept = {"path": "moot.web.threads.checkpointer"}
     return {"graphs": graphs, "http": {"app": "moot.web.app:app"}, "checkpointer": kept, "webhooks": webhooks()}
 
@@ -84,7 +84,7 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, opened: bool) -> 
     check_home("Debates", "debates")
     check_free(host, port)
     check_installed()
-    run_server = from_extra("langgraph_api.cli", "server", "The server").run_server
+    run_server = import_extra("langgraph_api.cli", "server", "The server").run_server
     prepare(host, studio=studio)
     url = f"http://{f'[{host}]' if ':' in host else 'localhost' if host in ANYWHERE else host}:{port}"
     print(announcement(url, host), file=sys.stderr, flush=True)  # noqa: T201
@@ -168,7 +168,7 @@ def check_installed() -> None:
     Raises:
         UserError: a package uses a name of moot's own, so that the name would be ambiguous.
     """
-    for name in INSTALLED.taken():
+    for name in INSTALLED.conflicts():
         INSTALLED.check(name)
     for error in installed_systems()[1]:
         print(f"moot: not served: {error.detail}", file=sys.stderr)  # noqa: T201

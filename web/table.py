@@ -101,7 +101,7 @@ class Table:
         await self.unlock(session.use.idempotency_key)
         place = session.run.get("configurable") or {}
         if "thread_id" in place:
-            await open_ledger().place(session.id, str(place["thread_id"]), str(place.get("run_id", "")))
+            await open_ledger().record_run(session.id, str(place["thread_id"]), str(place.get("run_id", "")))
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
         """Writes the document of a debate whose run is over; returns its path and a note."""
@@ -189,7 +189,7 @@ async def listed(page: int, client: LangGraphClient, words: str = "") -> tuple[l
     moments = {id: f"{debates.moment_at(started)}-{id}" for id, started in begun.items()}
     ids = sorted((moments | known).items(), key=lambda one: one[1], reverse=True)
     if has_auth():
-        own, places = await threads_of(client), await ledger.places()
+        own, places = await threads_of(client), await ledger.runs()
         ids = [(id, stem) for id, stem in ids if id in places and places[id][0] in own]
     first = (page - 1) * debates.A_PAGE
     if words.strip():
@@ -240,7 +240,7 @@ def undocumented_entry(row: Debate) -> dict[str, Any]:
 
 async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, Any]:
     """The status of a debate of the table, and the possible action: watch, answer or resume."""
-    place = await open_ledger().thread_and_run(row.id)
+    place = await open_ledger().find_run(row.id)
     if row.status == "interrupted" and place and await is_begun_again(*place, client):
         row = replace(row, status="running")
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
@@ -314,7 +314,7 @@ async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | 
     """
     ledger = open_ledger()
     if len(id) == 36:
-        id = next(iter(await ledger.places(id)), TABLE.latest.get(id, id))
+        id = next(iter(await ledger.runs(id)), TABLE.latest.get(id, id))
     row = await ledger.debate(id[-32:]) if debates.ID.fullmatch(id) or debates.HEX.fullmatch(id) else None
     if debates.ID.fullmatch(id):
         stem: str | None = id
@@ -322,7 +322,7 @@ async def found(id: str, client: LangGraphClient) -> tuple[str | None, Debate | 
         stem = await run_in_threadpool(newest, row) if row else None
     if row is not None and asking.get() not in (None, row.person):
         stem = row = None
-    place = await ledger.thread_and_run(row.id) if row and has_auth() else None
+    place = await ledger.find_run(row.id) if row and has_auth() else None
     if (stem is None and row is None) or (place and not await lives(place[0], client)):
         raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
     return stem, row
@@ -355,7 +355,7 @@ async def go_on(id: str, client: LangGraphClient) -> dict[str, str]:
         raise UserError(
             f"This debate {said}; only one that was interrupted or failed can be resumed.", kind="bad_request"
         )
-    place = await open_ledger().thread_and_run(row.id)
+    place = await open_ledger().find_run(row.id)
     thread = place[0] if place else str(uuid5(THREADS, row.id))
     try:
         await client.threads.create(thread_id=thread, if_exists="do_nothing", graph_id=row.graph)
@@ -387,7 +387,7 @@ async def delete(id: str, client: LangGraphClient) -> None:
     if row is not None:
         if row.status == "running":
             raise UserError("This debate is still running: stop it first.", kind="bad_request")
-        place = await open_ledger().thread_and_run(row.id)
+        place = await open_ledger().find_run(row.id)
         if place:
             with suppress(NotFoundError):  # it ended with its server, or belongs to another one
                 await client.threads.delete(place[0])

@@ -133,7 +133,7 @@ async def _debates() -> dict[str, Debate]:
     """The last debate of each thread."""
     ledger = open_ledger()
     rows = {row.id: row for row in await ledger.debates()}
-    return {thread: rows[id] for id, (thread, _) in reversed((await ledger.places()).items())}
+    return {thread: rows[id] for id, (thread, _) in reversed((await ledger.runs()).items())}
 
 
 async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS, most: int = MOST_BYTES) -> None:

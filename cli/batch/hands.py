@@ -13,7 +13,7 @@ from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.work import Work
 from moot.core.endpoint import close_clients
-from moot.core.errors import ENDS_ALL
+from moot.core.errors import STOPS_BATCH
 from moot.nodes._models.ceilings import Ceilings
 
 Ended = Callable[[Job, Outcome], Awaitable[None]]
@@ -54,7 +54,7 @@ def why_all_end(outcome: Outcome, *, full: bool) -> str:
         return ""
     if full and outcome["kind"] == "budget_exhausted":
         return "a ceiling for all rows is reached; raise it, and the same command continues"
-    return ENDS_ALL.get(outcome["kind"] or "", "")
+    return STOPS_BATCH.get(outcome["kind"] or "", "")
 
 
 class Hands(Protocol):

@@ -151,7 +151,7 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     """
     console = Console(stderr=True)
     counted = limits.is_bounded and not limits.queue and batch.mode in ("record", "reuse")
-    batch.enter(asyncio.run(open_ledger().taken()) if counted else {})
+    batch.enter(asyncio.run(open_ledger().unfinished_spending()) if counted else {})
     if batch.claims.ignored:
         console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
     if batch.done:

@@ -13,7 +13,7 @@ from pathlib import Path
 from moot.cli.batch.jobs import file_name
 from moot.cli.batch.outcomes import NOTHING, Outcome
 from moot.core.errors import UserError
-from moot.core.files import write_whole
+from moot.core.files import write_atomically
 
 FILE = ".batch.sqlite"
 ID = ".batch.id"
@@ -82,7 +82,7 @@ class Store:
                 kind="invalid_file",
             ) from error
         if _known_id(folder) != self.batch:
-            write_whole(folder / ID, self.batch)
+            write_atomically(folder / ID, self.batch)
         self._turn = before + 1
         """The number of this run. Rows that only an earlier run read are not shown."""
 

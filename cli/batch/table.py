@@ -13,7 +13,7 @@ from typing import Any
 
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.store import TableRow
-from moot.core.files import harmless, not_written
+from moot.core.files import escape_formula, write_error
 from moot.retrievers._evidence import clean
 from moot.transcript.columns import OF_DEBATE, OF_ROW
 from rich.console import Console
@@ -97,10 +97,10 @@ def write_table(rows: Iterable[TableRow], folder: Path, systems: Sequence[str]) 
             lines.writerow((*OF_ROW, *(["agree"] if several else []), *heads))
             for row in rows:
                 summary.note(row)
-                lines.writerow(map(harmless, _cells(row, systems)))
+                lines.writerow(map(escape_formula, _cells(row, systems)))
         fresh.replace(path)
     except OSError as error:
-        raise not_written(path, error) from error
+        raise write_error(path, error) from error
     finally:
         fresh.unlink(missing_ok=True)
     return summary

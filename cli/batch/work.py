@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome, fault
 from moot.core.errors import MootError
-from moot.core.files import not_written, write_whole
+from moot.core.files import write_atomically, write_error
 from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
 from moot.nodes._models.keeping import LedgerUse, Mode, ledger_use
@@ -68,9 +68,9 @@ class Folder:
         if path.is_symlink():
             path.unlink()  # else the write would follow the link
         try:
-            write_whole(path, text)
+            write_atomically(path, text)
         except OSError as error:
-            raise not_written(path, error) from error
+            raise write_error(path, error) from error
 
 
 class Work:

@@ -17,7 +17,7 @@ from moot.cli.waiting import waiting
 from moot.core.config import usual_settings, value_of
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
-from moot.core.files import check_writable, not_written, write_whole
+from moot.core.files import check_writable, write_atomically, write_error
 from moot.graphs.find_claims import graph
 from moot.nodes._claims.places import sentences_in
 from moot.nodes._claims.reading import read_article
@@ -162,10 +162,10 @@ def write_claims(found: Found, *, as_json: bool, out: Path | None) -> None:
     console = Console()
     if out is not None:
         try:
-            write_whole(out, table if out.suffix.lower() == ".csv" else document + "\n")
+            write_atomically(out, table if out.suffix.lower() == ".csv" else document + "\n")
         except OSError as error:  # the result has cost money: print it instead of losing it
             print(document)  # noqa: T201
-            raise not_written(out, error) from error
+            raise write_error(out, error) from error
     if as_json:
         print(document)  # noqa: T201
     elif out is None and not console.is_terminal:

@@ -27,7 +27,7 @@ from moot.core.limiter import share_endpoints
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.endpoints import SharedEndpoints
 from moot.core.postgres.ledger import PostgresLedger
-from moot.core.postgres.rows import BatchOf, QueuedRows
+from moot.core.postgres.rows import QueuedBatch, QueuedRows
 from moot.nodes._models.ceilings import share_ceilings
 from moot.nodes._models.leased_ceilings import LeasedCeilings
 from moot.nodes._models.prices import read_prices
@@ -103,7 +103,7 @@ class Child:
             return {"stored": True}
 
     async def _hold(self, told: dict[str, Any]) -> dict[str, Any]:
-        batch, worker = BatchOf(**told["batch"]), told["worker"]
+        batch, worker = QueuedBatch(**told["batch"]), told["worker"]
         if "passages" in told["job"]:
             return await self._ended(batch, worker, told["job"]["key"], await store_piece(told["job"]))
         job, ceilings = Job(**told["job"]), self._of(batch)
@@ -122,7 +122,7 @@ class Child:
             await asyncio.to_thread(self._rows.give_back, batch.id, ceilings.unused())
         return answer
 
-    async def _ended(self, batch: BatchOf, worker: int, key: str, outcome: Outcome) -> dict[str, Any]:
+    async def _ended(self, batch: QueuedBatch, worker: int, key: str, outcome: Outcome) -> dict[str, Any]:
         """Builds the answer on a row; stores the outcome unless it was stored with a document."""
         if outcome["status"] == "done":
             self._proven.add(batch.id)
@@ -139,7 +139,7 @@ class Child:
         may_be_ours = outcome["status"] != "done" and outcome["kind"] in OF_THIS_MACHINE and batch not in self._proven
         return may_be_ours and self._rows.resign(worker)
 
-    def _of(self, batch: BatchOf) -> LeasedCeilings | None:
+    def _of(self, batch: QueuedBatch) -> LeasedCeilings | None:
         """The ceilings of a batch, created again while no row of it runs, because its limits may have changed."""
         most = Spend(*batch.most)
         if min(*most, batch.until) == math.inf:

@@ -15,7 +15,7 @@ from moot.cli.batch.jobs import Job
 from moot.cli.batch.store import Store
 from moot.cli.batch.work import Folder
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.rows import BatchOf, QueuedRows
+from moot.core.postgres.rows import QueuedBatch, QueuedRows
 
 if TYPE_CHECKING:
     from moot.cli.batch.run import Limits
@@ -64,7 +64,7 @@ def open_queue(
         limits: the limits for all rows.
         say: shows a line.
     """
-    batch = BatchOf(store.batch, file, mode, limits.most, time.time() + limits.seconds)
+    batch = QueuedBatch(store.batch, file, mode, limits.most, time.time() + limits.seconds)
     with closing(Postgres(url)) as postgres:
         rows = QueuedRows(postgres)
         yield QueueRunner(rows, batch, Folder(folder), store, Attendance(rows, say))
@@ -81,7 +81,9 @@ class QueueRunner:
         attendance: reports if there is no worker.
     """
 
-    def __init__(self, rows: QueuedRows, batch: BatchOf, folder: Folder, store: Store, attendance: Attendance) -> None:
+    def __init__(
+        self, rows: QueuedRows, batch: QueuedBatch, folder: Folder, store: Store, attendance: Attendance
+    ) -> None:
         self._rows = rows
         self._batch = batch
         self._folder = folder
@@ -103,7 +105,7 @@ class QueueRunner:
                 await self._enter(some, ended)
         await self._enter(some, ended)
         while True:
-            waiting, running, stopped = await asyncio.to_thread(self._rows.left, self._batch.id)
+            waiting, running, stopped = await asyncio.to_thread(self._rows.activity, self._batch.id)
             if await self._collect(ended):
                 continue
             if not running and (stopped or not waiting):
@@ -114,13 +116,13 @@ class QueueRunner:
 
     async def _enter(self, some: list[dict[str, Any]], ended: Ended) -> None:
         if some:
-            await asyncio.to_thread(self._rows.enter, self._batch.id, some)
+            await asyncio.to_thread(self._rows.queue_rows, self._batch.id, some)
             some.clear()
             await self._collect(ended)
 
     async def _collect(self, ended: Ended) -> bool:
         """Writes the documents of some finished rows; returns whether there were any."""
-        found = await asyncio.to_thread(self._rows.ended, self._batch.id, COLLECTED)
+        found = await asyncio.to_thread(self._rows.ended_rows, self._batch.id, COLLECTED)
         for row in found:
             if not await asyncio.to_thread(self._store.expects, row.key):
                 continue  # of an earlier run
@@ -129,5 +131,5 @@ class QueueRunner:
                 await asyncio.to_thread(self._folder.put, job, row.document, row.outcome)
             await ended(job, row.outcome)
         if found:
-            await asyncio.to_thread(self._rows.collected, [row.key for row in found])
+            await asyncio.to_thread(self._rows.mark_collected, [row.key for row in found])
         return bool(found)

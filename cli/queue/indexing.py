@@ -18,7 +18,7 @@ from moot.cli.batch.outcomes import Outcome, fault
 from moot.cli.queue.hands import Attendance
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.rows import BatchOf, QueuedRows
+from moot.core.postgres.rows import QueuedBatch, QueuedRows
 from moot.retrievers._files import Passage
 from moot.retrievers._filling import Progress, Target, fill_part
 
@@ -51,7 +51,7 @@ class FillByQueue:
                 indexes into the corpus.
         """
         corpus = hashlib.sha256(f"{target.name} {target.collection.id}".encode()).hexdigest()[:8]
-        batch = BatchOf(corpus + uuid4().hex[:8], f"corpus {target.name}", "off", UNBOUNDED, math.inf)
+        batch = QueuedBatch(corpus + uuid4().hex[:8], f"corpus {target.name}", "off", UNBOUNDED, math.inf)
         with closing(Postgres(self._url)) as postgres:
             rows = QueuedRows(postgres)
             await asyncio.to_thread(rows.prepare)
@@ -65,7 +65,7 @@ class FillByQueue:
     async def _end_earlier(self, rows: QueuedRows, corpus: str) -> None:
         """Ends earlier attempts, whose pieces may be older: no worker may store them after newer ones."""
         earlier = [one["id"] for one in await asyncio.to_thread(rows.batches) if one["id"].startswith(corpus)]
-        until = time.monotonic() + await asyncio.to_thread(rows.silence)
+        until = time.monotonic() + await asyncio.to_thread(rows.heartbeat_timeout)
         for id in earlier:
             await asyncio.to_thread(rows.stop, id, "the corpus is indexed again")
             while time.monotonic() < until:
@@ -90,9 +90,9 @@ class FillByQueue:
                     break
                 number += 1
                 job = piece_of(f"{batch}-{number}", number, target, passages)
-                await asyncio.to_thread(rows.enter, batch, [job])
+                await asyncio.to_thread(rows.queue_rows, batch, [job])
                 waiting[job["key"]] = len(passages)
-            ended = await asyncio.to_thread(rows.ended, batch, AHEAD)
+            ended = await asyncio.to_thread(rows.ended_rows, batch, AHEAD)
             for row in ended:
                 if row.outcome["status"] != "done":
                     raise WorldError(
@@ -102,7 +102,7 @@ class FillByQueue:
                     )
                 seen, encoded = seen + waiting.pop(row.key), encoded + row.outcome["encoded"]
             if ended:
-                await asyncio.to_thread(rows.collected, [row.key for row in ended])
+                await asyncio.to_thread(rows.mark_collected, [row.key for row in ended])
                 progress(seen, encoded)
             elif waiting:
                 if not (await asyncio.to_thread(rows.state, batch))[0]:

@@ -21,7 +21,7 @@ from moot.cli.batch.outcomes import fault
 from moot.cli.batch.process import DEATHS, Worker
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, queue_module
-from moot.core.postgres.rows import LOSSES, QUEUE, TASK, AssignedRow, QueuedRows
+from moot.core.postgres.rows import MOST_LOSSES, QUEUE, TASK, AssignedRow, QueuedRows
 from moot.core.telemetry.switch import telemetry
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ CONNECTED = 5.0
 """Seconds for which procrastinate waits for a connection before it asks again."""
 STILL = 60.0
 """Seconds without a message after which a process is ended, because its event loop hangs."""
-LOST = fault(f"The row was lost {LOSSES} times with the worker that had it.", "worker_killed")
+LOST = fault(f"The row was lost {MOST_LOSSES} times with the worker that had it.", "worker_killed")
 
 
 class Site:
@@ -81,8 +81,8 @@ class Site:
         await asyncio.to_thread(self._rows.prepare)
         self._number = await asyncio.to_thread(self._rows.join)
         if seen := telemetry():
-            seen.show_queue(self._queue)
-        beat = await asyncio.to_thread(self._rows.silence) / BEATS
+            seen.add_queue_gauge(self._queue)
+        beat = await asyncio.to_thread(self._rows.heartbeat_timeout) / BEATS
         self._resigned = asyncio.get_running_loop().create_future()
         async with self._processes(), _procrastinate(self.url, self._row, self._ending) as app:
             beating = asyncio.create_task(self._beat(beat))
@@ -118,7 +118,7 @@ class Site:
 
     def _queue(self) -> Iterator[tuple[float, Mapping[str, str]]]:
         """The queue's length by state; every worker reports the same."""
-        for state, count in self._once.lengths().items():
+        for state, count in self._once.queue_lengths().items():
             yield count, {"moot.queue": "postgres", "moot.state": state}
 
     # --- rows ---------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class Site:
             return
         self._running[key] = None
         try:
-            given = await asyncio.to_thread(self._rows.take, key, self._number)
+            given = await asyncio.to_thread(self._rows.assign, key, self._number)
             if given is not None:
                 self._running[key] = asyncio.current_task()
                 await self._do(given)
@@ -211,11 +211,11 @@ class Site:
                     await worker.end()
             try:
                 mine = [key for key, task in self._running.items() if task]
-                if not await asyncio.to_thread(self._rows.seen, self._number, mine):
+                if not await asyncio.to_thread(self._rows.heartbeat, self._number, mine):
                     log.warning("This worker counted as dead: other workers have its rows.")
                     self._number = await asyncio.to_thread(self._rows.join)
                     await self._end_all()
-                await asyncio.to_thread(self._rows.sweep, LOST)
+                await asyncio.to_thread(self._rows.requeue_lost, LOST)
             except MootError as error:
                 log.warning("%s", error.detail)
             await asyncio.sleep(seconds)

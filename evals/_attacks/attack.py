@@ -174,7 +174,7 @@ def poison(texts: Sequence[str], *, one_host: bool) -> Tampering:
 
 def lying(agent: str, label: str) -> Tampering:
     """The attack that makes a debater argue for an answer."""
-    return Tampering(liar=agent, told=LIE.format(label=label))
+    return Tampering(liar=agent, instructions=LIE.format(label=label))
 
 
 def liar_of(document: Mapping[str, Any]) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from moot.core.errors import UserError
-from moot.core.installed import Installed
+from moot.core.installed import Plugins
 from moot.evals._benchmarks import records_answers as answers
 from moot.evals._benchmarks import records_choice as choices
 from moot.evals._benchmarks import records_claims as claims
@@ -82,18 +82,18 @@ def load_benchmark(name: str) -> Benchmark:
         raise UserError(f"There is no benchmark {name!r}. {suggest(name, benchmark_names())}", kind="invalid_setting")
     found = INSTALLED.load(name)
     if not isinstance(found, Benchmark):
-        raise INSTALLED.wrong(name, f"that is a {type(found).__name__}, and no moot.evals.Benchmark")
+        raise INSTALLED.error(name, f"it is a {type(found).__name__}, not a moot.evals.Benchmark")
     if found.name != name:
-        raise INSTALLED.wrong(name, f"it calls itself {found.name!r}. Give both one name")
+        raise INSTALLED.error(name, f"its name is {found.name!r}. Give both the same name")
     if found.task not in TASKS:
-        raise INSTALLED.wrong(name, f"moot has no task {found.task!r}: `moot tasks` lists them")
+        raise INSTALLED.error(name, f"moot has no task {found.task!r}: `moot tasks` lists them")
     return found
 
 
 def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
     """Import the benchmarks of installed packages; returns them, and the errors of the unusable ones."""
     found, errors = [], []
-    for name in (*INSTALLED.taken(), *INSTALLED.names()):
+    for name in (*INSTALLED.conflicts(), *INSTALLED.names()):
         try:
             found.append(load_benchmark(name))
         except UserError as error:
@@ -451,5 +451,5 @@ _ALL = [
 ]
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}
 """Every benchmark of moot's by name."""
-INSTALLED = Installed("benchmark", BENCHMARKS, "invalid_setting")
+INSTALLED = Plugins("benchmark", BENCHMARKS, "invalid_setting")
 """Benchmarks that installed packages declare as entry points of the group ``moot.benchmarks``."""

@@ -62,7 +62,7 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 def version_of(graph: str, settings: Settings) -> str:
     """The version of a system, with that of the debate that it may run."""
-    held = getattr(settings, "debate", None) if settings.beneath() else None
+    held = getattr(settings, "debate", None) if settings.inner_settings() else None
     return version_alone(graph) + (f"+{version_alone(held)}" if held else "")
 
 
@@ -82,8 +82,8 @@ def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
 def endpoints(*models: str) -> dict[str, str]:
     """The address of the provider of each model."""
     providers = sorted({name.partition(":")[0] for name in models if ":" in name})
-    own = {provider: find_endpoint(provider).shown for provider in providers if provider in PROVIDERS}
-    return own | {provider: vendor_endpoint(provider).shown for provider in providers if provider in VENDORS}
+    own = {provider: find_endpoint(provider).display_url for provider in providers if provider in PROVIDERS}
+    return own | {provider: vendor_endpoint(provider).display_url for provider in providers if provider in VENDORS}
 
 
 def differences(before: Parts, now: Parts) -> list[str]:

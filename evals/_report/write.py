@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.core.files import not_written, write_whole
+from moot.core.files import write_atomically, write_error
 from moot.evals._report import analyses
 from moot.evals._report import debates as report_debates
 from moot.evals._report.comparison import Study, check_against, studies_of
@@ -201,9 +201,9 @@ def write_report(report: Report, folder: Path) -> list[Path]:
         files |= {f"tables/{name}.csv": as_csv(made), f"tables/{name}.tex": as_latex(made, f"tab:{name}")}
     try:
         for name, content in files.items():
-            write_whole(folder / name, content)
+            write_atomically(folder / name, content)
     except OSError as error:
-        raise not_written(folder / name, error) from error
+        raise write_error(folder / name, error) from error
     return [folder / "report.md", folder / "report.html"]
 
 

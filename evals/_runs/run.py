@@ -34,7 +34,7 @@ from inspect_ai.log._recover._buffer import read_buffer_recovery_data
 from inspect_ai.solver import Solver
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
-from moot.core.files import exclusive_folder, not_written, write_whole
+from moot.core.files import exclusive_folder, write_atomically, write_error
 from moot.core.garbage import collected_seldom
 from moot.evals._analyses.graders import check_grader
 from moot.evals._attacks.solver import attacked
@@ -263,9 +263,9 @@ def save_plan(plan: Plan, logs: Path) -> str:
     name = digest(said)
     file = logs / f"plan-{name}.yaml"
     try:
-        write_whole(file, package("yaml").safe_dump(said, sort_keys=False, allow_unicode=True))
+        write_atomically(file, package("yaml").safe_dump(said, sort_keys=False, allow_unicode=True))
     except OSError as error:
-        raise not_written(file, error) from error
+        raise write_error(file, error) from error
     return name
 
 

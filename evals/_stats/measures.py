@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from moot.core.lazy import from_extra
+from moot.core.lazy import import_extra
 
 MEASURES = {"recall@3": "recall@3", "recall@10": "recall@10", "ndcg@10": "ndcg_burges@10", "mrr@10": "mrr@10"}
 """The measures, with ranx's names. "Burges" is the gain 2^rel - 1."""
@@ -23,7 +23,7 @@ def package(name: str) -> Any:
     Raises:
         UserError: it is not installed.
     """
-    return from_extra(name, "evals", "Measuring")
+    return import_extra(name, "evals", "Measuring")
 
 
 def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> dict[str, list[float]]:

@@ -5,7 +5,7 @@ negotiate the evidence:
     search for the claim, for every premise and with both queries
     each side challenges the evidence of the other
     weigh every piece: it is admitted, disputed or discarded
-debate, and at the same time debate with the counsel on each other's sides; in every round:
+debate, and at the same time hold a second debate in which the two counsel switch sides; in every round of both:
     each side that still searches states a gap; a query is formulated and refined; new evidence joins the record
     the plaintiff argues, then the defense
     each side may ask for an expert, whom the court may hear
@@ -32,7 +32,7 @@ class ProclaimSettings(TrialSettings):
 
 
 def negotiate(state: DebateState) -> Next:
-    """The evidence is negotiated first."""
+    """Routes to the negotiation of the evidence."""
     return "negotiation"
 
 

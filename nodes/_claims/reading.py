@@ -11,7 +11,7 @@ from moot.nodes._texts.task import is_iso_date
 from moot.retrievers._documents.children import read_document, unreadable
 from moot.retrievers._documents.fetch import fetch, is_url
 from moot.retrievers._documents.parse import ParsedDocument, UnreadableDocument, kind_of
-from moot.retrievers._files import text_in
+from moot.retrievers._files import read_text_file
 
 PLAIN = (".txt", ".md", "")
 BETWEEN = "\n\n"
@@ -43,7 +43,7 @@ def article_in(file: Path, name: str) -> ClaimsInput:
             return article_of(read_document(file, name, kind), name)
         if file.suffix.lower() not in PLAIN:
             raise UnreadableDocument("claims are found in PDF, HTML, .docx, .csv, .txt and .md files")
-        text = text_in(file, name)
+        text = read_text_file(file, name)
     except UnreadableDocument as why:
         raise unreadable(name, why) from why
     except OSError as error:

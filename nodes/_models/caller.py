@@ -195,7 +195,7 @@ class Caller:
 
     def _came_to(self, outcome: str) -> None:
         if seen := telemetry():
-            seen.replied(outcome, self.model.name)
+            seen.count_reply(outcome, self.model.name)
 
     def _watched(self, messages: Sequence[BaseMessage]) -> AbstractContextManager[CallWatch | None]:
         """The call as telemetry records it; None if telemetry is off."""

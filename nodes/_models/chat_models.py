@@ -11,10 +11,18 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
-from moot.core.endpoint import Endpoint, find_endpoint, http_client, is_loopback, made_in_thread, made_once, make_client
+from moot.core.endpoint import (
+    Endpoint,
+    create_once,
+    create_once_in_thread,
+    find_endpoint,
+    http_client,
+    is_loopback,
+    make_client,
+)
 from moot.core.errors import UserError
 from moot.core.lazy import imported
-from moot.core.transport import Line, open_line
+from moot.core.transport import Connection, open_connection
 from moot.nodes._vendors.catalogue import VENDORS, Structure, check_provider, vendor_endpoint
 from moot.nodes._vendors.clients import vendor_chat
 from pydantic import BaseModel, ConfigDict, Field
@@ -104,11 +112,13 @@ async def open_chat_model(
         endpoint = find_endpoint(provider)
 
     async def make() -> ChatModel:
-        line = await made_in_thread(("line", name, endpoint, timeout), lambda: open_line(endpoint, name, timeout))
+        line = await create_once_in_thread(
+            ("line", name, endpoint, timeout), lambda: open_connection(endpoint, name, timeout)
+        )
         http = await http_client(timeout, endpoint.base_url, name)
         return await asyncio.to_thread(model_on, line, http)
 
-    def model_on(line: Line, http: Any) -> ChatModel:
+    def model_on(line: Connection, http: Any) -> ChatModel:
         limits: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
         limits |= {} if seed is None else {"seed": seed}
         kind = chat_class()
@@ -130,7 +140,7 @@ async def open_chat_model(
             chat._line = line
         return ChatModel(name, chat, endpoint, tight)
 
-    return await made_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
+    return await create_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
 
 
 async def _vendor_model(name: str, timeout: float, wanted: Mapping[str, Any]) -> ChatModel:
@@ -141,7 +151,7 @@ async def _vendor_model(name: str, timeout: float, wanted: Mapping[str, Any]) ->
         chat = await vendor_chat(provider, model, endpoint, timeout, **wanted)
         return ChatModel(name, chat, endpoint, structure=vendor.structure, json_mode=vendor.json_mode)
 
-    return await made_once(("chat", name, endpoint, *wanted.values(), timeout), make)
+    return await create_once(("chat", name, endpoint, *wanted.values(), timeout), make)
 
 
 @lru_cache(maxsize=64)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from moot.core.files import not_written
+from moot.core.files import write_error
 from moot.nodes._models.ceilings import Ceilings, share_ceilings
 from moot.nodes._models.spend import NOTHING, Spend
 
@@ -166,7 +166,7 @@ def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilin
     try:
         file = JointFile(path, 1, lasting=True)
     except OSError as error:
-        raise not_written(path, error) from error
+        raise write_error(path, error) from error
     try:
         file.left_by_dead(0)
         with share_ceilings(JointCeilings(file, 0, most, seconds)) as ceilings:

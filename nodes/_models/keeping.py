@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage
-from moot.core.errors import MootError, UserError, copy_error, error_of
+from moot.core.errors import MootError, UserError, copy_error, error_from_record
 from moot.core.ledger import CallLedger, Key, StoredCall, key_of, open_ledger
 from moot.core.ledger.records import FAILED, SENT, hashes_of
 from moot.nodes._models.kept import key_messages
@@ -149,7 +149,7 @@ class DebateLedger:
         """
         found = await self.ledger.find(key, self.id)
         if found is None or found.value is None:  # it was sent, but the debate was killed
-            raise await self.ledger.miss(key, what, self.id or None)
+            raise await self.ledger.replay_error(key, what, self.id or None)
         return found
 
     async def keep(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
@@ -157,7 +157,7 @@ class DebateLedger:
         for."""
         if self.mode != "replay":
             try:
-                await self.ledger.keep(self.id, key, value, about)
+                await self.ledger.store_call(self.id, key, value, about)
             except MootError as error:
                 self.fault = error.detail
 
@@ -220,10 +220,10 @@ class DebateLedger:
             flight.over.set()
         return result
 
-    async def embedded(
+    async def embed(
         self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
-        """As `Embeddings.embedded`.
+        """As `Embeddings.embed`.
 
         Each text is looked up, shared and kept by itself: which texts share a request differs from run to run.
         """
@@ -237,7 +237,7 @@ class DebateLedger:
             entries = {text: entry for text, entry in kept if entry is not None}
             for entry in entries.values():
                 if entry.about.get(FAILED):
-                    raise error_of(entry.value)
+                    raise error_from_record(entry.value)
             vectors: dict[str, list[float]] = {text: entry.value[0] for text, entry in entries.items()}
             if missing := [text for text in some if text not in vectors]:
                 try:

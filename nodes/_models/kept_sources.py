@@ -6,7 +6,7 @@ import copy
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from moot.core.errors import MootError, error_of
+from moot.core.errors import MootError, error_from_record
 from moot.core.ledger import StoredCall, key_of
 from moot.core.ledger.records import FAILED
 from moot.nodes._models.keeping import DebateLedger
@@ -134,5 +134,5 @@ def value_of(kept: StoredCall) -> Any:
         UserError, WorldError: the source failed.
     """
     if kept.about.get(FAILED):
-        raise error_of(kept.value)
+        raise error_from_record(kept.value)
     return kept.value

@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.utils.uuid import uuid7
 from langchain_openai import ChatOpenAI
-from moot.core.transport import Line
+from moot.core.transport import Connection
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import BaseModel, PrivateAttr
 
@@ -33,7 +33,7 @@ OF_THE_SDK = frozenset({"response_format", "extra_headers", "extra_query", "time
 class OpenAICompatible(Base):  # type: ignore[misc]
     """`ChatOpenAI` with its own conversions, but with our requests."""
 
-    _line: Line | None = PrivateAttr(None)  # a copy made by langchain-core has none
+    _line: Connection | None = PrivateAttr(None)  # a copy made by langchain-core has none
 
     async def ainvoke(self, input: Any, config: Any = None, *, stop: Any = None, **options: Any) -> Any:
         manager = AsyncCallbackManager.configure(callbacks_in(config), self.callbacks, self.verbose)
@@ -98,7 +98,7 @@ class OpenAICompatible(Base):  # type: ignore[misc]
         described: dict[str, Any] = self.asdict()
         return described
 
-    def _line_for(self, payload: Mapping[str, Any]) -> Line | None:
+    def _line_for(self, payload: Mapping[str, Any]) -> Connection | None:
         of_the_sdk = (
             not OF_THE_SDK.isdisjoint(payload)
             or "messages" not in payload

@@ -42,7 +42,7 @@ def repeating_no_key(message: BaseMessage, keys: Keys) -> AIMessage:
 
     Args:
         message: the reply.
-        keys: from `held_keys`.
+        keys: from `environment_keys`.
     """
     said = message if isinstance(message, AIMessage) else AIMessage(message.content)
     if not keys:

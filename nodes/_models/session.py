@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.errors import MootError
 from moot.core.ledger.records import Status
-from moot.core.redaction import Keys, held_keys
+from moot.core.redaction import Keys, environment_keys
 from moot.nodes._models.ceilings import Ceilings, open_ceilings
 from moot.nodes._models.keeping import DebateLedger, LedgerUse, begin_keeping
 from moot.nodes._models.spend import NOTHING, Spend
@@ -139,7 +139,7 @@ class Session:
     @cached_property
     def keys(self) -> Keys:
         """The API keys in the environment; replies must not contain them."""
-        return held_keys()
+        return environment_keys()
 
     @property
     def is_written(self) -> bool:

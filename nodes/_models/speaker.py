@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable
 from moot.core.endpoint import Endpoint
-from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copy_error, error_of
+from moot.core.errors import BudgetExhausted, MootError, Outcome, ReplyError, UserError, copy_error, error_from_record
 from moot.core.ledger import Key, key_of
 from moot.core.ledger.records import PAID, SENT, hashes_of
 from moot.nodes._models.caller import Caller, Sending, SendingMessages, chain, run_metadata
@@ -193,7 +193,7 @@ class Speaker(Caller):
 
     def _lie(self) -> str:
         attack = current_tampering()
-        return f"\n\n{attack.told}" if attack.liar and attack.liar == self.sample[0] else ""
+        return f"\n\n{attack.instructions}" if attack.liar and attack.liar == self.sample[0] else ""
 
     def _request(self, reply: type[Reply], evidence_ids: Sequence[str]) -> dict[str, Any]:
         if self.structured_output == "text":
@@ -340,7 +340,7 @@ class Speaker(Caller):
                     message = cast(AIMessage, await send(kept_model(message, self._seeded(self.model.chat, messages))))
             calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
-            error = error_of(value["error"]) if value["error"] else None
+            error = error_from_record(value["error"]) if value["error"] else None
             self._take_up(messages, parts, calls, prompt, left_out=isinstance(error, BudgetExhausted))
             return RequestResult(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits, replaying
-from moot.core.errors import MootError, UserError, error_of
+from moot.core.errors import MootError, UserError, error_from_record
 from moot.core.ledger import embeddings
 from moot.nodes._models.caller import start_chain
 from moot.nodes._models.ceilings import REPLY, Ceilings
@@ -266,7 +266,7 @@ class Node:
             update = {"error": fault.record(ledger.place())} | update
         runtime.stream_writer(place | step_event(ledger, update, time.perf_counter() - started))
         if update.get("error") and not self.keeps_errors:
-            raise fault or error_of(update["error"])
+            raise fault or error_from_record(update["error"])
         update = ledger_update(ledger, state) | update
         current_session().wrote(update)
         return dict(self.writes(update)) if self.writes else update

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from moot.core.errors import UserError, nearest
+from moot.core.errors import UserError, did_you_mean
 from moot.nodes._models.chat_models import EMBEDDED, ModelChoice, StructuredOutput
 from moot.prompts._files import shipped
 from moot.retrievers._encoders import DEFAULT_ENCODER
@@ -219,7 +219,7 @@ class Settings(BaseModel):
         """
         return tuple(name for name in fallback if not (self.own_model and demo_corpus(name, self.corpus)))
 
-    def beneath(self) -> Settings | None:
+    def inner_settings(self) -> Settings | None:
         """The settings of the inner debate that a debate with these settings may run; None if it never runs one."""
         return None
 
@@ -384,7 +384,7 @@ def problem_of(kind: type[BaseModel], error: Any, called: str = "setting") -> st
         return f"{'.'.join(map(str, error['loc'][:-1]))}: there is no field {error['loc'][-1]!r}"
     if error["type"] == "extra_forbidden":
         names = sorted(set(kind.model_fields) - getattr(kind, "without", frozenset()))
-        known, meant = ", ".join(names), nearest(place, names)
+        known, meant = ", ".join(names), did_you_mean(place, names)
         return f"There is no {called} {place!r}{f'. {meant}Known' if meant else '; known'} are {known}"
     if error["type"] == "string_pattern_mismatch" and "model" in place:
         return (

@@ -28,7 +28,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
-from moot.core.redaction import anonymised, held_keys
+from moot.core.redaction import anonymised, environment_keys
 from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.keeping import current_use
 from moot.nodes._models.kept import FROM_LEDGER
@@ -70,7 +70,7 @@ class Client(langsmith.Client):
 
     def __init__(self) -> None:
         self.prices: Mapping[str, Price] = {}
-        self._keys = held_keys()
+        self._keys = environment_keys()
         send_in_time()
         super().__init__(anonymizer=self._clean)
         atexit.unregister(end)
@@ -82,7 +82,7 @@ class Client(langsmith.Client):
     def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
         """As LangSmith's."""
         if more.get("parent_run_id") is None:
-            self._keys = held_keys()  # not for every run, because it is slower than the rest
+            self._keys = environment_keys()  # not for every run, because it is slower than the rest
         super().create_run(inputs=inputs, run_type=run_type, **self._fit({"name": name, **more}))
 
     def update_run(self, run_id: Any, **more: Any) -> None:

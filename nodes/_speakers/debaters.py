@@ -22,7 +22,7 @@ from moot.nodes._steps.responding import PROMPT, respond_node
 from moot.nodes._steps.retrieving import retrieve_node, sources_of
 from moot.nodes._texts.show import cited_ids, show_why
 from moot.nodes._texts.task import by_reasoning
-from moot.retrievers._evidence import given_in
+from moot.retrievers._evidence import given_evidence
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 
@@ -149,7 +149,7 @@ def kept_evidence(state: DebateState, own: Turn | None, settings: DebaterSetting
         return {"evidence": [known[i] for i in own["evidence_ids"]], "retrieval": own.get("retrieval")}
     if own and settings.keep_evidence:
         cited = cited_ids([own])
-        return {"evidence": given_in(state["evidence"]) + [known[i] for i in known if i in cited]}
+        return {"evidence": given_evidence(state["evidence"]) + [known[i] for i in known if i in cited]}
     return {}
 
 

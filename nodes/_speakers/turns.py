@@ -13,7 +13,7 @@ from moot.nodes._runtime.settings import EvidenceSettings, ModelName, Name, Sett
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._texts.show import cited_ids, show_person
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import active_evidence, given_in
+from moot.retrievers._evidence import active_evidence, given_evidence
 from moot.retrievers._search import SCHOLARLY, resolve
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -178,7 +178,7 @@ def send_turn(
         pool: the evidence that it may select from, if it is not shown.
         more: further keys that the node reads.
     """
-    evidence = given_in(state["evidence"]) if evidence is None else active_evidence(evidence)
+    evidence = given_evidence(state["evidence"]) if evidence is None else active_evidence(evidence)
     heard = [*opponents, *([own] if own else [])]
     cited, shown = cited_ids(heard), {piece["id"] for piece in evidence}
     handed = {

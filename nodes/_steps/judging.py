@@ -30,7 +30,7 @@ from moot.nodes._texts.show import (
 )
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import active_evidence, given_in
+from moot.retrievers._evidence import active_evidence, given_evidence
 
 PROMPT = "tool_mad/judge"
 
@@ -67,7 +67,7 @@ async def judge(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "judge")
-    values = wording(task, given=bool(given_in(evidence)), known=known) | {
+    values = wording(task, given=bool(given_evidence(evidence)), known=known) | {
         "claim": show_claim(claim, task),
         "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else NOTHING),
         "given": show_given(evidence),

@@ -20,7 +20,7 @@ from moot.nodes._texts.replies import ModeratorReply, moderator_reply
 from moot.nodes._texts.show import show_answers, show_claim, show_given
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import given_in
+from moot.retrievers._evidence import given_evidence
 
 PROMPT = "tit_for_tat/moderate"
 
@@ -54,7 +54,7 @@ async def moderate(
     """
     speaker = as_speaker(model, "moderator")
     shown = {"claim": show_claim(claim, task), "given": show_given(evidence), "answers": show_answers(answers)}
-    values = wording(task, given=bool(given_in(evidence))) | shown
+    values = wording(task, given=bool(given_evidence(evidence))) | shown
     return await speaker.ask(prompt, values, moderator_reply(task))
 
 

@@ -30,7 +30,7 @@ from moot.nodes._texts.show import (
 )
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import active_evidence, given_in
+from moot.retrievers._evidence import active_evidence, given_evidence
 
 PROMPT = "tool_mad/respond"
 FROM_EVIDENCE = "rag/answer"
@@ -84,7 +84,7 @@ async def respond(
         UserError, WorldError, ReplyError: the call failed, or no reply could be used.
     """
     speaker = as_speaker(model, "debater")
-    values = wording(task, given=bool(given_in(evidence)), known=known) | {
+    values = wording(task, given=bool(given_evidence(evidence)), known=known) | {
         "name": speaker.role,
         "claim": show_claim(claim, task),
         "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else nothing),

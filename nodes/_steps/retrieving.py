@@ -25,7 +25,7 @@ from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import wording
 from moot.prompts import as_data
 from moot.retrievers import Evidence, Retriever
-from moot.retrievers._evidence import active_evidence, clean, evidence_id, given_in, mark_left_out, merge_evidence
+from moot.retrievers._evidence import active_evidence, clean, evidence_id, given_evidence, mark_left_out, merge_evidence
 from moot.retrievers._excerpts import beginning, count_tokens, excerpt, is_short
 from moot.retrievers._gather import ask_all, search_all
 from moot.retrievers._normalise import WEB_SEARCHES, Rules, last_day
@@ -212,7 +212,7 @@ async def limit_to_share(pieces: Sequence[Evidence], run: NodeContext, pool: Seq
     share = getattr(run.settings, "max_origin_share", 1.0)
     if share >= 1 or len(pieces) + len(pool) < 2:
         return list(pieces)
-    given = given_in(pieces)
+    given = given_evidence(pieces)
     ids = {piece["id"] for piece in given}
     others, beside = [piece for piece in pieces if piece["id"] not in ids], [*pool, *given]
     kept = await asyncio.to_thread(within_share, others, share, beside)

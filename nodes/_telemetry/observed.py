@@ -52,12 +52,14 @@ def show_endpoints(seen: Telemetry) -> None:
     def calls() -> Iterator[tuple[float, Mapping[str, Any]]]:
         found = Counter[tuple[str, str]]()
         for one in limiters():
-            for state, count in (("running", one.running), ("waiting", one.wanted - one.running)):
+            for state, count in (("running", one.running), ("waiting", one.demand - one.running)):
                 found[one.address, state] += count
         for (address, state), count in found.items():
             yield count, {**server_of(address), "moot.state": state}
 
-    seen.gauge("moot.endpoint.calls", "{call}", "Calls to an endpoint that run, and that wait for their turn.", calls)
+    seen.add_gauge(
+        "moot.endpoint.calls", "{call}", "Calls to an endpoint that run, and that wait for their turn.", calls
+    )
 
 
 # --- debates ----------------------------------------------------------------------------------------------------------
@@ -179,7 +181,7 @@ class CallWatch:
         self._told = of | provider_and_model(model.name) | place_attributes(place) | {"moot.role": role}
         if session.id:
             self._told["gen_ai.conversation.id"] = session.id
-        self._of = of | seen.named(model.name)
+        self._of = of | seen.model_attributes(model.name)
         self._messages = messages
         self._requests = 0
         self._first = 0.0
@@ -297,7 +299,7 @@ class WatchedRetriever:
 
     async def search(self, query: str, k: int) -> list[Evidence]:
         """As the source's."""
-        of = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": self._seen.bounded(self.name)}
+        of = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": self._seen.bounded_name(self.name)}
         started, named = time.perf_counter(), {}
         with self._seen.tracer.start_as_current_span(
             f"retrieval {self.name}",

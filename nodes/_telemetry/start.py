@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moot.core.lazy import imported
-from moot.core.telemetry.switch import join, telemetry, turn_on
+from moot.core.telemetry.switch import find_telemetry, telemetry, turn_on
 from moot.nodes._telemetry.logs import log_json
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def watch(graph: str, id: str = "") -> DebateWatch | None:
     """
     seen = telemetry()
     if seen is None:
-        if (seen := join()) is None:
+        if (seen := find_telemetry()) is None:
             return None
         await asyncio.to_thread(_prepare, seen)
     watching: DebateWatch = imported("moot.nodes._telemetry.observed").DebateWatch(seen, graph)

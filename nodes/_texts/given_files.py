@@ -12,7 +12,7 @@ from moot.nodes._texts.given import LONGEST_GIVEN, MOST_GIVEN
 from moot.retrievers._documents.children import read_document, unreadable
 from moot.retrievers._documents.fetch import fetch, is_url
 from moot.retrievers._documents.parse import UnreadableDocument, kind_of, texts_of
-from moot.retrievers._files import NAMES, READERS, text_in
+from moot.retrievers._files import FILE_SUFFIXES, READERS, read_text_file
 
 
 def read_given(given: str | Path) -> list[Any]:
@@ -46,9 +46,9 @@ def given_in(file: Path, name: str) -> list[Any]:
             return _bounded(name, [{**text, "source": name} for text in texts])
         if file.suffix.lower() not in READERS:
             raise unreadable(
-                name, UnreadableDocument(f"files of this kind are not supported; these are: {', '.join(NAMES)}")
+                name, UnreadableDocument(f"its kind is not supported. Supported are {', '.join(FILE_SUFFIXES)} files")
             )
-        text = text_in(file, name)
+        text = read_text_file(file, name)
     except UnreadableDocument as why:
         raise unreadable(name, why) from why
     except OSError as error:

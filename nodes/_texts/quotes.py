@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby
 
-from moot.core.redaction import held_keys, redact
+from moot.core.redaction import environment_keys, redact
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.turns import Citation
 from moot.nodes._texts.replies import Quote
@@ -235,7 +235,7 @@ def without_quote(citations: Sequence[Citation]) -> str:
 def faults_of(citations: Iterable[Citation]) -> list[tuple[str, str]]:
     """The fault of each unverified citation: the kind of its warning, and the words."""
     wrong = [citation for citation in citations if not citation["verified"]]
-    keys = held_keys() if wrong else ()
+    keys = environment_keys() if wrong else ()
     faults = []
     for citation in wrong:
         cited, quote = (redact(text, keys)[:SHOWN] for text in (citation["evidence_id"], citation["quote"]))

@@ -13,7 +13,7 @@ from moot.nodes._runtime.turns import Citation
 from moot.prompts import as_data
 from moot.prompts._files import blocks_or_none, enclose, without_brackets
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import active_evidence, given_in
+from moot.retrievers._evidence import active_evidence, given_evidence
 from moot.retrievers._excerpts import shown_text
 from moot.retrievers._normalise import WEB_SEARCHES
 
@@ -68,7 +68,7 @@ def best_rank(piece: Evidence, place: int) -> int:
 
 def show_given(evidence: Iterable[Evidence]) -> str:
     """The given texts under a heading, for prompts without other evidence; empty if there are none."""
-    given = given_in(evidence)
+    given = given_evidence(evidence)
     return f"Evidence that is given:\n{show_evidence(given)}" if given else ""
 
 

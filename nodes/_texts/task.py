@@ -11,7 +11,7 @@ from datetime import date
 from functools import lru_cache
 from typing import Any, Literal
 
-from moot.core.errors import UserError, nearest
+from moot.core.errors import UserError, did_you_mean
 from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
 from moot.nodes._runtime.state import LONGEST_SPEAKER
@@ -137,7 +137,7 @@ def make_task(
     known = TASKS.get(name)
     if known is None:
         raise UserError(
-            f"The task {name!r} is unknown. {nearest(name, TASKS)}Known: {', '.join(TASKS)}.", kind="invalid_task"
+            f"The task {name!r} is unknown. {did_you_mean(name, TASKS)}Known: {', '.join(TASKS)}.", kind="invalid_task"
         )
     asks = known.kind != "labels" or name == "pubmedqa" or is_question(claim)
     task: Task = {

@@ -34,7 +34,7 @@ from moot.nodes._trial.replies import AdmissibilityReply, ChallengesReply, Premi
 from moot.nodes._trial.step import Step, explained
 from moot.prompts import as_data
 from moot.retrievers import Evidence
-from moot.retrievers._evidence import GIVEN, active_evidence, given_in, mark_left_out
+from moot.retrievers._evidence import GIVEN, active_evidence, given_evidence, mark_left_out
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ def disclose_node() -> Node:
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
-        pools = {piece["id"]: GIVEN for piece in given_in(state["evidence"])}
+        pools = {piece["id"]: GIVEN for piece in given_evidence(state["evidence"])}
         for turn in state["turns"]:
             for found in turn.get("evidence_ids", []) if "pool" in turn else ():
                 pools.setdefault(found, turn["pool"])
@@ -246,7 +246,7 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
     sends = []
     for side in SIDES:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OTHER[side] for i in turn["evidence_ids"]}
-        theirs |= {piece["id"] for piece in given_in(state["evidence"])}
+        theirs |= {piece["id"] for piece in given_evidence(state["evidence"])}
         turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
         evidence = [piece for piece in active_evidence(state["evidence"]) if piece["id"] in theirs]
         if evidence:

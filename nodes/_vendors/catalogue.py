@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Literal, TypedDict
 
 from moot.core.endpoint import PROVIDERS, Endpoint, check_address, find_endpoint, replaying
-from moot.core.errors import UserError, nearest
+from moot.core.errors import UserError, did_you_mean
 
 Structure = Literal["extra_body", "response_format", "google", "words"]
 """How a client takes the JSON schema of a reply: in one of its options, or only in the prompt."""
@@ -186,7 +186,7 @@ def check_provider(name: str) -> None:
         return
     known = (*OWN, *VENDORS)
     other = OTHER_NAMES.get(provider)
-    meant = f"Did you mean {other}? " if other else nearest(provider, known)
+    meant = f"Did you mean {other}? " if other else did_you_mean(provider, known)
     raise UserError(
         f"The provider {provider!r} is unknown. {meant}Known: {', '.join(known)}; any other OpenAI-compatible endpoint "
         "works as openai:NAME with OPENAI_BASE_URL set.",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from moot.core.endpoint import Endpoint, made_in_thread, make_client
+from moot.core.endpoint import Endpoint, create_once_in_thread, make_client
 from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.nodes._vendors.catalogue import VENDORS, Structure, Vendor
@@ -90,7 +90,7 @@ async def _http_client(provider: str, endpoint: Endpoint, timeout: float) -> Any
     def make() -> Any:
         return make_client(imported(sdk).DefaultAsyncHttpxClient, endpoint.base_url, timeout=timeout)
 
-    return await made_in_thread(("http", sdk, timeout, endpoint.base_url), make)
+    return await create_once_in_thread(("http", sdk, timeout, endpoint.base_url), make)
 
 
 def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:

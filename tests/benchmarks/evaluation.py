@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from moot.core.garbage import EVERY
+from moot.core.garbage import ALLOCATIONS
 
 from tests.benchmarks.endpoint import scripted
 from tests.benchmarks.latency import MODELS, RULES
@@ -156,7 +156,7 @@ if __name__ == "__main__":
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--way", choices=("directly", "by_inspect"))
     given = parser.parse_args()
-    gc.set_threshold(EVERY)
+    gc.set_threshold(ALLOCATIONS)
     if given.way == "directly":
         asyncio.run(directly(given.graph, given.samples, given.at_once))
     elif given.way:

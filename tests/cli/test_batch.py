@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from moot.cli.batch.jobs import file_name
-from moot.core.files import harmless
+from moot.core.files import escape_formula
 from moot.retrievers._evidence import make_evidence
 
 from tests.commands import COMMAND, moot
@@ -302,7 +302,7 @@ def test_names_of_files_are_safe_and_distinct() -> None:
 
 
 def test_cells_cannot_be_formulas() -> None:
-    assert [harmless(text) for text in ("=1", "+1", "-1", "@x", " =1", "\t=1", "a=1", "")] == [
+    assert [escape_formula(text) for text in ("=1", "+1", "-1", "@x", " =1", "\t=1", "a=1", "")] == [
         *("'=1", "'+1", "'-1", "'@x", "' =1", "'\t=1", "a=1", "")
     ]
 

@@ -108,7 +108,7 @@ def test_texts_from_files_come_with_the_claim(tmp_path: Path) -> None:
         (["verify", CLAIM, "--speaker", "x" * 201], 2, "at most 200 characters"),
         (["verify", CLAIM, "--set", "agents.0.model=fake:1"], 2, "There is no setting 'agents'"),
         (["verify", CLAIM, "--given", "/nowhere.txt"], 2, "nowhere.txt cannot be read"),
-        (["verify", CLAIM, "--given", __file__], 2, "files of this kind are not supported"),
+        (["verify", CLAIM, "--given", __file__], 2, "its kind is not supported"),
         (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
         (["index", "/nowhere", "--corpus", "My notes"], 2, "cannot name a corpus"),  # before any file is read

@@ -30,8 +30,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for number, status in ((1, "interrupted"), (2, "done")):
             claim = f"Claim {number} \x1b[31m"
             begun = await ledger.begin("tool_mad", {"claim": claim}, {"model": "m"}, id=f"{number}" * 32)
-            await ledger.keep(begun.id, CHAT, {"content": "“yes”"}, {"role": "judge", "model": "m"})
-            await ledger.keep(begun.id, TEXT, [[0.1, 2.0]])
+            await ledger.store_call(begun.id, CHAT, {"content": "“yes”"}, {"role": "judge", "model": "m"})
+            await ledger.store_call(begun.id, TEXT, [[0.1, 2.0]])
             await ledger.end(begun.id, status, "/doc.json" if number == 2 else None)  # type: ignore[arg-type]
         await asyncio.to_thread(ledger.close)
 
@@ -105,7 +105,7 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
         ([b"\x80\x04K\x01.\n"], "not JSON"),
         ([b"{\n"], "its first line is not JSON"),
         ([HEAD | {"moot_ledger": 2}], "'moot_ledger'"),
-        ([HEAD | {"entries": 2}, LINE], "entry 1 is the last one, but 2 were written"),
+        ([HEAD | {"entries": 2}, LINE], "entry 1 is the last one, but the debate has 2"),
         ([HEAD | {"id": "../../etc/passwd"}], "'id'"),
         ([HEAD | {"document": "/etc/passwd"}], "'document'"),
         ([HEAD | {"status": "owned"}], "'status'"),
@@ -117,7 +117,7 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
         ([HEAD, LINE | {"kind": "embedding", "value": [["x"]]}], "not a list of vectors"),
         ([HEAD, LINE | {"kind": "embedding", "value": [[1e300]]}], "not a list of vectors"),
         ([HEAD, LINE | {"kind": "embedding", "value": [[1.0], [1.0, 2.0]]}], "different lengths"),
-        ([HEAD, LINE | {"value": float("nan")}], "holds NaN"),
+        ([HEAD, LINE | {"value": float("nan")}], "contains NaN"),
         ([HEAD, b'{"kind": ' + b"[" * 100_000 + b"\n"], "nested too deeply"),
         ([HEAD, b'{"kind": ' + b"9" * 5000 + b"}\n"], "entry 1"),
         ([HEAD, b'{"kind": "chat"'], "cut off"),
@@ -138,7 +138,7 @@ def test_a_line_or_a_file_that_is_too_long_is_refused(
 ) -> None:
     file = tmp_path / "long.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in (HEAD, LINE, LINE, LINE)))
-    for bound, most, why in (("LONGEST_LINE", 1000, ""), ("MOST_ENTRIES", 2, "entries"), ("LARGEST", 100, "MiB")):
+    for bound, most, why in (("LONGEST_LINE", 1000, ""), ("MOST_ENTRIES", 2, "entries"), ("LARGEST_FILE", 100, "MiB")):
         with monkeypatch.context() as patch:
             patch.setattr(f"moot.core.ledger.transfer.{bound}", most)
             done = moot("ledger", "import", file)

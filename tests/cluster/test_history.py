@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from moot.core.ledger import key_of
 from moot.core.ledger.records import Entry, Request
-from moot.core.ledger.values import packed
+from moot.core.ledger.values import pack
 from moot.core.postgres.connection import VERSION, Postgres
-from moot.core.postgres.served import Presence, ServedLedger
+from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.web import debates
 from moot.web.caller import asking
 from moot.web.service.documents import Documents
@@ -43,7 +43,7 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     with closing(Postgres(server.url)) as postgres:
         postgres.do(lambda cursor: cursor.execute("DROP SCHEMA IF EXISTS moot CASCADE"))
         postgres.prepare()
-        presence = Presence(server.url)
+        presence = Heartbeat(server.url)
         presence.begin()
         mine, lost = ServedLedger(postgres, presence.id), ServedLedger(postgres, "a process that is silent")
         for ledger, id, person in (
@@ -54,10 +54,10 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         ):
             ledger.begin(Request(id, "print", "rag", ASKED, "{}", True, None, person, f"run {id}"))
             if id != QUEUED:
-                ledger.place(id, f"thread {id}", f"run {id}")
-        value = packed(json.dumps("SUPPORTS"))
+                ledger.record_run(id, f"thread {id}", f"run {id}")
+        value = pack(json.dumps("SUPPORTS"))
         key = key_of("chat", {"model": "m", "messages": "It rains."})
-        mine.keep([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
+        mine.store_entries([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
         with debates.use_database(Documents(postgres)):
             asking.set("ann")
             debates.write({**await a_debate("chain_of_thought"), "id": DONE})
@@ -121,4 +121,4 @@ def test_a_database_of_another_version(url: str, monkeypatch: pytest.MonkeyPatch
     done = moot("list", "--database", url)
     assert (done.returncode, "has no tables of moot" in done.stderr) == (2, True)
     away = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")  # and the command does not wait
-    assert (away.returncode, "See that it runs" in away.stderr) == (3, True)
+    assert (away.returncode, "Check that it is running" in away.stderr) == (3, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from moot.core.errors import UserError, nearest
+from moot.core.errors import UserError, did_you_mean
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.nodes._runtime.settings import checked_settings
@@ -21,7 +21,7 @@ from moot.nodes._runtime.settings import checked_settings
     ],
 )
 def test_only_a_near_name_is_suggested(name: str, known: list[str], meant: str) -> None:
-    assert nearest(name, known) == (f"Did you mean {meant}? " if meant else "")
+    assert did_you_mean(name, known) == (f"Did you mean {meant}? " if meant else "")
 
 
 @pytest.mark.parametrize("graph", [*DESCRIPTIONS, *OTHER_GRAPHS])

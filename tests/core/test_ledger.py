@@ -81,9 +81,11 @@ async def test_stored_calls_are_found_when_the_debate_is_resumed(ledger: CallLed
     begun = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
     assert not begun.resumed
     reply = {"content": "“Yes.” " * 2000, "tool_calls": []}
-    await asyncio.gather(*(ledger.keep(begun.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50)))
+    await asyncio.gather(
+        *(ledger.store_call(begun.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50))
+    )
     embedding = key_of("embedding", {"text": "a"})
-    await ledger.keep(begun.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
+    await ledger.store_call(begun.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
     assert ledger.stored_result(begun.id, chat(0)) is None  # a new debate looks nothing up
     await ledger.end(begun.id, "failed")
 
@@ -128,18 +130,18 @@ async def test_an_idempotency_key_makes_two_requests_one_debate(ledger: CallLedg
 async def test_lookup_prefers_the_named_debate_and_a_miss_names_the_changed_fields(ledger: CallLedger) -> None:
     ids = [(await ledger.begin("a", {"claim": str(n)}, {})).id for n in range(2)]
     for id in ids:
-        await ledger.keep(id, chat(1), id, {"role": "judge"})
+        await ledger.store_call(id, chat(1), id, {"role": "judge"})
     found = [await ledger.find(chat(1), prefer) for prefer in (None, *ids)]
     assert [kept and kept.value for kept in found] == [ids[1], *ids]
-    error = await ledger.miss(chat(2), "a call of the judge", ids[0])
+    error = await ledger.replay_error(chat(2), "a call of the judge", ids[0])
     assert (error.kind, "differs in: messages." in error.detail) == ("replay_miss", True)
-    assert "no search call" in (await ledger.miss(key_of("search", {"query": "q"}), "a search")).detail
+    assert "no search call" in (await ledger.replay_error(key_of("search", {"query": "q"}), "a search")).detail
 
 
 async def test_a_newer_failed_call_does_not_hide_an_older_answer(ledger: CallLedger) -> None:
     ids = [(await ledger.begin("a", {"claim": str(n)}, {})).id for n in range(2)]
-    await ledger.keep(ids[0], chat(1), "good")
-    await ledger.keep(ids[1], chat(1), "bad", {"failed": 1})
+    await ledger.store_call(ids[0], chat(1), "good")
+    await ledger.store_call(ids[1], chat(1), "bad", {"failed": 1})
     for prefer in (None, ids[1]):
         newest, usable = await ledger.find(chat(1), prefer), await ledger.find(chat(1), prefer, failed=False)
         assert (newest and newest.value, usable and usable.value) == ("bad", "good")
@@ -148,7 +150,7 @@ async def test_a_newer_failed_call_does_not_hide_an_older_answer(ledger: CallLed
 async def test_keys_are_not_stored(ledger: CallLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", 'quo"ted-secret-value')
     begun = await ledger.begin("a", {"claim": "x"}, SETTINGS)
-    await ledger.keep(begun.id, chat(1), {"content": 'The key is quo"ted-secret-value.'})
+    await ledger.store_call(begun.id, chat(1), {"content": 'The key is quo"ted-secret-value.'})
     kept = await ledger.find(chat(1))
     assert kept is not None
     assert kept.value == {"content": "The key is [SOME_API_KEY]."}
@@ -160,15 +162,15 @@ async def test_keys_are_not_stored(ledger: CallLedger, monkeypatch: pytest.Monke
 
 async def test_debates_are_listed_and_deleted(ledger: CallLedger) -> None:
     ids = [(await ledger.begin(graph, {"claim": claim}, {})).id for graph, claim in (("a", "Äpfel"), ("b", 'say "no"'))]
-    await ledger.keep(ids[0], chat(1), "x")
+    await ledger.store_call(ids[0], chat(1), "x")
     await ledger.end(ids[0], "done", "/somewhere.json")
     assert [debate.id for debate in await ledger.debates()] == ids[::-1]
     assert [debate.id for debate in await ledger.debates(graph="a")] == ids[:1]
     assert [debate.id for debate in await ledger.debates(text='SAY "')] == ids[1:]
     assert [debate.id for debate in await ledger.debates(status="running")] == ids[1:]
     assert [(id, status) for id, status, _ in await ledger.outline()] == [(ids[1], "running"), (ids[0], "done")]
-    await ledger.place(ids[0], "a thread", "a run")
-    assert [await ledger.thread_and_run(id) for id in ids] == [("a thread", "a run"), None]
+    await ledger.record_run(ids[0], "a thread", "a run")
+    assert [await ledger.find_run(id) for id in ids] == [("a thread", "a run"), None]
     first = await ledger.debate(ids[0])
     assert first is not None
     assert (first.entries, first.document, first.status) == (1, "/somewhere.json", "done")
@@ -179,7 +181,7 @@ async def test_debates_are_listed_and_deleted(ledger: CallLedger) -> None:
 
 async def test_a_failing_job_does_not_fail_the_others(ledger: CallLedger) -> None:
     begun = await ledger.begin("a", {"claim": "x"}, {})
-    jobs = [ledger.keep(id, chat(n), n) for n, id in enumerate([begun.id, "of no debate", begun.id])]
+    jobs = [ledger.store_call(id, chat(n), n) for n, id in enumerate([begun.id, "of no debate", begun.id])]
     results = await asyncio.gather(*jobs, return_exceptions=True)
     assert [result is None for result in results] == [True, False, True]
     assert [(await ledger.find(chat(n))) is not None for n in range(3)] == [True, False, True]
@@ -204,7 +206,7 @@ async def test_a_removed_file_is_created_again(ledger: CallLedger) -> None:
     for path in ledger.path.parent.glob("ledger.sqlite*"):
         path.unlink()
     begun = await ledger.begin("a", {"claim": "x"}, {})
-    await ledger.keep(begun.id, chat(1), 1)
+    await ledger.store_call(begun.id, chat(1), 1)
     assert ledger.path.exists()
 
 
@@ -243,7 +245,7 @@ async def test_pruning_shrinks_the_file_and_keeps_debates_that_can_be_resumed(le
     for name, status in states.items():
         ids[name] = (await ledger.begin("a", {"claim": name}, {})).id
         for n in range(20):
-            await ledger.keep(ids[name], chat(n), os.urandom(20_000).hex())
+            await ledger.store_call(ids[name], chat(n), os.urandom(20_000).hex())
         await ledger.end(ids[name], status, "/shown.json" if name == "shown" else None)  # type: ignore[arg-type]
     running = (await ledger.begin("a", {"claim": "running"}, {})).id
     await asyncio.to_thread(ledger.close)
@@ -254,14 +256,14 @@ async def test_pruning_shrinks_the_file_and_keeps_debates_that_can_be_resumed(le
     before = ledger.path.stat().st_size
     file = LedgerFile(ledger.path)
     try:
-        assert file.is_overfull()
-        assert not file.is_overfull(days=60)
+        assert file.needs_pruning()
+        assert not file.needs_pruning(days=60)
         pruned = file.prune(most=before // 2 - 100_000)
         left = {debate.id: debate for debate in file.debates()}
         assert set(left) == {ids["shown"], ids["late"], ids["new"], ids["open"], running}
         assert [left[ids[name]].entries for name in ("shown", "new", "late", "open")] == [0, 0, 20, 20]
         assert pruned.debates == 4
-        assert not file.is_overfull(most=before)
+        assert not file.needs_pruning(most=before)
         file.prune(most=0)
         assert [debate.entries for debate in file.debates() if debate.entries] == [20]  # of the interrupted one
     finally:
@@ -281,7 +283,7 @@ async def main():
     print(begun.id, begun.resumed, flush=True)
     async def keep(lane):
         for n in range(100_000):
-            await ledger.keep(begun.id, key_of("chat", {"messages": [lane, n]}), {"content": "x" * 300})
+            await ledger.store_call(begun.id, key_of("chat", {"messages": [lane, n]}), {"content": "x" * 300})
             print(lane, n, flush=True)
     if sys.argv[1] == "keep":
         await asyncio.gather(*map(keep, range(8)))

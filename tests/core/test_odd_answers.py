@@ -42,7 +42,7 @@ async def test_a_response_that_is_not_http(sent: bytes) -> None:
     async with raw_server(says(sent, close=True)) as raw:
         error = await fails(line_to(raw.url))
     assert (error.kind, error.retryable, "\n" in error.detail) == ("bad_response", True, False)
-    assert "it breaks HTTP" in error.detail
+    assert "it is not valid HTTP" in error.detail
 
 
 @pytest.mark.parametrize("streamed", [False, True])

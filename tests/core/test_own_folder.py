@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from moot.core.own_folder import LOCK, own_folder, remove_left
+from moot.core.own_folder import LOCK, own_folder, remove_abandoned
 
 HOLD = """
 import sys
@@ -52,7 +52,7 @@ def test_only_folders_of_killed_processes_are_removed(temporary: Path) -> None:
         with own_folder("moot-") as mine:
             assert set(temporary.iterdir()) == {kept, mine}
     assert set(temporary.iterdir()) == {kept}  # its process was killed, too
-    remove_left("moot-")
+    remove_abandoned("moot-")
     assert list(temporary.iterdir()) == []
 
 
@@ -68,7 +68,7 @@ def test_files_that_moot_did_not_make_stay(temporary: Path, tmp_path: Path) -> N
         (temporary / name / LOCK).touch()
     (temporary / "moot-trap" / LOCK).symlink_to(precious / LOCK)  # `moot-new` has no lock yet
     before = set(temporary.iterdir())
-    remove_left("moot-")
+    remove_abandoned("moot-")
     assert set(temporary.iterdir()) == before
     assert (precious / LOCK).is_file()
 
@@ -80,5 +80,5 @@ def test_a_link_in_a_removed_folder_is_not_followed(temporary: Path, tmp_path: P
     left.mkdir(0o700)
     (left / LOCK).touch()
     (left / "link").symlink_to(tmp_path / "precious")
-    remove_left("moot-")
+    remove_abandoned("moot-")
     assert (left.exists(), os.listdir(tmp_path / "precious")) == (False, ["file"])

@@ -143,7 +143,7 @@ async def test_all_processes_wait_if_one_was_told_to(server: Server) -> None:
             async with one.slot(limits):
                 raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=1.0)
         refused = loop.time()
-        while other.throttle.opens <= refused:  # the refusal has reached it
+        while other.throttle.opens_at <= refused:  # the refusal has reached it
             await asyncio.sleep(0.005)
         async with other.slot(limits):
             assert loop.time() > refused + 0.9

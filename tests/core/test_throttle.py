@@ -206,7 +206,7 @@ def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_them() -> Non
 
     def refused() -> None:
         throttle.start(now)
-        throttle.refuse(now, now + 0.01, running=20, asked=1.0)
+        throttle.refuse(now, now + 0.01, running=20, retry_after=1.0)
 
     def succeed(times: int) -> tuple[float, float]:
         nonlocal now

@@ -22,7 +22,7 @@ import pytest
 from moot.core import transport
 from moot.core.endpoint import Endpoint, close_clients, tls
 from moot.core.errors import MootError, UserError, WorldError
-from moot.core.transport import Line, open_line, proxy_for
+from moot.core.transport import Connection, open_connection, proxy_for
 
 from .raw import REPLY, STREAM, Raw, answer, event, raw_server, says, token
 
@@ -30,17 +30,17 @@ PATH = "/chat/completions"
 OWN: ContextVar[object] = ContextVar("own")
 
 
-def line_to(url: str, timeout: float = 20, key: str = "sk-x") -> Line:
-    return open_line(Endpoint(url, key), "openai:m", timeout)
+def line_to(url: str, timeout: float = 20, key: str = "sk-x") -> Connection:
+    return open_connection(Endpoint(url, key), "openai:m", timeout)
 
 
-async def fails(line: Line, streamed: bool = False) -> MootError:
+async def fails(line: Connection, streamed: bool = False) -> MootError:
     with pytest.raises(MootError) as caught:
         await (streamed_of(line) if streamed else line.post(PATH, {}))
     return caught.value
 
 
-async def streamed_of(line: Line) -> list[Any]:
+async def streamed_of(line: Connection) -> list[Any]:
     return [event async for event in line.stream(PATH, {})]
 
 
@@ -196,9 +196,9 @@ def test_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
 FORGETFUL = """
 import asyncio, sys, threading
 from moot.core.endpoint import Endpoint
-from moot.core.transport import open_line
+from moot.core.transport import open_connection
 
-line = open_line(Endpoint(sys.argv[1], "sk-x"), "openai:m", 20)
+line = open_connection(Endpoint(sys.argv[1], "sk-x"), "openai:m", 20)
 ask = lambda: line.post("/chat/completions", {})
 assert asyncio.run(ask()) == asyncio.run(ask())
 loop = asyncio.new_event_loop()  # goes on, in a thread that nobody waits for
@@ -242,10 +242,10 @@ import asyncio, re, sys
 from pathlib import Path
 from moot.core.endpoint import Endpoint
 from moot.core.errors import WorldError
-from moot.core.transport import open_line
+from moot.core.transport import open_connection
 
 async def main(url, streamed):
-    line = open_line(Endpoint(url, "sk-x"), "openai:m", 60)
+    line = open_connection(Endpoint(url, "sk-x"), "openai:m", 60)
     try:
         if streamed:
             async for _ in line.stream("/chat/completions", {}): pass

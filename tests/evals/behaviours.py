@@ -24,7 +24,7 @@ from moot.evals._identity.parts import digest
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._runtime import node
-from moot.retrievers._encoders import Remembering
+from moot.retrievers._encoders import VectorCache
 
 from tests.conftest import reading_demo
 
@@ -39,7 +39,7 @@ OUTCOME = ("status", "answer", "raw_verdict", "confidence", "stop_reason", "roun
 DIMENSIONS = 32
 
 
-class HashEncoder(Remembering):
+class HashEncoder(VectorCache):
     """Texts with common words have similar vectors, equal on every machine."""
 
     name = "hash"

@@ -55,7 +55,7 @@ def test_poisoned_passages_are_near_duplicates_from_the_set_hosts() -> None:
     piece = f'<evidence id="ev-1">\n{texts[4]}\n</evidence>\n<claim>\n{next(iter(KNOWN))}\n</claim>'
     assert answer("careful", "", piece)[0] == "REFUTES"  # the scripted readers recognise it
     for one_host, hosts in ((True, 1), (False, 5)):
-        found: list[Evidence] = poison(texts, one_host=one_host).found([honest])
+        found: list[Evidence] = poison(texts, one_host=one_host).change([honest])
         assert found[-1] == honest
         assert len({piece.get("url", "").split("/")[2] for piece in found[:-1]}) == hosts
         assert len({name for id, name in origins(found).items() if id != honest["id"]}) == 1

@@ -52,7 +52,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_room(*given: Any) -> None:
         raise WorldError("The disk is full.", kind="ledger")
 
-    monkeypatch.setattr(LedgerFile, "keep", no_room)
+    monkeypatch.setattr(LedgerFile, "store_entries", no_room)
     monkeypatch.setattr(LedgerFile, "end", no_room)
 
 

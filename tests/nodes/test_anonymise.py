@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.core.redaction import HIDDEN, anonymised, held_keys, redact, without_keys
+from moot.core.redaction import HIDDEN, anonymised, environment_keys, redact, without_keys
 
 from tests.each import each
 
@@ -133,7 +133,7 @@ KEY = 'open "sesame" über/1'
 
 def test_errors_of_endpoints_and_sources_lose_keys_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", KEY)
-    keys, written = held_keys(), (KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False), quote(KEY, safe=""))
+    keys, written = environment_keys(), (KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False), quote(KEY, safe=""))
     said: Any = {"content": [{"text": text} for text in written], KEY: None, "n": 1.5}
     shown = str(without_keys(said, keys))
     assert (shown.count("[SHOP_PASSWORD]"), "sesame" in shown) == (5, False)

@@ -71,7 +71,7 @@ SAID = {
 
 @pytest.mark.parametrize("said", SAID)
 def test_context_errors_of_endpoints(said: str) -> None:
-    error = f"http://x/v1 finds the prompt for openai:gpt-4-32768 too long (HTTP 400: {said}). Use another model."
+    error = f"http://x/v1 refused the prompt for openai:gpt-4-32768 as too long (HTTP 400: {said}). Use another model."
     assert refused_at(error) == SAID[said]
 
 

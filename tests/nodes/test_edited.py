@@ -39,10 +39,10 @@ def test_every_shipped_prompt_may_replace_itself(name: str) -> None:
     ("change", "said"),
     [
         (lambda text: text.replace("\n---\n", "\n"), "a line --- between"),
-        (lambda text: text + "\n{evidance}", r"nothing to put for \{evidance\}; known are asks, claim, evidence"),
+        (lambda text: text + "\n{evidance}", r"\{evidance\} is unknown; known are asks, claim, evidence"),
         (lambda text: text.replace("{claim}", ""), r"\{claim\} is missing below the line"),
-        (lambda text: "{claim}\n" + text, r"\{claim\} belongs below the line"),
-        (lambda text: text + "\n{claim!r}", "plain names"),
+        (lambda text: "{claim}\n" + text, r"\{claim\} is untrusted data"),
+        (lambda text: text + "\n{claim!r}", "plain name"),
         (lambda text: text + "\n{", "Single '{'|expected '}'"),
     ],
 )

@@ -161,7 +161,7 @@ async def test_collections_of_others_are_left_alone(chroma: str) -> None:
     assert "theirs" not in known_corpora()
     for attempt in (open_retriever("chroma:theirs"), index_passages("theirs", numbered(0, 2))):
         error = await fails(attempt)
-        assert (error.kind, "not made by moot" in error.detail) == ("invalid_corpus", True)
+        assert (error.kind, "not created by moot" in error.detail) == ("invalid_corpus", True)
 
 
 async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> None:
@@ -169,7 +169,7 @@ async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> N
     dense = await open_retriever("chroma:lost")
     collection(chroma, "lost").delete(ids=["3"])
     error = await fails(open_retriever("bm25:lost"))
-    assert (error.kind, "should hold 5 passages and holds 4" in error.detail) == ("damaged_corpus", True)
+    assert (error.kind, "should have 5 passages and has 4" in error.detail) == ("damaged_corpus", True)
     assert "Delete the collection" in error.detail
     collection(chroma, "lost").modify(metadata={"moot": "{"})
     assert (await fails(open_retriever("bm25:lost"))).kind == "damaged_corpus"

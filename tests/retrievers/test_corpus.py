@@ -196,7 +196,7 @@ async def test_a_build_killed_in_another_process_is_refused_then_completed(
     assert len(await before.search("entry", SMALL)) == 3  # from here on this process has an outdated view
     await asyncio.to_thread(kill_while_indexing)
     assert await open_retriever("chroma:killed") is before
-    with pytest.raises(UserError, match="or still runs") as caught:
+    with pytest.raises(UserError, match="or is still running") as caught:
         await open_retriever("bm25:killed")
     assert caught.value.kind == "unfinished_corpus"
     seen, encoded = await count("killed", passages)

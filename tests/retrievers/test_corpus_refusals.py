@@ -85,7 +85,7 @@ def test_undamaged_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], 
     [
         (b'{"id": "1", "text": "fine"}\n' * 56 + b'{"id": "57", "text": ', "a.jsonl, line 57: Invalid JSON"),
         (b'{"id": "1"}', "a.jsonl, line 1: text: Field required"),
-        (b'\n{"id": "1", "text": "\\u200b "}', "a.jsonl, line 2: text: Value error, holds no text"),
+        (b'\n{"id": "1", "text": "\\u200b "}', "a.jsonl, line 2: text: Value error, contains no text"),
         (b'["id", "text"]', "a.jsonl, line 1: Input should be an object"),
         (b'{"id": "1", "text": "fine"}\n{"id": "2", "text": "caf\xe9"}', "a.jsonl, after line"),
         (b'{"id": "1", "text": "one"}\n{"id": "1", "text": "two"}', "Two different passages have the id '1'"),
@@ -106,7 +106,7 @@ async def test_empty_and_unreadable_sources_are_refused(name: str, tmp_path: Pat
     source = tmp_path / "source"
     source.mkdir()
     for path in (source / "nowhere", source):
-        with pytest.raises(UserError, match=r"There is no file|holds nothing to index") as caught:
+        with pytest.raises(UserError, match=r"There is no file|has no files to index") as caught:
             await index_passages("nothing", read_passages(path))
         assert caught.value.kind == "missing_file"
     (source / name).write_text("\n \n")
@@ -198,7 +198,7 @@ async def test_a_corpus_takes_only_its_own_encoder(
         assert caught.value.kind == "corpus_mismatch"
     dimension = 4
     again = index_passages("small", [passage(2)], encoder="openai:m")
-    with pytest.raises(UserError, match="gave 3 dimensions; now it gives 4") as caught:
+    with pytest.raises(UserError, match="had 3 dimensions; now it has 4") as caught:
         await retriever.search("another", 1)
     assert caught.value.kind == "corpus_mismatch"
     with pytest.raises(WorldError, match="vectors of 3 and then of 4 dimensions"):  # some vectors are still cached

@@ -66,7 +66,7 @@ def test_a_quote_has_its_page_and_heading(tmp_path: Path) -> None:
     assert {(p.page, p.heading) for p in rest} == {("3", "Locks")}
     assert max(len(p.text) for p in rest) <= LONGEST_PARAGRAPH
     assert " ".join(p.text for p in rest).split() == long.split()
-    assert notes == ["report.pdf: 1 of its 3 pages hold no text (they are empty or pictures)."]
+    assert notes == ["report.pdf: 1 of its 3 pages contain no text (they are empty or pictures)."]
     assert [(p.heading, p.text) for p in by_file["minutes.docx"]] == [("Board", "It met."), ("Money", "None.")]
     for name in ("page.html", "saved.txt"):
         assert {(p.published, p.heading) for p in by_file[name]} == {
@@ -127,17 +127,17 @@ def test_500_pages_are_read(tmp_path: Path) -> None:
         ("broken.pdf", b"%PDF-1.7 and nothing else", "it is damaged. Open it"),
         ("empty.pdf", b"", "it is empty"),
         ("empty.txt", " \n", "it is empty"),
-        ("named.pdf", "Only text.", "it is not a PDF, though its name says so"),
+        ("named.pdf", "Only text.", "it is not a PDF, although its name says so"),
         ("named.docx", "Only text.", "it is not a Word document"),
         ("old.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "Save it as .docx"),
         ("archive.docx", b"PK\x03\x04 and nothing else", "it is damaged"),
         ("picture.txt", b"\x89PNG\r\n\x1a\n", "it is a picture"),
-        ("bytes.txt", b"a\0b", "it holds no text"),
+        ("bytes.txt", b"a\0b", "it contains no text"),
         ("letters.txt", b"caf\xe9", "it is not UTF-8 text. Save the file as UTF-8"),
-        ("scripts.html", "<html><script>document.write('x')</script></html>", "it holds no text"),
+        ("scripts.html", "<html><script>document.write('x')</script></html>", "it contains no text"),
         ("columns.csv", "a,b\n1,2,3\n", "line 2 has 3 columns, and the first line has 2"),
         ("quotes.csv", 'a,b\n1,"2\n', "is not CSV"),
-        ("data.json", b"{}", "files of this kind are not supported"),
+        ("data.json", b"{}", "its kind is not supported"),
     ],
 )
 def test_unreadable_files_are_clear_errors(name: str, content: bytes | str, said: str, tmp_path: Path) -> None:

@@ -78,16 +78,16 @@ async def test_a_text_in_progress_is_not_encoded_again(monkeypatch: pytest.Monke
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
     held = Held(encoder, monkeypatch)
     a, b, c = (f"{word}, asked for by several debates" for word in ("One", "Two", "Three"))
-    given_up, first = (asyncio.ensure_future(encoder.embed([a, b])) for _ in range(2))
+    cancelled, first = (asyncio.ensure_future(encoder.embed([a, b])) for _ in range(2))
     await asyncio.to_thread(held.begun.wait, 60)
-    given_up.cancel()
+    cancelled.cancel()
     second, third = (asyncio.ensure_future(encoder.embed(texts)) for texts in ([c, b], [b, a]))
     await asyncio.sleep(0)
     held.go.set()
     assert await third == (await first)[::-1] == held.real([b, a])
     assert await second == held.real([c, b])
     assert held.batches == [[a, b], [c]]
-    assert given_up.cancelled()
+    assert cancelled.cancelled()
 
 
 async def test_a_failure_reaches_all_waiting_calls_and_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:

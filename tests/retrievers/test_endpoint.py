@@ -12,12 +12,12 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.core.endpoint import Limits, made_once
+from moot.core.endpoint import Limits, create_once
 from moot.core.limiter import LONGEST_WAIT, Limiter, limiter, with_retries
 from moot.core.redaction import redact
 from moot.core.refusals import retry_after_seconds
 from moot.retrievers import MootError, UserError, WorldError, open_encoder
-from moot.retrievers._encoders import units
+from moot.retrievers._encoders import unit_vectors
 
 from .conftest import Answer, Serve, Server
 
@@ -125,9 +125,9 @@ async def test_a_cached_value_is_shared_and_failures_are_not_cached() -> None:
             raise WorldError("busy", kind="unreachable")
         return made
 
-    first = await asyncio.gather(*(made_once("a test", make) for _ in range(5)), return_exceptions=True)
+    first = await asyncio.gather(*(create_once("a test", make) for _ in range(5)), return_exceptions=True)
     assert [type(result) for result in first] == [WorldError] * 5
-    assert await asyncio.gather(*(made_once("a test", make) for _ in range(5))) == [2] * 5
+    assert await asyncio.gather(*(create_once("a test", make) for _ in range(5))) == [2] * 5
 
 
 # --- an embedding endpoint --------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ async def test_a_web_page_instead_of_an_answer(endpoint: Serve) -> None:
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1).filter(lambda v: math.hypot(*v) > 1e-6))
 def test_a_unit_vector_keeps_its_direction(vector: list[float]) -> None:
-    [made] = units([vector])
+    [made] = unit_vectors([vector])
     assert math.hypot(*made) == pytest.approx(1)
     assert sum(a * b for a, b in zip(made, vector, strict=True)) == pytest.approx(math.hypot(*vector))
 
@@ -238,7 +238,7 @@ def test_keys_are_removed_from_messages(monkeypatch: pytest.MonkeyPatch) -> None
         ({"OPENAI_BASE_URL": "localhost:1234"}, "not a web address"),
         ({"OPENAI_BASE_URL": "http://[::bad/v1"}, "not a web address"),
         ({"OPENAI_BASE_URL": "ftp://example.org"}, "not a web address"),
-        ({"OPENAI_API_KEY": "sk-\u2026-1234567"}, "OPENAI_API_KEY holds characters"),
+        ({"OPENAI_API_KEY": "sk-\u2026-1234567"}, "OPENAI_API_KEY contains characters"),
         ({"OPENAI_BASE_URL": "http://example.org/v1", "ALL_PROXY": "foo://127.0.0.1:9"}, "ALL_PROXY"),
         ({"OPENAI_BASE_URL": "http://example.org/v1", "ALL_PROXY": "socks5://127.0.0.1:9"}, "ALL_PROXY"),
     ],

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from moot.retrievers import Evidence, Passage, WorldError, index_passages, make_evidence, open_encoder, open_retriever
-from moot.retrievers._encoders import FEW, REMEMBERED, Remembering, Vector, encode, load_sentence_encoder, vectors_of
+from moot.retrievers._encoders import CACHED_TEXTS, FEW, Vector, VectorCache, encode, load_sentence_encoder, vectors_of
 from moot.retrievers._evidence import encoded_text
 from moot.retrievers._normalise import Rules, normalise
 
@@ -64,7 +64,7 @@ async def test_texts_of_a_corpus_are_not_embedded_again(stub: StubEndpoint, kind
     vectors = await vectors_of(found, encoder)
     assert asked(stub) == before
     assert len(found) == 4
-    anew = await encoder._asked([encoded_text(p["title"], p["text"]) for p in found])
+    anew = await encoder._request_all([encoded_text(p["title"], p["text"]) for p in found])
     assert list(map(cosine, vectors, anew)) == pytest.approx([1] * 4, abs=1e-6)
     assert [math.hypot(*v) for v in vectors] == pytest.approx([1] * 4, abs=1e-6)
     assert {type(x) for v in vectors for x in v} == {float}
@@ -161,34 +161,34 @@ async def test_long_lists_are_cached_too() -> None:
 
 
 def test_the_cache_is_bounded_and_keeps_recently_used_vectors() -> None:
-    memory = Remembering()
-    texts = [str(i) for i in range(REMEMBERED)]
-    memory.remember(texts, [[1.0]] * REMEMBERED)
-    assert len(memory.remembered(texts)) == REMEMBERED
-    assert memory.remembered(["1"]) == {"1": [1.0]}
+    memory = VectorCache()
+    texts = [str(i) for i in range(CACHED_TEXTS)]
+    memory.remember(texts, [[1.0]] * CACHED_TEXTS)
+    assert len(memory.cached(texts)) == CACHED_TEXTS
+    assert memory.cached(["1"]) == {"1": [1.0]}
     memory.remember(["0", "new", "newer"], [[2.0]] * 3)
-    assert memory.remembered(["0", "1", "2", "3", "4", "new"]) == {"0": [2.0], "1": [1.0], "4": [1.0], "new": [2.0]}
-    memory.remember([f"{i} more" for i in range(3 * REMEMBERED)], [[3.0]] * 3 * REMEMBERED)
-    assert len(memory._vectors) == REMEMBERED
+    assert memory.cached(["0", "1", "2", "3", "4", "new"]) == {"0": [2.0], "1": [1.0], "4": [1.0], "new": [2.0]}
+    memory.remember([f"{i} more" for i in range(3 * CACHED_TEXTS)], [[3.0]] * 3 * CACHED_TEXTS)
+    assert len(memory._vectors) == CACHED_TEXTS
 
 
 async def test_an_encoders_cache_keeps_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    monkeypatch.setattr(encoder, "_vectors", OrderedDict((str(i), array("d", [1])) for i in range(REMEMBERED)))
+    monkeypatch.setattr(encoder, "_vectors", OrderedDict((str(i), array("d", [1])) for i in range(CACHED_TEXTS)))
     await encoder.embed(["one more", "and another"])
-    assert len(encoder._vectors) == REMEMBERED
-    assert encoder.remembered(["0", "1", "2", "one more"]).keys() == {"2", "one more"}
+    assert len(encoder._vectors) == CACHED_TEXTS
+    assert encoder.cached(["0", "1", "2", "one more"]).keys() == {"2", "one more"}
 
 
 def test_threads_share_a_cache() -> None:
-    memory = Remembering()
+    memory = VectorCache()
 
     def use(thread: int) -> None:
         for i in range(400):
             texts = [str(n) for n in range(i * 30 + thread, i * 30 + thread + 20)]
             memory.remember(texts, [[float(text)] for text in texts])
-            assert all(vector == [float(text)] for text, vector in memory.remembered(texts).items())
+            assert all(vector == [float(text)] for text, vector in memory.cached(texts).items())
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(use, range(8)))
-    assert len(memory._vectors) == REMEMBERED
+    assert len(memory._vectors) == CACHED_TEXTS

@@ -34,14 +34,14 @@ async def source(start_stub: StartStub, empty_home: Path) -> ChromaRetriever:
 def counted(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch, before: Any = lambda: None) -> list[int]:
     """The number of queries in each batch from now on."""
     sizes: list[int] = []
-    found = source._found
+    found = source._query_batch
 
     def counting(vectors: Any, k: int) -> Any:
         sizes.append(len(vectors))
         before()
         return found(vectors, k)
 
-    monkeypatch.setattr(source, "_found", counting)
+    monkeypatch.setattr(source, "_query_batch", counting)
     return sizes
 
 
@@ -67,8 +67,8 @@ async def test_each_search_gets_its_own_error(source: ChromaRetriever, monkeypat
 
 
 async def test_a_query_without_an_answer_is_an_error(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = source._found
-    monkeypatch.setattr(source, "_found", lambda vectors, k: found(vectors, k)[:-1])
+    found = source._query_batch
+    monkeypatch.setattr(source, "_query_batch", lambda vectors, k: found(vectors, k)[:-1])
     errors = await asyncio.gather(*(source.search(query, 2) for query in QUERIES[:3]), return_exceptions=True)
     assert {getattr(error, "kind", None) for error in errors} == {"damaged_corpus"}
 

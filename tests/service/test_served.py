@@ -10,7 +10,7 @@ import pytest
 from moot.core.errors import UserError
 from moot.core.ledger.records import Request
 from moot.core.postgres.connection import TABLES, UPGRADES, VERSION, Postgres
-from moot.core.postgres.served import Presence, ServedLedger
+from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.web import debates
 from moot.web.caller import asking
 from moot.web.service import keys
@@ -44,7 +44,7 @@ def request(run: str, person: str | None = "ann", key: str | None = None, id: st
 @pytest.fixture
 def two(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, ServedLedger]]:
     """The ledger, as two processes open it."""
-    processes = [Presence(server.url), Presence(server.url)]
+    processes = [Heartbeat(server.url), Heartbeat(server.url)]
     for one in processes:
         one.begin()
     yield ServedLedger(postgres, processes[0].id), ServedLedger(postgres, processes[1].id)
@@ -95,7 +95,7 @@ def test_a_debate_runs_in_one_process_and_continues_in_another(
 
 
 def placed(ledger: ServedLedger, person: str | None = None) -> list[Any]:
-    ledger.place("a" * 32, "thread", "run")
+    ledger.record_run("a" * 32, "thread", "run")
     return ledger.outline(person)
 
 
@@ -108,7 +108,7 @@ def test_a_user_cannot_resume_another_users_debate(two: tuple[ServedLedger, Serv
             one.begin(request("another", person))
     assert placed(one, "bob") == []
     assert len(placed(one, "ann")) == len(placed(one)) == 1
-    assert one.places("thread") == {"a" * 32: ("thread", "run")}
+    assert one.runs("thread") == {"a" * 32: ("thread", "run")}
 
 
 def test_two_requests_with_one_key_are_one_debate(two: tuple[ServedLedger, ServedLedger]) -> None:
@@ -116,7 +116,7 @@ def test_two_requests_with_one_key_are_one_debate(two: tuple[ServedLedger, Serve
     assert one.begin(request("run", key="ann key")).owned
     again = other.begin(request("another", key="ann key", id="b" * 32))
     assert (again.id, again.owned) == ("a" * 32, False)
-    found = one.of_key("ann key")
+    found = one.find_by_idempotency_key("ann key")
     assert found is not None
     assert (found.id, found.person, found.status) == ("a" * 32, "ann", "running")
 

@@ -60,7 +60,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
     tracers.add_span_processor(SimpleSpanProcessor(made.exporter))
     meters = MeterProvider([made.reader])
     seen = Telemetry(tracers, meters)
-    monkeypatch.setattr(switch, "_on", seen)
+    monkeypatch.setattr(switch, "_current", seen)
     observed.prices.cache_clear()
     _prepare(seen)
     yield made

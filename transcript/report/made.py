@@ -12,7 +12,7 @@ from moot.graphs._registry import graph_title
 from moot.nodes._models.equal_cost import SAID
 from moot.nodes._models.prices import cost_of, paid_calls, read_prices
 from moot.nodes._texts.task import TASKS, full_answer
-from moot.retrievers._evidence import given_in
+from moot.retrievers._evidence import given_evidence
 from moot.transcript.document import settings_of
 from moot.transcript.end import compared_words, control_lines
 from moot.transcript.line import count_with_noun, format_duration, has_rounds, list_of
@@ -125,7 +125,7 @@ def _plain(value: Any) -> bool:
 
 def not_in_command(document: Mapping[str, Any]) -> str:
     """The inputs that the command does not repeat; empty if there are none."""
-    given = len(given_in(document["evidence"]))
+    given = len(given_evidence(document["evidence"]))
     asked = any(turn["agent"] == "person" for turn in document["turns"])
     found = [f"the {count_with_noun(given, 'text')} given with the claim"] if given else []
     found += ["what a person said"] if asked else []

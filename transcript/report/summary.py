@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moot.core.errors import BudgetExhausted, MootError, error_of
+from moot.core.errors import BudgetExhausted, MootError, error_from_record
 from moot.core.ledger import open_ledger
 from moot.nodes._models.keeping import DebateLedger, LedgerUse, Mode, current_use
 from moot.nodes._models.prices import cost_of, paid_calls, read_prices
@@ -37,7 +37,7 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     session = Session(keeping=await keeping_of(document["id"], current_use(mode)))
     state = await graph.ainvoke({"document": dict(document)}, with_session(None, session), context=context)
     if state.get("error"):
-        raise error_of(state["error"])
+        raise error_from_record(state["error"])
     calls = [*document["calls"], *(state.get("calls") or [])]
     return {
         **document,

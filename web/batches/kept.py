@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid5
 
 from moot.core.errors import UserError
-from moot.core.files import not_kept, write_whole
+from moot.core.files import storage_error, write_atomically
 from moot.core.home import moot_home
 from moot.evals._benchmarks.claim_files import COLUMNS, BadRow, ClaimRow, ClaimsFile
 from moot.graphs import load_graph
@@ -137,7 +137,7 @@ def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
     try:
         new.mkdir(mode=0o700, parents=True)
         try:
-            write_whole(new / CLAIMS, "\n".join(lines) + "\n", private=True)
+            write_atomically(new / CLAIMS, "\n".join(lines) + "\n", private=True)
             found = list(ClaimsFile(new / CLAIMS))
             if bad := [row for row in found if isinstance(row, BadRow)]:
                 more = f" {len(bad) - 1} more cannot be used." if len(bad) > 1 else ""
@@ -147,7 +147,7 @@ def begin(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
         finally:
             shutil.rmtree(new, ignore_errors=True)
     except OSError as error:
-        raise not_kept("Batches", folder, error) from error
+        raise storage_error("Batches", folder, error) from error
     return [row for row in found if isinstance(row, ClaimRow)]
 
 
@@ -161,11 +161,11 @@ def store_batch(batch: Batch) -> None:
     try:
         _write(folder, batch)
     except OSError as error:
-        raise not_kept("Batches", folder, error) from error
+        raise storage_error("Batches", folder, error) from error
 
 
 def _write(folder: Path, batch: Batch) -> None:
-    write_whole(folder / ASKED, json.dumps(asdict(batch), ensure_ascii=False) + "\n", private=True)
+    write_atomically(folder / ASKED, json.dumps(asdict(batch), ensure_ascii=False) + "\n", private=True)
 
 
 def load(id: str) -> Batch:

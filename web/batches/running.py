@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, NotFoundError
-from moot.core.errors import ENDS_ALL, MootError, UserError
+from moot.core.errors import STOPS_BATCH, MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.core.redaction import anonymised
 from moot.web.batches import kept
@@ -133,7 +133,7 @@ class Running:
 
     async def _heed(self, outcome: Outcome) -> None:
         """Stops the batch if a claim failed for a reason that affects all claims."""
-        why = ENDS_ALL.get(outcome.kind) if outcome.status == "failed" else None
+        why = STOPS_BATCH.get(outcome.kind) if outcome.status == "failed" else None
         if why and not self.batch.stopped:
             await self.change(stopped=f"{why[:1].upper()}{why[1:].replace('row', 'claim')}: {outcome.error}")
 

@@ -10,7 +10,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from moot.core.files import harmless
+from moot.core.files import escape_formula
 from moot.transcript.columns import OF_DEBATE, OF_ROW
 from moot.transcript.line import format_duration
 from moot.transcript.report.codes import ANSWERS
@@ -159,7 +159,7 @@ def table(batch: Batch, rows: Rows, running: Running | None, server: str) -> str
             "disagreement": ("yes" if outcome.divided else "no") if status == "done" else None,
             "report": f"{server}/moot/debates/{outcome.document}" if known else None,
         }
-        lines.writerow(harmless("" if cells.get(name) is None else str(cells[name])) for name in COLUMNS)
+        lines.writerow(escape_formula("" if cells.get(name) is None else str(cells[name])) for name in COLUMNS)
     return MARK + written.getvalue()
 
 

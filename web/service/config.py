@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from moot.core.errors import UserError
-from moot.core.files import write_whole
+from moot.core.files import write_atomically
 from moot.graphs._registry import descriptions
 from moot.web.caller import DATABASE
 from moot.web.guard import lowercase_names
@@ -65,7 +65,7 @@ def write_config(folder: Path) -> Path:
         # A restarted debate replays its calls from the ledger, so frequent checkpoints would be wasted.
         "checkpointer": {"durability": "exit", "ttl": {"strategy": "delete", "default_ttl": MINUTES}},
     }
-    write_whole(folder / FILE, json.dumps(config, indent=2) + "\n")
+    write_atomically(folder / FILE, json.dumps(config, indent=2) + "\n")
     return folder / FILE
 
 

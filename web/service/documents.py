@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.served import WAITED
+from moot.core.postgres.served import LOOKUP_PATIENCE
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import cost_of, read_prices
 from moot.transcript.report.head import chip_of
@@ -51,7 +51,7 @@ class Documents:
 
     def _rows(self, query: str, **values: Any) -> list[Any]:
         asked = {"person": asking.get(), **values}
-        found: list[Any] = self._postgres.do(lambda cursor: cursor.execute(query, asked).fetchall(), WAITED)
+        found: list[Any] = self._postgres.do(lambda cursor: cursor.execute(query, asked).fetchall(), LOOKUP_PATIENCE)
         return found
 
     def save(self, document: debates.Document) -> str:

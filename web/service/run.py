@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
 from moot.core.errors import UserError
-from moot.core.lazy import from_extra, imported
+from moot.core.lazy import import_extra, imported
 from moot.core.own_folder import own_folder
 from moot.web.caller import DATABASE
 from moot.web.serve import ANYWHERE, check_free, check_installed, check_token, prepare
@@ -66,7 +66,7 @@ def check_packages() -> None:
     """
     old = "It needs Python 3.12 or later." if sys.version_info < (3, 12) else ""
     for name in PACKAGES:
-        from_extra(name, "service", "The service", old)
+        import_extra(name, "service", "The service", old)
 
 
 def check_auth_is_ours() -> None:

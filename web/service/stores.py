@@ -13,7 +13,7 @@ from moot.core.ledger import use_ledger
 from moot.core.limiter import share_endpoints
 from moot.core.postgres.connection import Postgres, queue_module
 from moot.core.postgres.endpoints import SharedEndpoints
-from moot.core.postgres.served import Presence, ServedLedger
+from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.core.redaction import redact
 from moot.web import debates
 from moot.web.caller import DATABASE
@@ -70,7 +70,7 @@ async def shared_stores(url: str) -> AsyncIterator[None]:
     """
     with closing(Postgres(url)) as postgres:
         await asyncio.to_thread(postgres.prepare, 30.0)
-    presence = Presence(url)
+    presence = Heartbeat(url)
     await asyncio.to_thread(presence.begin)
     ledger = use_ledger(lambda: ServedLedger(Postgres(url), presence.id))
     endpoints = SharedEndpoints(Postgres(url))
