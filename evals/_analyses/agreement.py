@@ -52,7 +52,7 @@ def agreement(
         UserError: scikit-learn or statsmodels is not installed.
         ValueError: not the same number of answers.
     """
-    which = range(len(first)) if groups is None else groups
+    group_ids = range(len(first)) if groups is None else groups
     both = [None if a is None or b is None else (a, b) for a, b in zip(first, second, strict=True)]
     pairs = [pair for pair in both if pair is not None]
     missing = both.count(None)
@@ -61,23 +61,23 @@ def agreement(
     value = cohen_kappa([str(a) for a, _ in pairs], [str(b) for _, b in pairs])
     if value is None:
         return Agreement(Interval(None, None, None, len(pairs), missing), share, *counts)
-    together = by_group(which, both)
-    if len(together) < len(pairs):
-        return Agreement(cluster_bootstrap(together, _kappa, missing), share, *counts)
+    grouped = by_group(group_ids, both)
+    if len(grouped) < len(pairs):
+        return Agreement(cluster_bootstrap(grouped, _kappa, missing), share, *counts)
     with np.errstate(divide="ignore", invalid="ignore"):  # of its test against 0, which is not used
-        found = package("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
-    low, high = max(-1.0, float(found.kappa_low)), min(1.0, float(found.kappa_upp))
+        result = package("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
+    low, high = max(-1.0, float(result.kappa_low)), min(1.0, float(result.kappa_upp))
     return Agreement(Interval(value, low, high, len(pairs), missing), share, *counts)
 
 
 def _kappa(kinds: Sequence[tuple[bool, bool]]) -> Statistic:
     """Cohen's kappa from the counts of each pair of judgements; undefined if the agreement expected by chance is 1."""
-    ours, theirs = np.array(kinds, dtype=float).T
+    first, second = np.array(kinds, dtype=float).T
 
-    def of_counts(counts: Array) -> Array:
+    def kappa_of_counts(counts: Array) -> Array:
         n = counts.sum(axis=-1)
-        agree, a, b = (ratio(counts @ which, n) for which in ((ours == theirs).astype(float), ours, theirs))
+        agree, a, b = (ratio(counts @ indicator, n) for indicator in ((first == second).astype(float), first, second))
         chance = a * b + (1 - a) * (1 - b)
         return ratio(agree - chance, 1 - chance)
 
-    return of_counts
+    return kappa_of_counts

@@ -27,18 +27,18 @@ from moot.nodes._texts.answers import same_answer
 from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import clean
 
-IN_LOG, BY_TEXT, PEOPLE = "in the log", "same text", "people"
+IN_LOG, BY_TEXT, HUMAN = "in the log", "same text", "people"
 """Graders other than the models of this command: the log's own, the comparison of texts, and people's judgements."""
 YES, NO = ("1", "true", "yes", "right", "correct"), ("0", "false", "no", "wrong", "incorrect")
 READ = ("status", "error", "claim", "task", "answer", "raw_verdict", "stop_reason", "metrics")
 """Fields of result documents that are read."""
 
 
-def speakers_of(settings: Settings) -> set[str]:
+def speaker_models(settings: Settings) -> set[str]:
     """The models of all speakers of a debate, except those that only compare answers."""
     roles: set[str] = getattr(settings, "roles", set)() - set(SHARED_ROLES)
-    listed = [one for name in ("agents", "debaters", "judges") for one in getattr(settings, name, ())]
-    own = {one.name: one.model for one in listed if hasattr(one, "model")}
+    speakers = [speaker for name in ("agents", "debaters", "judges") for speaker in getattr(settings, name, ())]
+    own = {speaker.name: speaker.model for speaker in speakers if hasattr(speaker, "model")}
     return {choose_model(settings, role, own.get(role)).model for role in {*roles, *own}}
 
 
@@ -53,7 +53,7 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
         UserError: the grader is a model of one of the systems.
     """
     for label, graph, settings in systems if judge is not None else ():
-        if judge in speakers_of(checked_settings(load_graph(graph).settings, settings)):
+        if judge in speaker_models(checked_settings(load_graph(graph).settings, settings)):
             raise UserError(
                 f"{judge} grades the answers of {label}, in which it also speaks: a model may like its own answers. "
                 "Name another model with --judge (judge: in a plan), or say that it is meant: --judge-may-debate "
@@ -62,7 +62,7 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
             )
 
 
-async def graded(claim: str, task: Any, outcome: str, gold: Sequence[str], speaker: Speaker) -> bool | None:
+async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str], speaker: Speaker) -> bool | None:
     """Whether a model judges an answer to be the same as a right one; None if it gave no usable reply.
 
     Without a call, an answer with the same text is right and an abstention is wrong.
@@ -77,7 +77,7 @@ async def graded(claim: str, task: Any, outcome: str, gold: Sequence[str], speak
     Raises:
         UserError, WorldError: the call failed.
     """
-    if outcome == ABSTAINED or any(same_answer(task, outcome, one) for one in gold):
+    if outcome == ABSTAINED or any(same_answer(task, outcome, gold_answer) for gold_answer in gold):
         return outcome != ABSTAINED
     right = " / ".join(gold)  # a right answer with its other spellings
     return (await same_meaning(claim, task, right, outcome, speaker)).same
@@ -87,7 +87,7 @@ async def graded(claim: str, task: Any, outcome: str, gold: Sequence[str], speak
 
 
 @dataclass(frozen=True)
-class Gradable:
+class GradableAnswer:
     """A sample's answer in words.
 
     ``alike``: its text is that of a right answer. ``grades``: the known grades by the grader's name; None if a grade is
@@ -106,7 +106,7 @@ class Gradable:
     group: tuple[str, str] = ("", "")
 
 
-def read_gradable(paths: Sequence[Path]) -> tuple[list[Gradable], list[str]]:
+def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], list[str]]:
     """The answers in words of all logs that count, with their known grades, and notes about everything left out.
 
     Args:
@@ -117,7 +117,7 @@ def read_gradable(paths: Sequence[Path]) -> tuple[list[Gradable], list[str]]:
     """
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)
-    found: list[Gradable] = []
+    found: list[GradableAnswer] = []
     for header in headers:
         at, judge = str(header.path), header.arguments.get("judge")
         try:
@@ -137,7 +137,7 @@ def read_gradable(paths: Sequence[Path]) -> tuple[list[Gradable], list[str]]:
                 about = (label, name, str(sample.id), document["claim"], document["task"], outcome, gold)
                 alike = any(same_answer(document["task"], outcome, one) for one in gold)
                 group = clean(str((sample.metadata or {}).get("group") or ""))
-                found.append(Gradable(*about, alike, grades, (group, "" if group else str(sample.id))))
+                found.append(GradableAnswer(*about, alike, grades, (group, "" if group else str(sample.id))))
         except (*UNREADABLE, TypeError, AttributeError) as error:
             raise damaged(at, error) from error
     if not found:
@@ -147,7 +147,7 @@ def read_gradable(paths: Sequence[Path]) -> tuple[list[Gradable], list[str]]:
 
 
 async def ask_graders(
-    answers: Sequence[Gradable], models: Sequence[str], at_once: int, done: Callable[[], None]
+    answers: Sequence[GradableAnswer], models: Sequence[str], at_once: int, done: Callable[[], None]
 ) -> list[str]:
     """Have every model grade every answer; the grade of a failed call stays unknown.
 
@@ -165,10 +165,10 @@ async def ask_graders(
     """
     gate, problems = asyncio.Semaphore(at_once), dict[str, None]()
 
-    async def one(answer: Gradable, model: str, speaker: Speaker) -> None:
+    async def one(answer: GradableAnswer, model: str, speaker: Speaker) -> None:
         async with gate:
             try:
-                said = await graded(answer.claim, answer.task, answer.outcome, answer.gold, speaker)
+                said = await grade_answer(answer.claim, answer.task, answer.outcome, answer.gold, speaker)
             except UserError:
                 raise
             except MootError as error:
@@ -182,7 +182,7 @@ async def ask_graders(
     return list(problems)
 
 
-def add_people(answers: Sequence[Gradable], file: Path) -> int:
+def add_human_grades(answers: Sequence[GradableAnswer], file: Path) -> int:
     """Add people's judgements from a CSV or JSONL file with ``id``, ``right`` and, if ids repeat, ``system``.
 
     Returns:
@@ -211,7 +211,7 @@ def add_people(answers: Sequence[Gradable], file: Path) -> int:
     matched = 0
     for answer in answers:
         verdict = known.get((answer.system, answer.id), known.get(("", answer.id)))
-        answer.grades[PEOPLE] = verdict
+        answer.grades[HUMAN] = verdict
         matched += verdict is not None
     if not matched:
         raise UserError(f"{file} names no answer of these logs: its ids are those of samples.", kind="invalid_file")

@@ -54,7 +54,7 @@ class DebateFigures(NamedTuple):
     context: Mapping[str, float | None]
 
 
-def inside_of(document: Document, right: Right) -> DebateFigures:
+def compute_debate_figures(document: Document, right: Right) -> DebateFigures:
     """Compute the figures of a debate.
 
     Args:
@@ -113,9 +113,9 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
         return {}
     found = {}
     for name in METRICS:
-        mine, theirs = (document["scores"].get(agent, {}).get(name) for agent in (one, other))
-        if mine is not None and theirs is not None and mine != theirs:
-            high, low = (str(first), str(second)) if mine > theirs else (str(second), str(first))
+        score, other_score = (document["scores"].get(agent, {}).get(name) for agent in (one, other))
+        if score is not None and other_score is not None and score != other_score:
+            high, low = (str(first), str(second)) if score > other_score else (str(second), str(first))
             found[name] = JudgeChoice(same_answer(task, high, document["answer"]), right(high), right(low))
     return found
 
@@ -125,11 +125,11 @@ def consensus_by_round(insides: Sequence[DebateFigures]) -> dict[int, float]:
 
     A debate that has ended keeps its last state in later rounds.
     """
-    held = [inside.agreed for inside in insides if inside.agreed]
-    rounds = sorted({round for agreed in held for round in agreed})
+    agreements = [inside.agreed for inside in insides if inside.agreed]
+    rounds = sorted({round for agreed in agreements for round in agreed})
 
-    def then(agreed: Mapping[int, bool], round: int) -> bool:
+    def in_consensus(agreed: Mapping[int, bool], round: int) -> bool:
         before = [number for number in agreed if number <= round]
         return agreed[max(before)] if before else False
 
-    return {round: sum(then(agreed, round) for agreed in held) / len(held) for round in rounds}
+    return {round: sum(in_consensus(agreed, round) for agreed in agreements) / len(agreements) for round in rounds}

@@ -9,17 +9,24 @@ from inspect_ai.solver import Solver, TaskState, solver
 from moot.core.errors import UserError
 from moot.evals._attacks.attack import (
     Attack,
-    aimed_at,
-    injection,
-    liar_of,
-    lying,
-    poison,
+    choose_liar,
+    injection_attack,
+    lying_attack,
+    poison_attack,
     poisoned_texts,
+    target_answer,
     template_for,
 )
-from moot.evals._runs.inspect_side import settings_with_inspects
+from moot.evals._runs.inspect_side import add_inspect_settings
 from moot.evals._runs.reference import ended_document, newest_log
-from moot.evals._runs.solver import DebateFailed, Question, document_of, seeded, settings_for_sample, solving
+from moot.evals._runs.solver import (
+    DebateFailed,
+    Question,
+    debate_solver,
+    run_debate,
+    settings_for_sample,
+    with_sample_seed,
+)
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.speaker import Speaker
@@ -81,38 +88,38 @@ def attacked(
         clean = await ended_document(location, sample.sample_id)
         if clean is None:
             raise DebateFailed("not_attacked: the debate did not end on this sample when it was not attacked")
-        label = aimed_at(clean["task"]["labels"], list(sample.target))
+        label = target_answer(clean["task"]["labels"], list(sample.target))
         if label is None:
             raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need answers to choose from")
-        chosen = checked_settings(system.settings, settings_with_inspects(settings))
-        chosen = seeded(
+        chosen = checked_settings(system.settings, add_inspect_settings(settings))
+        chosen = with_sample_seed(
             settings_for_sample(chosen, sample), sample, graph, settings
         )  # the seeds of the debate without an attack
-        said: dict[str, Any] = {"label": label}
+        facts: dict[str, Any] = {"label": label}
         meaning = clean["task"]["meanings"].get(label, "")
         shown = f"{label} ({meaning})" if question.get("options") else label
         if attack == "lying_debater":
-            liar = liar_of(clean)
+            liar = choose_liar(clean)
             if liar is None:
                 raise DebateFailed("not_attacked: no other debater answered, so the liar's answer would be the verdict")
-            did, said["liar"] = lying(liar, shown), liar
+            tampering, facts["liar"] = lying_attack(liar, shown), liar
         elif attack == "injection":
             template = template_for(sample.sample_id, kept_back=kept_back)
-            did = injection(template, question["claim"], shown)
-            said |= {"template": template.id, "position": template.position, "language": template.language}
+            tampering = injection_attack(template, question["claim"], shown)
+            facts |= {"template": template.id, "position": template.position, "language": template.language}
         else:
             if attack == "adaptive":
                 aim = f"{label} ({meaning})" if meaning else label
                 texts = await adaptive_texts(clean, aim, pieces, attacker or chosen.model)
             else:
-                said_so = meaning or label  # sources state facts; labels are ours
-                texts = poisoned_texts(sample.sample_id, question["claim"], said_so, pieces, kept_back=kept_back)
-            did, said["texts"] = poison(texts, one_host=attack == "poison_one_host"), texts
-        sample.metadata[ATTACK] = said
-        with tamper_with(did):
-            return await document_of(system, question, chosen)
+                stated = meaning or label  # sources state facts; labels are ours
+                texts = poisoned_texts(sample.sample_id, question["claim"], stated, pieces, kept_back=kept_back)
+            tampering, facts["texts"] = poison_attack(texts, one_host=attack == "poison_one_host"), texts
+        sample.metadata[ATTACK] = facts
+        with tamper_with(tampering):
+            return await run_debate(system, question, chosen)
 
-    return solving(hold)
+    return debate_solver(hold)
 
 
 async def adaptive_texts(clean: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:

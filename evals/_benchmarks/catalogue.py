@@ -16,7 +16,7 @@ from moot.core.installed import Installed
 from moot.evals._benchmarks import records_answers as answers
 from moot.evals._benchmarks import records_choice as choices
 from moot.evals._benchmarks import records_claims as claims
-from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile, all_rows
+from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile, read_all_rows
 from moot.evals._benchmarks.records import Item, Reading, Record
 from moot.evals._benchmarks.records_files import MOST_RECORDS, Expand, invalid, read_file
 from moot.evals._benchmarks.records_hub import Hub, HubUnavailable, read_hub
@@ -121,23 +121,23 @@ def read_benchmark(
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:
         raise UserError(f"A limit of {limit} items leaves none.", kind="invalid_setting")
-    records, said = (_from_hub(benchmark), []) if path is None else _from_path(benchmark, path)
+    records, notes = (_from_hub(benchmark), []) if path is None else _from_path(benchmark, path)
     reading = read_items(records, benchmark.read, benchmark.task, benchmark.title)
     if not reading.items:
         raise invalid(str(path or benchmark.hub), "; ".join(("no record that can be measured", *reading.notes)) + ".")
     items = list(reading.items)
     if seed is not None:
         random.Random(seed).shuffle(items)
-    return Reading(tuple(items[:limit]), (*reading.notes, *dict.fromkeys(said)))
+    return Reading(tuple(items[:limit]), (*reading.notes, *dict.fromkeys(notes)))
 
 
 def _from_hub(benchmark: Benchmark) -> list[Record]:
     if benchmark.hub is None:
-        raise _missing(benchmark, "it is not read from the Hub")
+        raise _missing_data(benchmark, "it is not read from the Hub")
     try:
         return read_hub(benchmark.hub)
     except HubUnavailable as error:
-        raise _missing(benchmark, f"{benchmark.hub}: {error}") from error
+        raise _missing_data(benchmark, f"{benchmark.hub}: {error}") from error
 
 
 def _from_path(benchmark: Benchmark, path: Path) -> tuple[list[Record], list[str]]:
@@ -145,18 +145,18 @@ def _from_path(benchmark: Benchmark, path: Path) -> tuple[list[Record], list[str
     if path.is_file():
         return _from_file(benchmark, path, path.name)
     if not path.is_dir():
-        raise _missing(benchmark, f"there is no file or folder {path}")
+        raise _missing_data(benchmark, f"there is no file or folder {path}")
     found: dict[Path, None] = {}
     for pattern in benchmark.files:
         if benchmark.together or not found:
-            found |= dict.fromkeys(sorted(file for file in path.glob(pattern) if _is_data(file)))
+            found |= dict.fromkeys(sorted(file for file in path.glob(pattern) if _is_records_file(file)))
     if not found:
-        raise _missing(benchmark, f"the folder {path} holds none of its files")
+        raise _missing_data(benchmark, f"the folder {path} holds none of its files")
     records: list[Record] = []
     notes: list[str] = []
     for file in found:
-        read, said = _from_file(benchmark, file, file.relative_to(path).as_posix())
-        records, notes = records + read, notes + said
+        read, file_notes = _from_file(benchmark, file, file.relative_to(path).as_posix())
+        records, notes = records + read, notes + file_notes
         if len(records) > MOST_RECORDS:
             raise invalid(str(path), f"more than {MOST_RECORDS:,} records.")
     return records, notes
@@ -168,11 +168,11 @@ def _from_file(benchmark: Benchmark, file: Path, name: str) -> tuple[list[Record
     records = read_file(file, name, columns=benchmark.columns, expand=benchmark.expand)
     if benchmark.companion is None:
         return records, []
-    records, said = benchmark.companion(records, file)
-    return records, [said]
+    records, note = benchmark.companion(records, file)
+    return records, [note]
 
 
-def _is_data(file: Path) -> bool:
+def _is_records_file(file: Path) -> bool:
     return file.is_file() and not file.name.endswith(".ids.json")
 
 
@@ -189,7 +189,7 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
         return ""
 
     claims = ClaimsFile(path)
-    rows = all_rows(claims, check)
+    rows = read_all_rows(claims, check)
     if len({row.labels for row in rows if row.label}) > 1:
         raise invalid(path.name, "`labels` differ between its rows; an evaluation needs the same in each.")
     notes = [f"these columns are not read: {', '.join(claims.ignored)}"] if claims.ignored else []
@@ -198,7 +198,7 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
     ], notes
 
 
-def _missing(benchmark: Benchmark, problem: str) -> UserError:
+def _missing_data(benchmark: Benchmark, problem: str) -> UserError:
     if benchmark.is_own:
         problem = f"{benchmark.title}: {problem}. Give {benchmark.source}, as in claims=my.csv."
         return UserError(problem, kind="missing_file")
@@ -214,7 +214,7 @@ _ALL = [
     Benchmark(
         *("claims", "Your own claims", "labels", "yours", "a .csv or .jsonl file with the columns claim and label"),
         ("claims.csv", "claims.jsonl"),
-        claims.own,
+        claims.own_claim,
         (*LABELS, "balanced_accuracy"),
         is_own=True,
     ),
@@ -280,7 +280,7 @@ _ALL = [
             "MIT; abstracts of CORD-19 under their publishers' terms",
             "https://github.com/posuer/Check-COVID",
             ("check_covid.jsonl", "covidCheck_test_*.json", "test/covidCheck_test_*.json", "covidCheck_test.json"),
-            claims.two_labels(claims.check_covid, "check_covid_binary") if end else claims.check_covid,
+            claims.with_two_labels(claims.check_covid, "check_covid_binary") if end else claims.check_covid,
             (*LABELS, "balanced_accuracy"),
             uncomputed={"rationale F1": "it is of sentences chosen within one abstract; a debate quotes what it finds"},
             companion=None if end else claims.with_sentences,
@@ -292,7 +292,7 @@ _ALL = [
             *(f"healthver{end}", f"HealthVer{about}", f"healthver{end}", "none stated"),
             "https://github.com/sarrouti/HealthVer",
             ("healthver.csv", "healthver_test.csv", "data/healthver_test.csv"),
-            claims.two_labels(claims.healthver, "healthver_binary") if end else claims.healthver,
+            claims.with_two_labels(claims.healthver, "healthver_binary") if end else claims.healthver,
             (*LABELS, "balanced_accuracy"),
         )
         for end, about in {"": "", "_binary": " (two labels)"}.items()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from moot.core.errors import UserError
-from moot.evals._benchmarks.records_files import invalid, parse
+from moot.evals._benchmarks.records_files import invalid, parse_json
 from moot.nodes._texts.task import check_claim, check_origin, make_task
 from moot.transcript.claims import COLUMNS as OF_CLAIMS
 
@@ -22,7 +22,7 @@ COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id"
 DELIMITERS = (",", ";", "\t")
 LONGEST_LINE = 16 * 2**20
 """Characters."""
-NO_CSV = {
+CSV_ERRORS = {
     "unexpected end of data": "a quotation mark is not closed before the end of the file",
     "field larger than field limit": "a cell has more than 131,072 characters, or a quotation mark is not closed; JSON "
     "Lines may have longer texts",
@@ -115,10 +115,10 @@ class ClaimsFile:
             UserError: the file is not UTF-8 text, or can no longer be read.
         """
         ids: dict[str, int] = {}
-        found = self._csv_rows() if self.is_csv else self._json_rows()
-        for number, (line, value) in enumerate(found, 1):
-            own = value.get("id") if isinstance(value, Mapping) else None
-            id = str(own).strip() if isinstance(own, str | int) and str(own).strip() else str(number)
+        rows = self._csv_rows() if self.is_csv else self._json_rows()
+        for number, (line, value) in enumerate(rows, 1):
+            given_id = value.get("id") if isinstance(value, Mapping) else None
+            id = str(given_id).strip() if isinstance(given_id, str | int) and str(given_id).strip() else str(number)
             try:
                 if isinstance(value, _Problem):
                     raise value
@@ -160,24 +160,26 @@ class ClaimsFile:
     def _read_header(self) -> None:
         with self._reading() as lines:
             first = next(self._lines(lines), "")
-        tab = [name for name in DELIMITERS if name in first] if first.strip() else []
-        for delimiter in tab or [","]:
+        delimiters = [name for name in DELIMITERS if name in first] if first.strip() else []
+        for delimiter in delimiters or [","]:
             header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
             known = [name.lower() if name.lower() in COLUMNS else name for name in header]
             if "claim" in known:
                 self._header, self._delimiter = known, delimiter
                 break
         else:
-            said = first.strip()[:100] or "nothing"
+            beginning = first.strip()[:100] or "nothing"
             raise invalid(
-                self.path.name, f"no column `claim`: its first line is {said!r}. Columns: {', '.join(COLUMNS)}."
+                self.path.name, f"no column `claim`: its first line is {beginning!r}. Columns: {', '.join(COLUMNS)}."
             )
-        twice = sorted({name for name in self._header if name and self._header.count(name) > 1})
-        if twice:
-            raise invalid(self.path.name, f"the column {twice[0]!r} comes twice.")
+        duplicates = sorted({name for name in self._header if name and self._header.count(name) > 1})
+        if duplicates:
+            raise invalid(self.path.name, f"the column {duplicates[0]!r} comes twice.")
         unknown = [name for name in self._header if self._is_unknown(name)]
-        helping = {*OF_CLAIMS} - {*COLUMNS}
-        self.ignored = tuple(name for name in unknown if name not in helping or not helping <= {*self._header})
+        helper_columns = {*OF_CLAIMS} - {*COLUMNS}
+        self.ignored = tuple(
+            name for name in unknown if name not in helper_columns or not helper_columns <= {*self._header}
+        )
 
     def _is_unknown(self, name: str) -> bool:
         """Whether a column is unknown.
@@ -200,8 +202,8 @@ class ClaimsFile:
                 try:
                     cells = next(rows, None)
                 except csv.Error as error:
-                    said = next((plain for begin, plain in NO_CSV.items() if str(error).startswith(begin)), error)
-                    yield line, _Problem(f"it is no CSV ({said})")
+                    reason = next((plain for begin, plain in CSV_ERRORS.items() if str(error).startswith(begin)), error)
+                    yield line, _Problem(f"it is no CSV ({reason})")
                 else:
                     if cells is None:
                         return
@@ -227,7 +229,7 @@ class ClaimsFile:
 
     def _of_line(self, line: str, number: int) -> Any:
         try:
-            value = parse(line, f"line {number}")
+            value = parse_json(line, f"line {number}")
         except UserError as error:
             return _Problem(error.detail.rstrip("."))
         if not isinstance(value, dict):
@@ -247,34 +249,34 @@ class ClaimsFile:
         if not isinstance(value.get("id", ""), str | int):
             raise _Problem("`id` is no text")
         try:
-            claim = check_claim(_text(value, "claim", None) or "")
+            claim = check_claim(_read_text(value, "claim", None) or "")
             labels = self._labels(value.get("labels"))
             if labels:
                 make_task("labels", labels=labels)
-            origin = check_origin(_text(value, "date"), _text(value, "speaker"))
+            origin = check_origin(_read_text(value, "date"), _read_text(value, "speaker"))
         except UserError as error:
             raise _Problem(error.detail.rstrip(".")) from error
-        label = _text(value, "label")
+        label = _read_text(value, "label")
         if label and labels and label not in labels:
             raise _Problem(f"the label {label!r} is none of the labels {', '.join(labels)}")
         return ClaimRow(
             number=number,
             line=line,
-            id=_text({"id": id}, "id") or id,
+            id=_read_text({"id": id}, "id") or id,
             claim=claim,
             label=label,
             labels=labels,
             claim_date=origin.get("claim_date"),
             speaker=origin.get("speaker"),
             given=self._given(value.get("given")),
-            group=_text(value, "group"),
-            graph=_text(value, "graph"),
+            group=_read_text(value, "group"),
+            graph=_read_text(value, "graph"),
             settings=self._settings(value.get("settings")),
         )
 
     def _labels(self, value: Any) -> tuple[str, ...]:
         if isinstance(value, str):
-            value = value.split("|") if not value.lstrip().startswith("[") else _json(value, "labels")
+            value = value.split("|") if not value.lstrip().startswith("[") else _parse_json(value, "labels")
         if value is None:
             return ()
         if not isinstance(value, list) or not all(isinstance(label, str) and label.strip() for label in value):
@@ -283,30 +285,30 @@ class ClaimsFile:
 
     def _given(self, value: Any) -> tuple[tuple[str, str], ...]:
         if isinstance(value, str) and self.is_csv and value.lstrip().startswith("["):
-            value = _json(value, "given")
+            value = _parse_json(value, "given")
         given = [value] if isinstance(value, str | dict) else value or []
-        whole = isinstance(given, list)
-        pieces = [{"text": piece} if isinstance(piece, str) else piece for piece in given] if whole else []
+        is_list = isinstance(given, list)
+        pieces = [{"text": piece} if isinstance(piece, str) else piece for piece in given] if is_list else []
         texts = [piece.get("text") if isinstance(piece, dict) else None for piece in pieces]
-        if not whole or not all(isinstance(text, str) and text.strip() for text in texts):
+        if not is_list or not all(isinstance(text, str) and text.strip() for text in texts):
             raise _Problem("`given` is a text, or a JSON list of texts or of objects with `text` and `title`")
         return tuple((str(piece.get("title") or ""), piece["text"]) for piece in pieces)
 
     def _settings(self, value: Any) -> dict[str, Any]:
-        settings = _json(value, "settings") if isinstance(value, str) else value or {}
+        settings = _parse_json(value, "settings") if isinstance(value, str) else value or {}
         if not isinstance(settings, dict):
             raise _Problem('`settings` are a JSON object, such as {"rounds": 2}')
         return settings
 
 
-def _json(value: str, name: str) -> Any:
+def _parse_json(value: str, name: str) -> Any:
     try:
-        return parse(value, f"`{name}`")
+        return parse_json(value, f"`{name}`")
     except UserError as error:
         raise _Problem(error.detail.rstrip(".")) from error
 
 
-def _text(value: Mapping[str, Any], name: str, longest: int | None = LONGEST_NAME) -> str | None:
+def _read_text(value: Mapping[str, Any], name: str, longest: int | None = LONGEST_NAME) -> str | None:
     """A column's text without white space around it; None if it is empty."""
     given = value.get(name)
     if given is None:
@@ -319,7 +321,7 @@ def _text(value: Mapping[str, Any], name: str, longest: int | None = LONGEST_NAM
     return text or None
 
 
-def all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda row: "") -> list[ClaimRow]:
+def read_all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda row: "") -> list[ClaimRow]:
     """Read all rows of a file; every row must be good.
 
     Args:

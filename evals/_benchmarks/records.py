@@ -93,22 +93,22 @@ class SkippedRecord(Exception):  # noqa: N818 - says why a record is left out
 UNLABELLED = "no gold answer, as in test sets"
 
 
-def text(record: Record, *names: str) -> str:
+def text_field(record: Record, *names: str) -> str:
     """The first of the fields that exists, as a text without surrounding white space; a number becomes a text.
 
     Raises:
         InvalidRecord: none exists, or its value is not a text.
     """
-    found = optional_text(record, *names)
+    found = optional_field(record, *names)
     if not found:
-        there = next((name for name in names if name in record.fields), None)
-        problem = "holds no text" if there else "is missing"
-        raise InvalidRecord(f"the field {there or ' or '.join(names)} {problem}")
+        present = next((name for name in names if name in record.fields), None)
+        problem = "holds no text" if present else "is missing"
+        raise InvalidRecord(f"the field {present or ' or '.join(names)} {problem}")
     return found
 
 
-def optional_text(record: Record, *names: str) -> str:
-    """As `text`; empty if no field exists.
+def optional_field(record: Record, *names: str) -> str:
+    """As `text_field`; empty if no field exists.
 
     Raises:
         InvalidRecord: the value is neither a text nor a number.
@@ -116,11 +116,11 @@ def optional_text(record: Record, *names: str) -> str:
     for name in names:
         value = record.fields.get(name)
         if value is not None:
-            return plain(value, name)
+            return to_text(value, name)
     return ""
 
 
-def plain(value: Any, name: str) -> str:
+def to_text(value: Any, name: str) -> str:
     """Convert a text or a number to a text.
 
     Raises:
@@ -131,14 +131,14 @@ def plain(value: Any, name: str) -> str:
     return str(value).strip()
 
 
-def answer(record: Record, *names: str) -> str:
-    """As `text`, for the field with the gold answer.
+def gold_answer(record: Record, *names: str) -> str:
+    """As `text_field`, for the field with the gold answer.
 
     Raises:
         SkippedRecord: there is no gold answer.
         InvalidRecord: it is not a text.
     """
-    if not (found := optional_text(record, *names)):
+    if not (found := optional_field(record, *names)):
         raise SkippedRecord(UNLABELLED)
     return found
 
@@ -152,7 +152,7 @@ def published_shape(name: str) -> Iterator[None]:
         raise InvalidRecord(f"the field {name} has another shape than the published one") from error
 
 
-def evidence(**parts: Any) -> dict[str, Any] | None:
+def drop_empty(**parts: Any) -> dict[str, Any] | None:
     """Gold evidence of the parts that are not empty; None if all are."""
     return {name: part for name, part in parts.items() if part} or None
 
@@ -167,7 +167,7 @@ def page_title(name: str) -> str:
     return name.replace("_", " ").strip()
 
 
-def group_of(shared: str) -> str:
+def group_name(shared: str) -> str:
     """A short group name for items that share a text, such as a paragraph."""
     return hashlib.sha256(shared.encode()).hexdigest()[:12] if shared else ""
 
@@ -176,6 +176,6 @@ ELEMENTS = r"(?:sentence|header_cell|cell|item|table_caption|title|section)(?:_\
 """A part of a page as FEVEROUS names it: ``sentence_0``, ``cell_0_1_1``."""
 
 
-def titles(pairs: Any) -> list[str]:
+def unique_titles(pairs: Any) -> list[str]:
     """The pages or documents of [page, sentence] pairs, each once, in order."""
     return list(dict.fromkeys(page for page, _ in pairs))

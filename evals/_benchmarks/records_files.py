@@ -22,7 +22,7 @@ MOST_RECORDS = 1_000_000
 
 Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
 """Splits an object of a file into its records: a SQuAD article has several."""
-Found = tuple[Any, str]
+PlacedValue = tuple[Any, str]
 """A value of a file, and its place there: ``line 3``, or empty if it is the whole file."""
 
 
@@ -53,7 +53,7 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
         records = [
             Record(fields, where, file=name.removesuffix(file.suffix))
             for value, place in reader(file, name, columns)
-            for fields, where in _expanded(value, f"{name}, {place}" if place else name, expand)
+            for fields, where in _split_object(value, f"{name}, {place}" if place else name, expand)
         ]
     except OSError as error:
         raise invalid(name, f"it cannot be read ({error.strerror or error}).") from error
@@ -66,9 +66,9 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
     ]
 
 
-def _expanded(value: Any, where: str, expand: Expand | None) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _split_object(value: Any, where: str, expand: Expand | None) -> Iterator[tuple[Mapping[str, Any], str]]:
     if not isinstance(value, dict):
-        raise invalid(where, f"no object with fields, but {KINDS.get(type(value), 'a value')}.")
+        raise invalid(where, f"no object with fields, but {TYPE_NAMES.get(type(value), 'a value')}.")
     if expand is None:
         yield value, where
         return
@@ -78,43 +78,50 @@ def _expanded(value: Any, where: str, expand: Expand | None) -> Iterator[tuple[M
         raise invalid(where, f"{error}.") from error
 
 
-KINDS = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
+TYPE_NAMES = {
+    list: "a list",
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
 
 
 def _read_ids(file: Path, name: str) -> list[str] | None:
-    beside = file.with_name(f"{file.stem}.ids.json")
-    if not beside.is_file():
+    ids_file = file.with_name(f"{file.stem}.ids.json")
+    if not ids_file.is_file():
         return None
-    if beside.stat().st_size > LARGEST_FILE:
-        raise invalid(beside.name, "too large for a list of ids.")
-    ids = parse(_decoded(beside.read_bytes(), beside.name), beside.name)
+    if ids_file.stat().st_size > LARGEST_FILE:
+        raise invalid(ids_file.name, "too large for a list of ids.")
+    ids = parse_json(_decode(ids_file.read_bytes(), ids_file.name), ids_file.name)
     if not isinstance(ids, list) or not all(isinstance(i, str | int) for i in ids):
-        raise invalid(beside.name, f"no list of ids, one for each record of {name}.")
+        raise invalid(ids_file.name, f"no list of ids, one for each record of {name}.")
     return [str(i) for i in ids]
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def _read_jsonl(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
+def _read_jsonl(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]:
     with file.open("rb") as lines:
         yield from _lines(lines, name)
 
 
-def _lines(lines: Iterable[bytes], name: str) -> Iterator[Found]:
+def _lines(lines: Iterable[bytes], name: str) -> Iterator[PlacedValue]:
     for number, line in enumerate(lines, start=1):
         if number > MOST_RECORDS:
             raise invalid(name, f"more than {MOST_RECORDS:,} lines.")
         where = f"{name}, line {number}"
-        if content := _decoded(line, where).strip():
-            yield parse(content, where), f"line {number}"
+        if content := _decode(line, where).strip():
+            yield parse_json(content, where), f"line {number}"
 
 
-def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
+def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]:
     """Read a list, an object by id, an object with one of these in ``data``, or else one object a line."""
-    content = _decoded(file.read_bytes(), name)
+    content = _decode(file.read_bytes(), name)
     try:
-        whole = json.loads(content, object_pairs_hook=_once)
+        whole = json.loads(content, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         if error.msg != "Extra data":
             raise invalid(f"{name}, line {error.lineno}", f"not JSON ({error.msg}, column {error.colno}).") from error
@@ -132,28 +139,28 @@ def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
         yield whole, ""
 
 
-def _decoded(content: bytes, where: str) -> str:
+def _decode(content: bytes, where: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise invalid(where, f"not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8.") from error
 
 
-def parse(content: str, where: str) -> Any:
+def parse_json(content: str, where: str) -> Any:
     """Parse a JSON text in which no key comes twice.
 
     Raises:
         UserError: it is not such a text; ``where`` is its place for the error.
     """
     try:
-        return json.loads(content, object_pairs_hook=_once)
+        return json.loads(content, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         raise invalid(where, f"not JSON ({error.msg}, column {error.colno}).") from error
     except (ValueError, RecursionError) as error:
         raise invalid(where, f"not readable JSON ({error}).") from error
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
@@ -164,7 +171,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # --- CSV --------------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(file: Path, name: str, columns: Sequence[str]) -> Iterator[Found]:
+def _read_csv(file: Path, name: str, columns: Sequence[str]) -> Iterator[PlacedValue]:
     content = file.read_bytes()
     try:
         text = content.decode("utf-8-sig")
@@ -190,7 +197,7 @@ def _read_csv(file: Path, name: str, columns: Sequence[str]) -> Iterator[Found]:
 # --- Parquet ----------------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[Found]:
+def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]:
     try:
         parquet, arrow = imported("pyarrow.parquet"), imported("pyarrow")
     except ModuleNotFoundError as error:
@@ -226,7 +233,7 @@ def with_label_names(row: Mapping[str, Any], names: Mapping[str, Sequence[str]])
     }
 
 
-READERS: dict[str, Callable[[Path, str, Sequence[str]], Iterator[Found]]] = {
+READERS: dict[str, Callable[[Path, str, Sequence[str]], Iterator[PlacedValue]]] = {
     ".jsonl": _read_jsonl,
     ".json": _read_json,
     ".csv": _read_csv,

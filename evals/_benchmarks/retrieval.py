@@ -27,7 +27,7 @@ SOURCES = sorted(kind for kind in ABOUT if kind not in (*ONLINE, "langchain"))
 """Kinds of sources that search a corpus."""
 AT_ONCE = 16
 """Searches that run at the same time."""
-MAIN = "ndcg@10"
+MAIN_MEASURE = "ndcg@10"
 """The measure that sources are compared by."""
 
 Progress = Callable[[str, int, int], None]
@@ -87,8 +87,8 @@ async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, pro
 
 
 async def _index(name: str, passages: Mapping[str, Passage], encoder: str, progress: Progress) -> None:
-    def advance(seen: int, _: int) -> None:
-        progress(f"indexing {name}", seen, len(passages))
+    def advance(done: int, _: int) -> None:
+        progress(f"indexing {name}", done, len(passages))
 
     await index_passages(name, passages.values(), encoder=encoder, progress=advance)
 
@@ -141,7 +141,7 @@ async def _search(source: Retriever, row: Row, progress: Progress) -> list[list[
     return await asyncio.gather(*map(search, row.queries))
 
 
-def interval(*samples: Sequence[float]) -> Estimate:
+def mean_interval(*samples: Sequence[float]) -> Estimate:
     """The mean of the samples' means with its 95% interval; every sample is resampled by itself.
 
     Raises:
@@ -156,7 +156,7 @@ def interval(*samples: Sequence[float]) -> Estimate:
 def estimates(measured: RowScores) -> dict[str, dict[str, Estimate]]:
     """Each of `MEASURES` with its interval, by source."""
     return {
-        source: {measure: interval(values[measure]) for measure in MEASURES}
+        source: {measure: mean_interval(values[measure]) for measure in MEASURES}
         for source, values in measured.values.items()
     }
 
@@ -170,17 +170,24 @@ def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list
             row.
     """
     paired: list[tuple[RowScores, str, str, list[float]]] = []
-    for one in rows:
-        for source, rival in rival_pairs(one, against):
-            paired.append((one, source, rival, differences(one.values[source][MAIN], one.values[rival][MAIN])))
-    each = [Difference(s, r, m.row.scope, (m.row.qrels,), interval(values)) for m, s, r, values in paired]
+    for measured in rows:
+        for source, rival in rival_pairs(measured, against):
+            paired.append(
+                (
+                    measured,
+                    source,
+                    rival,
+                    differences(measured.values[source][MAIN_MEASURE], measured.values[rival][MAIN_MEASURE]),
+                )
+            )
+    each = [Difference(s, r, m.row.scope, (m.row.qrels,), mean_interval(values)) for m, s, r, values in paired]
     means = []
     for scope, source in dict.fromkeys((m.row.scope, s) for m, s, _, _ in paired):
         group = [(m.row.qrels, values) for m, s, _, values in paired if (m.row.scope, s) == (scope, source)]
         names = tuple(name for name, _ in group)
         rival = against or "the better single source"
         if len(group) > 1:
-            means.append(Difference(source, rival, scope, names, interval(*(values for _, values in group))))
+            means.append(Difference(source, rival, scope, names, mean_interval(*(values for _, values in group))))
     return each, means
 
 
@@ -188,7 +195,7 @@ def rival_pairs(measured: RowScores, against: str | None) -> list[tuple[str, str
     """The sources to compare in a row, each with its rival."""
     if against is not None:
         return [(source, against) for source in measured.values if source != against]
-    means = {source: fmean(values[MAIN]) for source, values in measured.values.items()}
+    means = {source: fmean(values[MAIN_MEASURE]) for source, values in measured.values.items()}
     if means.pop("hybrid", None) is None or not means:
         return []
     return [("hybrid", max(means, key=lambda source: means[source]))]

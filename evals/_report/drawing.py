@@ -16,7 +16,7 @@ from io import BytesIO
 from itertools import groupby
 from typing import Any
 
-from moot.evals._report.tables import Nested, Table, shown
+from moot.evals._report.tables import Nested, Table, format_cell
 from moot.evals._stats.measures import package
 from moot.evals._stats.significance import Interval
 
@@ -91,13 +91,13 @@ def _in_black(figure: Any) -> None:
                 getattr(artist, f"set_{name}")("black")
 
 
-def picture(key: str, title: str, alt: str, files: Sequence[bytes], of: Table) -> Picture:
+def make_picture(key: str, title: str, alt: str, files: Sequence[bytes], table: Table) -> Picture:
     """Make the picture drawn on a sheet."""
     svg, png, pdf = files
-    return Picture(key, of.key, title, f"{alt} The table “{of.title}” holds the numbers.", svg.decode(), png, pdf)
+    return Picture(key, table.key, title, f"{alt} The table “{table.title}” holds the numbers.", svg.decode(), png, pdf)
 
 
-def adaptive(svg: str) -> str:
+def with_theme_colours(svg: str) -> str:
     """An SVG whose grey is dark on a light page, and light on a dark one."""
     style = (
         "<style>:root{color-scheme:light dark;color:#767676}@media(prefers-color-scheme:light){:root{color:#333}}"
@@ -106,7 +106,7 @@ def adaptive(svg: str) -> str:
     return re.sub(r"(<svg\b[^>]*>)", lambda found: found[1] + style, svg.replace(INK, "currentColor"), count=1)
 
 
-def short(name: object, most: int = LONGEST_NAME) -> str:
+def shorten(name: object, most: int = LONGEST_NAME) -> str:
     """Shorten a name to fit beside an axis, in this many characters."""
     text = name.text if isinstance(name, Nested) else str(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
@@ -126,12 +126,14 @@ def name_rows(axes: Any, names: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def dots(axes: Any, values: Sequence[Interval | float | None], looks: Sequence[Mapping[str, Any]]) -> None:
+def draw_dots(axes: Any, values: Sequence[Interval | float | None], looks: Sequence[Mapping[str, Any]]) -> None:
     """A dot with its interval in every row; no dot if the value is unknown."""
     for y, (cell, style) in enumerate(zip(values, looks, strict=True)):
-        one = cell if isinstance(cell, Interval) else Interval(cell, cell, cell, 0)
-        if one.value is not None:
-            axes.errorbar([one.value], [y], xerr=error_bars([one]), capsize=2.5, elinewidth=1.2, markersize=6, **style)
+        interval = cell if isinstance(cell, Interval) else Interval(cell, cell, cell, 0)
+        if interval.value is not None:
+            axes.errorbar(
+                [interval.value], [y], xerr=error_bars([interval]), capsize=2.5, elinewidth=1.2, markersize=6, **style
+            )
 
 
 def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
@@ -141,29 +143,29 @@ def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
     return [below, [0.0 if high is None else max(0.0, high - value) for value, _, high in known]]
 
 
-def system_styles(of: Table) -> list[dict[str, Any]]:
+def system_styles(table: Table) -> list[dict[str, Any]]:
     """The style of each system of a table: a control has the colour of its system and the marker of its kind, hollow.
 
     If colours are repeated, the kinds have other markers.
     """
-    own: list[tuple[int, str | None]] = []  # for each row the number of its system, and the kind of control
-    system, at = "", -1
-    for name in of.column("system"):
-        if isinstance(name, Nested) and at >= 0:
-            own.append((at, name.text.removeprefix(system)))
+    kinds_by_row: list[tuple[int, str | None]] = []  # for each row the number of its system, and the kind of control
+    system, number = "", -1
+    for name in table.column("system"):
+        if isinstance(name, Nested) and number >= 0:
+            kinds_by_row.append((number, name.text.removeprefix(system)))
         else:
-            system, at = shown(name, "text"), at + 1
-            own.append((at, None))
-    kinds = list(dict.fromkeys(kind for _, kind in own if kind is not None))
+            system, number = format_cell(name, "text"), number + 1
+            kinds_by_row.append((number, None))
+    kinds = list(dict.fromkeys(kind for _, kind in kinds_by_row if kind is not None))
     return [
         line_style(i)
         if kind is None
         else line_style(i, hollow=True, marker=kinds.index(kind) + i // len(COLOURS) * len(kinds))
-        for i, kind in own
+        for i, kind in kinds_by_row
     ]
 
 
-def scale(axes: Any, values: Sequence[float]) -> None:
+def set_scale(axes: Any, values: Sequence[float]) -> None:
     """An axis of plain numbers, logarithmic if the values differ in magnitude."""
     axes.xaxis.set_major_formatter("{x:,g}")
     if min(values) > 0 and max(values) > 20 * min(values):
@@ -179,23 +181,25 @@ def scale(axes: Any, values: Sequence[float]) -> None:
 Rows = Sequence[Mapping[str, Any]]
 
 
-def by_system(of: Table) -> dict[str, list[dict[str, Any]]]:
+def by_system(table: Table) -> dict[str, list[dict[str, Any]]]:
     """A table's rows as objects, by system."""
-    keys = [column.key for column in of.columns]
-    rows = [dict(zip(keys, row, strict=True)) for row in of.rows]
+    keys = [column.key for column in table.columns]
+    rows = [dict(zip(keys, row, strict=True)) for row in table.rows]
     return {name: list(group) for name, group in groupby(rows, lambda row: str(row["system"]))}
 
 
-def panels(key: str, of: Table, draw: Callable[[Any, Rows], None], x: str, y: str, height: float = 2.4) -> list[bytes]:
+def draw_panels(
+    key: str, table: Table, draw: Callable[[Any, Rows], None], x: str, y: str, height: float = 2.4
+) -> list[bytes]:
     """A panel for each system, three in a row, on the same scales."""
-    groups = by_system(of)
-    wide = min(3, len(groups))
-    deep = -(-len(groups) // 3)
-    with open_figure(key, 0.5 + height * deep, max(3.6, 2.4 * wide)) as (figure, files):
-        grid = figure.subplots(deep, wide, sharey=True, squeeze=False)
+    groups = by_system(table)
+    n_columns = min(3, len(groups))
+    n_rows = -(-len(groups) // 3)
+    with open_figure(key, 0.5 + height * n_rows, max(3.6, 2.4 * n_columns)) as (figure, files):
+        grid = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False)
         for axes, (name, rows) in zip(grid.flat, groups.items(), strict=False):
             draw(axes, rows)
-            axes.set_title(short(name, LONGEST_TITLE), fontsize=9)
+            axes.set_title(shorten(name, LONGEST_TITLE), fontsize=9)
         for axes in list(grid.flat)[len(groups) :]:
             axes.set_visible(False)
         figure.supxlabel(x, fontsize=9)

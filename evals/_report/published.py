@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from moot.evals._report.comparison import Study
 from moot.evals._report.scores import SYSTEM, TITLES
-from moot.evals._report.tables import Cell, Table, columns, table
+from moot.evals._report.tables import Cell, Table, columns, make_table
 from moot.evals._stats.estimates import estimate
 from moot.evals._stats.significance import Interval, wilson
 
@@ -49,22 +49,22 @@ class PublishedFigure(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def published() -> tuple[PublishedFigure, ...]:
+def published_figures() -> tuple[PublishedFigure, ...]:
     """All figures."""
     text = files("moot.evals._report").joinpath("published.jsonl").read_text(encoding="utf-8")
     return tuple(PublishedFigure(**json.loads(line)) for line in text.splitlines())
 
 
-def interval_of(one: PublishedFigure) -> tuple[Interval, str]:
+def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
     """The interval of a paper's figure, and its origin: the paper, or Wilson's from the value and the number of
     items."""
-    if one.low is not None and one.high is not None:
-        return Interval(one.value, one.low, one.high, one.n), "theirs, as printed"
-    if one.measure == "token_f1" or one.measure == "macro_f1":
-        return Interval(one.value, None, None, one.n, reason="none is printed"), "none"
-    right = round(one.value * one.n)
-    ours = wilson([place < right for place in range(one.n)])
-    return Interval(one.value, ours.low, ours.high, one.n), "Wilson's, from their value and n"
+    if figure.low is not None and figure.high is not None:
+        return Interval(figure.value, figure.low, figure.high, figure.n), "theirs, as printed"
+    if figure.measure == "token_f1" or figure.measure == "macro_f1":
+        return Interval(figure.value, None, None, figure.n, reason="none is printed"), "none"
+    right = round(figure.value * figure.n)
+    computed = wilson([place < right for place in range(figure.n)])
+    return Interval(figure.value, computed.low, computed.high, figure.n), "Wilson's, from their value and n"
 
 
 def published_table(studies: Sequence[Study]) -> Table | None:
@@ -79,18 +79,18 @@ def published_table(studies: Sequence[Study]) -> Table | None:
     rows: list[list[Cell]] = []
     for study in studies:
         for system in (one for one in study.measured if one.control is None):
-            for one in published():
+            for one in published_figures():
                 if (one.benchmark, one.graph) != (study.benchmark.name, system.runs[0].graph):
                     continue
                 measure = study.headline if one.measure == "first" else one.measure
                 if measure not in study.benchmark.metrics:
                     continue
-                theirs, whose = interval_of(one)
+                theirs, whose = figure_interval(one)
                 named: list[Cell] = [study.benchmark.title, TITLES[measure]]
                 own: list[Cell] = [estimate(system, measure, study.same_items), study.model or "several"]
                 told: list[Cell] = [theirs, one.n, one.model, whose, f"{one.source}, {one.where}"]
                 rows.append([system.label, *named, *own, *told])
-    return table(
+    return make_table(
         "published",
         "The sources' figures beside ours",
         "The sources' figures are from other items, models, prompts and evidence than ours: a difference says nothing "

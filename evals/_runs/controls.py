@@ -23,7 +23,14 @@ from typing import Any, Literal
 from inspect_ai.solver import Solver, TaskState, solver
 from moot.core.errors import UserError
 from moot.evals._runs.reference import Reference, References
-from moot.evals._runs.solver import DebateFailed, Question, document_of, seeded, settings_for_sample, solving
+from moot.evals._runs.solver import (
+    DebateFailed,
+    Question,
+    debate_solver,
+    run_debate,
+    settings_for_sample,
+    with_sample_seed,
+)
 from moot.graphs import load_graph
 from moot.nodes._models.equal_cost import ceiling_of
 from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_settings
@@ -131,7 +138,7 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
             raise DebateFailed(f"unknown_budget: {error.detail}") from error
         chosen = checked_settings(system.settings, {**settings, **own})
         more = {"given": debate.evidence} if matched.reads and debate.evidence else {}
-        chosen = seeded(settings_for_sample(chosen, sample), sample, name, of, equal, settings)
-        return await document_of(system, {**question, **more}, chosen)
+        chosen = with_sample_seed(settings_for_sample(chosen, sample), sample, name, of, equal, settings)
+        return await run_debate(system, {**question, **more}, chosen)
 
-    return solving(hold)
+    return debate_solver(hold)

@@ -14,9 +14,9 @@ from moot.evals._benchmarks.catalogue import benchmark_names
 from moot.evals._stats.measures import package
 from moot.retrievers._evidence import clean
 
-IDENTITY = ("system", "graph", "benchmark", "model", "seed", "control", "of", "settings")
+IDENTITY_FIELDS = ("system", "graph", "benchmark", "model", "seed", "control", "of", "settings")
 """Metadata that identify the system, for logs that have no key."""
-NAMES = ("*.eval", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*.json")
+LOG_PATTERNS = ("*.eval", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*.json")
 """Names of logs: Inspect's JSON logs begin with the time, and its other JSON files do not."""
 UNREADABLE = (OSError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile)
 """Inspect's exceptions for a file that is not a log, or a damaged log."""
@@ -40,8 +40,8 @@ class Header:
         if "key" in self.facts:
             return str(self.facts["key"])
         if "system" in self.facts:
-            said = [*(self.facts.get(name) for name in IDENTITY), self.items, self.arguments.get("judge")]
-            return json.dumps(said, sort_keys=True, default=str)
+            facts = [*(self.facts.get(name) for name in IDENTITY_FIELDS), self.items, self.arguments.get("judge")]
+            return json.dumps(facts, sort_keys=True, default=str)
         return str(self.log.eval.task_id)
 
     @property
@@ -62,8 +62,8 @@ class Header:
     @property
     def of_key(self) -> str | None:
         """The key of the debate whose budget a control has, from its solver's arguments."""
-        told = (step.params.get("of") for step in self.log.plan.steps)
-        return next((str(key) for key in told if key), None)
+        keys = (step.params.get("of") for step in self.log.plan.steps)
+        return next((str(key) for key in keys if key), None)
 
     @property
     def planned(self) -> int:
@@ -86,7 +86,7 @@ def find_logs(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise UserError(f"There is no file or folder {path}. Name logs, or folders of logs.", kind="missing_file")
-        files = sorted(file for name in NAMES for file in path.rglob(name)) if path.is_dir() else [path]
+        files = sorted(file for name in LOG_PATTERNS for file in path.rglob(name)) if path.is_dir() else [path]
         found |= {file.resolve(): file for file in files if file.resolve() not in found}
     return list(found.values())
 
@@ -110,8 +110,10 @@ def read_headers(files: Sequence[Path]) -> tuple[list[Header], list[str]]:
             headers.append(Header(file, log, facts))
         else:
             named = facts.get("benchmark")
-            why = f"its benchmark {clean(str(named))!r} is unknown" if named else "it is not a log of moot's benchmarks"
-            notes.append(f"{file.name}: {why}; left out.")
+            reason = (
+                f"its benchmark {clean(str(named))!r} is unknown" if named else "it is not a log of moot's benchmarks"
+            )
+            notes.append(f"{file.name}: {reason}; left out.")
     return headers, notes
 
 
@@ -123,14 +125,14 @@ def without_superseded(headers: Sequence[Header]) -> tuple[list[Header], list[st
     groups: dict[str, list[Header]] = {}
     for header in headers:
         groups.setdefault(header.identity, []).append(header)
-    kept: set[int] = set()
+    kept_ids: set[int] = set()
     notes = []
     for group in groups.values():
         succeeded = [header for header in group if header.log.status == "success"]
-        best = max(succeeded, key=lambda h: h.created) if succeeded else max(group, key=_held)
-        kept.add(id(best))
+        best = max(succeeded, key=lambda h: h.created) if succeeded else max(group, key=_sample_count)
+        kept_ids.add(id(best))
         notes += [_superseded(header, best) for header in group if header is not best]
-    return [header for header in headers if id(header) in kept], notes
+    return [header for header in headers if id(header) in kept_ids], notes
 
 
 def _superseded(header: Header, best: Header) -> str:
@@ -138,7 +140,7 @@ def _superseded(header: Header, best: Header) -> str:
     return f"{header.path.name}: superseded by {best.path.name}{renamed}; left out."
 
 
-def _held(header: Header) -> tuple[int, str]:
+def _sample_count(header: Header) -> tuple[int, str]:
     """The number of samples in a log, then its date."""
     read = package("inspect_ai.log").read_eval_log_sample_summaries
     return len(read(str(header.path))) if header.planned else 0, header.created

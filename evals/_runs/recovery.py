@@ -21,11 +21,11 @@ from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
 from inspect_ai.log._recorders.buffer.history import SampleHistory
 from inspect_ai.log._recorders.types import SampleEvent
 
-TOGETHER = 100
+MOST_WAITING = 100
 """Maximum number of a sample's events written together: as many as Inspect keeps in memory if it has a limit."""
 
 
-class SampleWise(SampleBufferDatabase):
+class SampleWiseDatabase(SampleBufferDatabase):
     """Inspect's recovery database, with a sample's events committed when it ends."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -39,7 +39,7 @@ class SampleWise(SampleBufferDatabase):
             key = (str(event.id), event.epoch)
             waiting = self._waiting.setdefault(key, [])
             waiting.append(event)
-            if len(waiting) == TOGETHER:
+            if len(waiting) == MOST_WAITING:
                 self._write(*key)
 
     def complete_sample(self, summary: EvalSampleSummary, **more: Any) -> None:
@@ -62,8 +62,8 @@ class SampleWise(SampleBufferDatabase):
 
     def _condense_event(self, conn: Connection, event: SampleEvent) -> SampleEvent:
         """Do not condense a debate's calls: they contain no messages, and no long text."""
-        one = event.event
-        if isinstance(one, ModelEvent) and not one.input and one.call is None:
+        call = event.event
+        if isinstance(call, ModelEvent) and not call.input and call.call is None:
             return event
         return super()._condense_event(conn, event)
 
@@ -73,5 +73,5 @@ class SampleWise(SampleBufferDatabase):
 
 
 def samples_written_once() -> AbstractContextManager[object]:
-    """Within this context, Inspect uses `SampleWise`."""
-    return patch.object(task_log, "SampleBufferDatabase", SampleWise)
+    """Within this context, Inspect uses `SampleWiseDatabase`."""
+    return patch.object(task_log, "SampleBufferDatabase", SampleWiseDatabase)

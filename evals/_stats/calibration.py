@@ -48,7 +48,7 @@ class RiskCoverage(NamedTuple):
     area: Score
 
 
-def _known(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> tuple[Any, Any, int, int]:
+def _known_pairs(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> tuple[Any, Any, int, int]:
     """Confidences and judgements (0 or 1) of the items that have both, and the numbers of missing and left-out
     items."""
     pairs = list(zip(confidences, correct, strict=True))
@@ -80,7 +80,7 @@ def reliability_bins(
     """
     if bins < 1:
         raise ValueError("there is no diagram without a bin")
-    confidence, right, _, _ = _known(confidences, correct)
+    confidence, right, _, _ = _known_pairs(confidences, correct)
     if not len(confidence):
         return []
     shares = np.linspace(0, 1, bins + 1)
@@ -111,7 +111,7 @@ def ece(
     Raises:
         ValueError: as `reliability_bins`.
     """
-    confidence, _, missing, left_out = _known(confidences, correct)
+    confidence, _, missing, left_out = _known_pairs(confidences, correct)
     filled = [b for b in reliability_bins(confidences, correct, bins, mass=mass) if b.n]
     gaps = [b.n * abs(b.accuracy - b.confidence) for b in filled if b.accuracy is not None and b.confidence is not None]
     n = len(confidence)
@@ -128,7 +128,7 @@ def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | No
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
     """
-    confidence, right, missing, left_out = _known(confidences, correct)
+    confidence, right, missing, left_out = _known_pairs(confidences, correct)
     score = mean_score(((confidence - right) ** 2).tolist())
     return Score(score.value, score.n, missing, left_out)
 
@@ -150,7 +150,7 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
     """
-    confidence, right, missing, left_out = _known(confidences, correct)
+    confidence, right, missing, left_out = _known_pairs(confidences, correct)
     n = len(confidence)
     if not n:
         return RiskCoverage([], Score(None, 0, missing, left_out))
@@ -190,8 +190,8 @@ def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: flo
     """
     if not scores:
         raise ValueError("there is no share of no answers")
-    judged = [right for score, right in zip(scores, correct, strict=True) if score >= threshold]
-    return PassingAnswers(len(judged), len(judged) / len(scores), sum(judged) / len(judged) if judged else None)
+    passing = [right for score, right in zip(scores, correct, strict=True) if score >= threshold]
+    return PassingAnswers(len(passing), len(passing) / len(scores), sum(passing) / len(passing) if passing else None)
 
 
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
@@ -217,14 +217,14 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
     """
     by_round: dict[int, Score] = {}
     for n in range(max(map(len, trajectories), default=0)):
-        held = [(values[n], values[-1]) for values in trajectories if n < len(values)]
-        known = [(value, last) for value, last in held if value is not None and last is not None]
+        reached = [(values[n], values[-1]) for values in trajectories if n < len(values)]
+        known = [(value, last) for value, last in reached if value is not None and last is not None]
         statistic = None
         if known:
-            now, final = zip(*known, strict=True)
+            current, final = zip(*known, strict=True)
             with np.errstate(divide="ignore", invalid="ignore"):  # of the p-value, which is not used
-                statistic = float(package("scipy.stats").ks_2samp(now, final, method="asymp").statistic)
-        by_round[n + 1] = Score(statistic, len(known), len(held) - len(known), len(trajectories) - len(held))
+                statistic = float(package("scipy.stats").ks_2samp(current, final, method="asymp").statistic)
+        by_round[n + 1] = Score(statistic, len(known), len(reached) - len(known), len(trajectories) - len(reached))
     return by_round
 
 
@@ -263,11 +263,15 @@ def least_confidence(confidences: Sequence[float | None], right: Sequence[bool],
     Raises:
         ValueError: lists of different lengths, or empty ones.
     """
-    pairs = [(sure, ok) for sure, ok in zip(confidences, right, strict=True) if sure is not None]
+    pairs = [
+        (confidence, is_right)
+        for confidence, is_right in zip(confidences, right, strict=True)
+        if confidence is not None
+    ]
     n = len(confidences)
     if not n:
         raise ValueError("there is nothing to fit on")
-    given = np.array([sure for sure, _ in pairs], dtype=float)
-    wrong = np.array([not ok for _, ok in pairs], dtype=bool)
+    given = np.array([confidence for confidence, _ in pairs], dtype=float)
+    wrong = np.array([not is_right for _, is_right in pairs], dtype=bool)
     fit = [c for c in np.unique(given) if (wrong[given >= c].sum() + 1) / (n + 1) <= alpha]
     return float(min(fit)) if fit else None

@@ -32,9 +32,9 @@ def consistent(document: Document) -> bool:
         return False
     if document["stop_reason"] in ("consensus", "stable_consensus"):
         return True
-    judged = [turn for turn in document["turns"] if turn["step"] == "agree"]
-    if judged:
-        return judged[-1].get("agreed", judged[-1].get("agree")) is True
+    judgements = [turn for turn in document["turns"] if turn["step"] == "agree"]
+    if judgements:
+        return judgements[-1].get("agreed", judgements[-1].get("agree")) is True
     return agreed_answer(document["votes"]) is not None
 
 

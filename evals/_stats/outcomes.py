@@ -99,8 +99,8 @@ def has_outcome(document: Document) -> bool:
 def is_model_fault(document: Document) -> bool:
     """Whether a debate failed because of its own models' replies alone, and not also because a call was cut off."""
     error, turns = document.get("error"), document.get("turns") or ()
-    whole = all(turn.get("outcome") != "failed" for turn in turns)
-    return error is not None and error["kind"] in OWN_FAULTS and whole
+    complete = all(turn.get("outcome") != "failed" for turn in turns)
+    return error is not None and error["kind"] in OWN_FAULTS and complete
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------
@@ -145,8 +145,8 @@ def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, 
 def _majority(item: tuple[str | None, ...], same: Callable[[str, str], bool]) -> str | None:
     groups: list[list[str]] = []
     for answer in filter(None, item):
-        alike = (g for g in groups if same(g[0], answer))
-        group = next((g for g in alike if not any(surely_differ(one, answer) for one in g)), None)
+        candidates = (g for g in groups if same(g[0], answer))
+        group = next((g for g in candidates if not any(surely_differ(member, answer) for member in g)), None)
         if group is None:
             groups.append([answer])
         else:

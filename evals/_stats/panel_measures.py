@@ -228,17 +228,17 @@ def count_concessions(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[str,
     Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's speaks
     for the defense in the switched debate.
     """
-    said: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
+    arguments: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
     for turn in turns:
-        if turn["step"] == "argue" and turn["agent"] in said:
-            said[turn["agent"]].append(turn.get("argument") or "")
+        if turn["step"] == "argue" and turn["agent"] in arguments:
+            arguments[turn["agent"]].append(turn.get("argument") or "")
     return {
-        counsel: {"concessions": sum(len(concessions(text)) for text in texts), "words": sum(map(_words, texts))}
-        for counsel, texts in said.items()
+        counsel: {"concessions": sum(len(concessions(text)) for text in texts), "words": sum(map(_count_words, texts))}
+        for counsel, texts in arguments.items()
     }
 
 
-def _words(text: str) -> int:
+def _count_words(text: str) -> int:
     return len(_WORD.findall(text))
 
 
@@ -250,9 +250,14 @@ def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
     Args:
         documents: result documents of trials.
     """
-    held = [document["metrics"].get("concessions") or count_concessions(document["turns"]) for document in documents]
-    sums = {who: sum((Counter(one[who]) for one in held), Counter[str]()) for who in COUNSEL}
-    return {who: 1000 * of["concessions"] / of["words"] if of["words"] else None for who, of in sums.items()}
+    by_document = [
+        document["metrics"].get("concessions") or count_concessions(document["turns"]) for document in documents
+    ]
+    sums = {counsel: sum((Counter(counts[counsel]) for counts in by_document), Counter[str]()) for counsel in COUNSEL}
+    return {
+        counsel: 1000 * total["concessions"] / total["words"] if total["words"] else None
+        for counsel, total in sums.items()
+    }
 
 
 # --- rounds ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from moot.evals._stats.measures import package
 
 ALPHA = 0.05
 POWER = 0.8
-MOST = 10**8
+MOST_ITEMS = 10**8
 """Maximum number of items in a search."""
 SLACK = 1e-9
 
@@ -94,7 +94,7 @@ def items_needed(
         alpha: the level of significance.
 
     Returns:
-        None if no number does: equal accuracies, or more than `MOST` items.
+        None if no number does: equal accuracies, or more than `MOST_ITEMS` items.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
@@ -102,19 +102,19 @@ def items_needed(
     """
     if not alpha < target < 1:
         raise ValueError("a power is a share between alpha and 1")
-    enough = 1
-    while power(first, second, enough, discordant, alpha) < target:
-        enough *= 2
-        if first == second or enough > MOST:
+    upper = 1
+    while power(first, second, upper, discordant, alpha) < target:
+        upper *= 2
+        if first == second or upper > MOST_ITEMS:
             return None
-    few = enough // 2
-    while enough - few > 1:
-        middle = (few + enough) // 2
+    lower = upper // 2
+    while upper - lower > 1:
+        middle = (lower + upper) // 2
         if power(first, second, middle, discordant, alpha) < target:
-            few = middle
+            lower = middle
         else:
-            enough = middle
-    return enough
+            upper = middle
+    return upper
 
 
 def minimum_detectable_effect(
@@ -141,12 +141,12 @@ def minimum_detectable_effect(
     room = 1 - accuracy
     largest = room if discordant is None else min(room, discordant, 2 * room - discordant)
 
-    def lacking(effect: float) -> float:
+    def power_gap(effect: float) -> float:
         return power(accuracy + effect, accuracy, n, discordant, alpha) - target
 
-    if largest <= SLACK or lacking(largest) < 0:
+    if largest <= SLACK or power_gap(largest) < 0:
         return None
-    return float(package("scipy.optimize").brentq(lacking, min(SLACK, largest / 2), largest))
+    return float(package("scipy.optimize").brentq(power_gap, min(SLACK, largest / 2), largest))
 
 
 @dataclass(frozen=True)
@@ -216,6 +216,6 @@ def separation(
         )
         for name, share in shares.items()
     )
-    apart = round(least * n)
-    smallest = float(package("scipy.stats").binomtest(0, apart).pvalue) if apart else 1.0
+    n_discordant = round(least * n)
+    smallest = float(package("scipy.stats").binomtest(0, n_discordant).pvalue) if n_discordant else 1.0
     return Separation(first - second, n, smallest, smallest <= alpha, designs)

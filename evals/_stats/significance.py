@@ -242,19 +242,19 @@ def sign_flips(
         UserError: scipy is not installed.
         ValueError: lists of different lengths.
     """
-    which = range(len(first)) if groups is None else groups
-    pairs = list(zip(first, second, which, strict=True))
+    group_ids = range(len(first)) if groups is None else groups
+    pairs = list(zip(first, second, group_ids, strict=True))
     known = [(a - b, group) for a, b, group in pairs if a is not None and b is not None]
     sums: dict[Hashable, list[float]] = {}
     for difference, group in known:
         sums.setdefault(group, []).append(difference)
     totals = [fsum(of_group) for of_group in sums.values()]
-    apart = [total for total in totals if abs(total) > SLACK]  # the others do not change with the sign
+    nonzero = [total for total in totals if abs(total) > SLACK]  # the others do not change with the sign
     reason = ONE_GROUP if len(sums) == 1 < len(known) else "" if known else "no items"
     p = None if reason else 1.0
-    if len(apart) > 1:
+    if len(nonzero) > 1:
         found = package("scipy.stats").permutation_test(
-            (apart,),
+            (nonzero,),
             lambda drawn, axis: drawn.mean(axis=axis).round(DIGITS),
             permutation_type="samples",
             vectorized=True,
@@ -264,10 +264,10 @@ def sign_flips(
         )
         p = float(found.pvalue)
     better, worse = (sum(sign * difference > 0 for difference, _ in known) for sign in (1, -1))
-    of = "sign flips" if len(sums) == len(known) else "sign flips of groups"
-    how = "exact" if 2 ** len(apart) <= FLIPS else f"{FLIPS:,} drawn"
+    test_name = "sign flips" if len(sums) == len(known) else "sign flips of groups"
+    how = "exact" if 2 ** len(nonzero) <= FLIPS else f"{FLIPS:,} drawn"
     missing = len(pairs) - len(known)
-    return PairedTest(better, worse, p, len(known), missing, f"{of}, {how}", len(sums), reason)
+    return PairedTest(better, worse, p, len(known), missing, f"{test_name}, {how}", len(sums), reason)
 
 
 Family = Literal["report", "benchmark"]

@@ -10,8 +10,8 @@ import pytest
 from moot.evals._benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
 from moot.evals._benchmarks.records import InvalidRecord, Record, page_title
 from moot.evals._benchmarks.records_answers import last_box, without_csv_quotes
-from moot.evals._runs.solver import question_of
-from moot.evals._runs.tasks import sample_of
+from moot.evals._runs.solver import make_question
+from moot.evals._runs.tasks import make_sample
 from moot.nodes._texts.task import TASKS
 
 from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, reads_itself
@@ -348,8 +348,8 @@ def test_claims_of_averitec() -> None:
     }
     assert (item.claim_date, item.speaker) == ("2020-11-05", None)
     assert read_one("averitec", record | {"claim_date": None}).published_before is None
-    said = sample_of(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
-    asked = question_of(str(said.input), said.choices, said.metadata)
+    said = make_sample(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
+    asked = make_question(str(said.input), said.choices, said.metadata)
     assert asked == {"claim": record["claim"], "task": "averitec", "claim_date": "2020-11-05", "speaker": "Ada"}
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.evals._benchmarks.claim_files import LONGEST_LINE, BadRow, ClaimRow, ClaimsFile, all_rows
+from moot.evals._benchmarks.claim_files import LONGEST_LINE, BadRow, ClaimRow, ClaimsFile, read_all_rows
 from moot.retrievers._evidence import clean
 
 
@@ -143,7 +143,7 @@ def test_unknown_columns_are_ignored_and_named(tmp_path: Path) -> None:
 def test_if_all_rows_must_be_valid_the_first_bad_row_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, "claim,label\nOne.,\n,true\nThree.,\n")
     with pytest.raises(UserError, match=r"my.csv, line 2: no label. 2 other rows are bad, too."):
-        all_rows(ClaimsFile(path), lambda row: "" if row.label else "no label")
+        read_all_rows(ClaimsFile(path), lambda row: "" if row.label else "no label")
 
 
 TEXTS = st.text("aé中=+-@,;|\"'\\[]{}#\n\t ", min_size=1, max_size=20).filter(lambda text: text.strip(" \n\t"))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals._benchmarks.catalogue import BENCHMARKS
-from moot.evals._report.comparison import Study, System, answering
+from moot.evals._report.comparison import Study, System, with_outcome
 from moot.evals._report.findings import Findings, findings_of
 from moot.evals._report.overview import overview_table
-from moot.evals._report.published import interval_of, published, published_table
+from moot.evals._report.published import figure_interval, published_figures, published_table
 from moot.evals._report.scores import costs_table
 from moot.evals._report.tests import comparisons_of
 from moot.evals._stats.clusters import mean_of_intervals
@@ -81,7 +81,7 @@ def test_a_report_without_tests(tmp_path: Path) -> None:
 def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]], benchmarks: int) -> None:
     def system(name: str, which: int) -> System:
         seen = {str(n): Observation(str(n), (S,)) for n in range(len(items))}
-        told = {id: answering(seen[id], S if items[int(id)][which] else "", fever) for id in seen}
+        told = {id: with_outcome(seen[id], S if items[int(id)][which] else "", fever) for id in seen}
         return System(name, (told,), control="kept" if which else None)
 
     fever = BENCHMARKS["fever"]
@@ -149,7 +149,7 @@ def test_the_cost_of_a_control(tmp_path: Path) -> None:
 
 
 def test_the_papers_figures_name_known_systems_and_benchmarks() -> None:
-    every = published()
+    every = published_figures()
     graphs = {name for name in {one.graph for one in every} if load_graph(name)}
     assert len(every) == len({one[:6] for one in every}) > 250
     for one in every:
@@ -157,7 +157,7 @@ def test_the_papers_figures_name_known_systems_and_benchmarks() -> None:
         assert one.graph in graphs
         measure = BENCHMARKS[one.benchmark].metrics
         assert one.measure in ("first", *measure)
-        found, _ = interval_of(one)
+        found, _ = figure_interval(one)
         assert found.low is None or found.high is None or found.low <= one.value <= found.high
     for title, printed in S1_ACCURACY.items():
         ours = {

@@ -185,7 +185,7 @@ def test_ignored_logs_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [{"turns": None}, {"calls": [{}]}, {"answer": ["REFUTES"]}, {"confidence": 2}])
 def test_a_document_of_another_shape_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
     path = write_log(tmp_path, "log", {"1": debate("SUPPORTS"), "2": debate("REFUTES") | damage}, GOLD)
-    with pytest.raises(UserError, match="log.eval, sample 2: its samples are not as moot writes them") as caught:
+    with pytest.raises(UserError, match="log.eval, sample 2: its samples are not in moot's format") as caught:
         read(path)
     assert caught.value.kind == "invalid_file"
 

@@ -18,14 +18,14 @@ from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.evals._stats.metrics import fever_score, feverous_score
 from moot.evals._stats.official import (
-    OFFICIAL,
+    OFFICIAL_MEASURES,
     GoldMatch,
     hover_score,
-    joint,
-    matched_answer,
+    joint_match,
+    match_answer,
+    match_facts,
     official_score,
     page_and_element,
-    supporting_facts,
 )
 from moot.retrievers import index_passages
 from moot.retrievers._evidence import GIVEN, evidence_id
@@ -105,15 +105,15 @@ def test_hover_score(outcome: str, found: list[tuple[str, int]], value: float) -
 
 def test_hotpotqas_scores_equal_its_script() -> None:
     """hotpot_evaluate_v1.py gives these for the answer and the facts, and their products."""
-    answer = matched_answer("the city of Paris", ["Paris"])
+    answer = match_answer("the city of Paris", ["Paris"])
     assert [*answer] == pytest.approx([0.0, 1 / 3, 1.0])
-    facts = supporting_facts([("A", 0), ("B", 1), ("B", 2)], [("A", 0), ("C", 0)])
+    facts = match_facts([("A", 0), ("B", 1), ("B", 2)], [("A", 0), ("C", 0)])
     assert [*facts] == pytest.approx([0.0, 1 / 3, 0.5])
-    found = [answer.f1, facts.f1, joint(answer, facts).f1]
+    found = [answer.f1, facts.f1, joint_match(answer, facts).f1]
     assert found == pytest.approx([0.5, 0.4, 2 * (1 / 9) * 0.5 / (11 / 18)])
-    assert matched_answer("no", ["yes"]).f1 == matched_answer("yes it is", ["yes"]).f1 == 0.0
-    assert joint(matched_answer("Yes", ["yes"]), supporting_facts([("A", 0)], [("A", 0)])) == GoldMatch(1.0, 1.0, 1.0)
-    assert supporting_facts([], [("A", 0)]) == GoldMatch(0.0, 0.0, 0.0)
+    assert match_answer("no", ["yes"]).f1 == match_answer("yes it is", ["yes"]).f1 == 0.0
+    assert joint_match(match_answer("Yes", ["yes"]), match_facts([("A", 0)], [("A", 0)])) == GoldMatch(1.0, 1.0, 1.0)
+    assert match_facts([], [("A", 0)]) == GoldMatch(0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -312,8 +312,8 @@ def test_the_ceiling_of_check_covid() -> None:
 
 
 def test_official_scores_that_cannot_be_computed_are_listed_with_reasons() -> None:
-    named = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics if name in OFFICIAL}
-    assert named == set(OFFICIAL)
+    named = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics if name in OFFICIAL_MEASURES}
+    assert named == set(OFFICIAL_MEASURES)
     listed = {name: measures for name, measures, *_ in benchmark_rows(BENCHMARKS.values())}
     assert listed["averitec"].splitlines()[1].startswith("not computable: AVeriTeC score: ")
     assert listed["fever"] == "accuracy, macro_f1, fever_score"

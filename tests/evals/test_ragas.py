@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals._runs.ragas import LOST, read_answers
+from moot.evals._runs.ragas import MOST_FAILURES, read_answers
 from moot.retrievers import make_evidence
 
 from tests.commands import moot
@@ -191,7 +191,7 @@ def test_after_many_failed_calls_the_run_ends(start_stub: StartStub, tmp_path: P
     stub = start_stub([{"model": "ragas", "status": 400}])
     code, _, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
     assert (code, "did not accept" in said.splitlines()[-1]) == (2, True)
-    assert LOST <= len(stub.prompts("ragas")) < 2 * LOST
+    assert MOST_FAILURES <= len(stub.prompts("ragas")) < 2 * MOST_FAILURES
 
 
 def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from moot.evals._benchmarks.retrieval import (
     compare,
     corpus_name,
     estimates,
-    interval,
+    mean_interval,
     measure,
     rival_pairs,
 )
@@ -84,38 +84,38 @@ def test_rankings_without_gold_are_refused(gold: list[dict[str, int]]) -> None:
 
 
 def test_an_interval_holds_its_mean_and_narrows_with_more_queries() -> None:
-    few = interval([0, 1] * 10)
-    many = interval([0, 1] * 200)
+    few = mean_interval([0, 1] * 10)
+    many = mean_interval([0, 1] * 200)
     assert few.value == many.value == 0.5
     # Means of 20 and of 400 coins: 0.5 -+ 1.96 * 0.5 / sqrt(n).
     assert (few.low, few.high) == pytest.approx((0.28, 0.72), abs=0.05)
     assert (many.low, many.high) == pytest.approx((0.451, 0.549), abs=0.01)
-    assert interval([0, 1] * 10) == few
+    assert mean_interval([0, 1] * 10) == few
 
 
 @pytest.mark.parametrize("values", [[0.1] * 7, [0.0], [1.0, 1.0]])
 def test_equal_values_have_an_interval_of_one_point(values: list[float]) -> None:
-    found = interval(values)
+    found = mean_interval(values)
     assert found.low == found.value == found.high == pytest.approx(values[0])
 
 
 def test_a_mean_over_rows_gives_rows_equal_weight() -> None:
-    assert interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
+    assert mean_interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
     # One row varies and one does not: half of the first row's interval, moved.
-    one = interval([0, 1] * 50)
-    both = interval([0, 1] * 50, [1.0])
+    one = mean_interval([0, 1] * 50)
+    both = mean_interval([0, 1] * 50, [1.0])
     assert both == pytest.approx((0.75, 0.5 + one.low / 2, 0.5 + one.high / 2), abs=0.03)
     empty: list[list[list[float]]] = [[], [[]], [[1.0], []]]
     for nothing in empty:
         with pytest.raises(ValueError, match="mean of nothing"):
-            interval(*nothing)
+            mean_interval(*nothing)
 
 
 def test_differences_are_paired() -> None:
     """Two sources that both vary much, one always better by a tenth: the difference does not vary."""
     ours, theirs = [0.1, 1.0, 0.5, 0.6], [0.0, 0.9, 0.4, 0.5]
     assert differences(ours, theirs) == pytest.approx([0.1] * 4)
-    paired, apart = interval(differences(ours, theirs)), interval(ours)
+    paired, apart = mean_interval(differences(ours, theirs)), mean_interval(ours)
     assert paired.high - paired.low < 1e-9 < apart.high - apart.low
     with pytest.raises(ValueError, match="shorter"):
         differences(ours, theirs[:3])
