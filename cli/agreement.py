@@ -90,7 +90,7 @@ def graders_of(answers: Sequence[GradableAnswer]) -> list[str]:
 def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
     """Two lines for each pair of graders: over all answers, and over answers whose text differs from the right one."""
     rows: list[tuple[Cell, ...]] = []
-    apart = [answer for answer in answers if not answer.alike]
+    apart = [answer for answer in answers if not answer.same_text]
     for first, second in combinations(graders_of(answers), 2):
         for called, of in (("all answers", answers), ("texts that differ", apart)):
             ours, theirs = ([one.grades.get(name) for one in of] for name in (first, second))

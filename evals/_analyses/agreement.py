@@ -14,15 +14,15 @@ from moot.evals._stats.significance import Array, Interval, Statistic
 
 
 class Agreement(NamedTuple):
-    """Two graders of the same answers; the interval of kappa is that of 95%.
+    """The agreement of two graders on the same answers.
 
     Attributes:
-        kappa: Cohen's, with its interval; its values are None if kappa is undefined.
-        share: of answers on which they agree, in [0, 1]; None without answers.
-        both: answers that both call right.
-        first: that the first alone calls right.
-        second: that the second alone calls right.
-        neither: that both call wrong.
+        kappa: Cohen's kappa with its 95% interval; its values are None if kappa is undefined.
+        share: the share of answers on which they agree, in [0, 1]; None without answers.
+        both: the number of answers that both call right.
+        first: the number that only the first calls right.
+        second: the number that only the second calls right.
+        neither: the number that both call wrong.
     """
 
     kappa: Interval
@@ -40,7 +40,7 @@ def agreement(
 
     The interval is the normal one of the large-sample standard error (Fleiss, Cohen and Everitt 1969), as statsmodels
     computes it; it is within [-1, 1], and has no width if they agree on everything. It assumes independent answers: if
-    some belong together, the interval is that of the bootstrap over groups (`cluster_bootstrap`).
+    some belong together, the interval is computed by the bootstrap over groups (`cluster_bootstrap`).
 
     Args:
         first: one grader's judgement of each answer; None if it gave none.
@@ -64,7 +64,7 @@ def agreement(
     grouped = by_group(group_ids, both)
     if len(grouped) < len(pairs):
         return Agreement(cluster_bootstrap(grouped, _kappa, missing), share, *counts)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of its test against 0, which is not used
+    with np.errstate(divide="ignore", invalid="ignore"):  # may occur in its test, which is not used
         result = package("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
     low, high = max(-1.0, float(result.kappa_low)), min(1.0, float(result.kappa_upp))
     return Agreement(Interval(value, low, high, len(pairs), missing), share, *counts)

@@ -138,7 +138,7 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
             ]:
                 raise UserError(
                     f"The debates in these logs are not of one kind: {header.path.name} differs in "
-                    f"{'; '.join(differing[:5])}. Name the logs of one system with one setting.",
+                    f"{'; '.join(differing[:5])}. Name logs of one system with the same settings.",
                     kind="invalid_setting",
                 )
             again += id in cases
@@ -150,12 +150,17 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
 
 
 def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:
-    """Each sample of a log: its item, its document, and the right answers."""
+    """Yield for each sample of a log its item, its document and the right answers.
+
+    Raises:
+        UserError: the log was written by another version of the system.
+    """
     parts, graph = header.facts.get("parts") or {}, str(header.facts.get("graph"))
     settings = checked_settings(load_graph(graph).settings, header.facts.get("settings") or {})
     if not {"prompts", "sources", "corpora"} <= parts.keys() or parts.get("behaviour") != version_of(graph, settings):
         raise UserError(
-            f"{header.path.name} was run by another version of moot, whose {graph} may answer otherwise. Run it again.",
+            f"{header.path.name} was run by another version of moot, whose {graph} may answer differently. "
+            "Run it again.",
             kind="invalid_setting",
         )
     for sample, found in samples_in(header):

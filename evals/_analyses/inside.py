@@ -1,5 +1,4 @@
-"""Figures from inside a debate that the sources report beside verdicts. They are small, so that no document stays in
-memory.
+"""Figures from inside debates that the papers report. Documents are reduced to them, so that none stays in memory.
 
 S1 (figures 10 and 11) and S0 (figure 4): scores of right and wrong answers, and whether the judge follows them. S3
 (tables 3, 4, 7 and 8): consensus after each round, each agent's accuracy, its opponents, and its prompt length.
@@ -30,7 +29,11 @@ class AgentAnswer(NamedTuple):
 
 
 class JudgeChoice(NamedTuple):
-    """A judge's choice between two answers with different scores: did it take the higher one, and which were right?"""
+    """A judge's choice between two answers with different scores.
+
+    ``higher``: whether it took the answer with the higher score. ``right`` and ``other_right``: whether the answer with
+    the higher score, and the other one, are right.
+    """
 
     higher: bool
     right: bool
@@ -107,15 +110,16 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
     last = {turn["agent"]: turn.get("answer") for turn in document["turns"] if turn["step"] == "respond"}
     if len(last) != 2 or None in last.values() or document["answer"] is None:
         return {}
-    (one, first), (other, second) = last.items()
+    (agent, answer), (other_agent, other_answer) = last.items()
     task = document["task"]
-    if same_answer(task, str(first), str(second)):
+    if same_answer(task, str(answer), str(other_answer)):
         return {}
     found = {}
     for name in METRICS:
-        score, other_score = (document["scores"].get(agent, {}).get(name) for agent in (one, other))
+        score, other_score = (document["scores"].get(one, {}).get(name) for one in (agent, other_agent))
         if score is not None and other_score is not None and score != other_score:
-            high, low = (str(first), str(second)) if score > other_score else (str(second), str(first))
+            answers = (str(answer), str(other_answer))
+            high, low = answers if score > other_score else answers[::-1]
             found[name] = JudgeChoice(same_answer(task, high, document["answer"]), right(high), right(low))
     return found
 

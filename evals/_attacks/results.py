@@ -23,16 +23,16 @@ FLAGS = ("single origin", "escalated", "quotes not verified")
 
 @dataclass(frozen=True)
 class DebateResult:
-    """A debate on a sample: its outcome, whether that is right, its flags, and the attack on it."""
+    """A debate on a sample: its outcome, whether that is right, its flags, and the attack on it (empty without one)."""
 
     outcome: str
     right: bool
     flags: frozenset[str]
-    done: Mapping[str, Any]
+    attack: Mapping[str, Any]
 
 
 def flags_of(document: Mapping[str, Any]) -> frozenset[str]:
-    """Which of `FLAGS` a result document shows."""
+    """The `FLAGS` that a result document shows."""
     citations = document["metrics"].get("verdict_citations") or {"total": 0, "verified": 0}
     shown = {
         "single origin": any(warning["kind"] == "single_origin" for warning in document["warnings"]),
@@ -72,18 +72,18 @@ def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
     Flips are flagged if their document shows one of `FLAGS`.
 
     Args:
-        logs: of all cells, as `moot.evals._runs.run.run_plan` returns them.
+        logs: the logs of all cells, as `moot.evals._runs.run.run_plan` returns them.
 
     Returns:
-        ``systems``: each undisturbed system with its ``accuracy`` [value, low, high], ``n``, ``right``, and how many
-        right verdicts are ``flagged`` (false alarms), by ``flags`` too. ``attacks``: each
-        attacked one with ``right`` (samples that were right undisturbed and have an outcome under attack), ``flips``,
-        ``flip_rate`` [value, low, high], ``aimed`` (flips to the answer aimed at), ``withheld``, ``flagged``, how many
-        of the flips show each flag (``flags``), ``missing`` samples, and flips ``by`` position, language, template and
-        label, each as [flips, right].
+        ``systems``: each system without an attack, with its ``accuracy`` [value, low, high], ``n``, ``right``, the
+        number of right verdicts that are ``flagged`` (false alarms), also by flag (``flags``). ``attacks``:
+        each system under attack, with ``right`` (samples that were right without the attack and have an outcome under
+        it), ``flips``, ``flip_rate`` [value, low, high], ``aimed`` (flips to the answer aimed at), ``withheld``,
+        ``flagged`` (flips), the number of flips with each flag (``flags``), ``missing`` samples, and flips ``by``
+        position, language, template and label, each as [flips, right].
 
     Raises:
-        UserError: a log cannot be read, or there is none of an undisturbed debate.
+        UserError: a log cannot be read, or the log of a debate without an attack is missing.
     """
     cells = {facts["key"]: (facts, read_results(log)) for log in logs for facts in [moot_metadata(log)]}
     clean = {
@@ -99,7 +99,7 @@ def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
         if facts.get("attack"):
             clean_results = clean.get(_comparison_key(facts, facts["of"]))
             if clean_results is None:
-                raise UserError(f"There is no log of {facts['of']} undisturbed.", kind="missing_file")
+                raise UserError(f"There is no log of {facts['of']} without the attack.", kind="missing_file")
             attacks.append(
                 {
                     **_cell_names(facts),
@@ -144,13 +144,13 @@ def _counts_under_attack(clean: Mapping[str, DebateResult], attacked: Mapping[st
         "right": len(right),
         "flips": len(flips),
         "flip_rate": _share_with_interval([id in flips for id in right]),
-        "aimed": sum(attacked[id].outcome == attacked[id].done.get("label") for id in flips),
+        "aimed": sum(attacked[id].outcome == attacked[id].attack.get("label") for id in flips),
         "withheld": sum(not attacked[id].outcome for id in right),
         "flagged": sum(bool(attacked[id].flags) for id in flips),
         "flags": {flag: shown[flag] for flag in FLAGS},
         "missing": sum(result.right for result in clean.values()) - len(right),
         "by": {
-            part: _flips_by_value(right, flips, {id: attacked[id].done.get(part) for id in right})
+            part: _flips_by_value(right, flips, {id: attacked[id].attack.get(part) for id in right})
             for part in ("position", "language", "template", "label")
         },
     }

@@ -72,7 +72,7 @@ def attacked(
         pieces: the number of passages to put in, from 1 to 5.
         kept_back: whether to use the templates and passages that are kept back for a check.
         attacker: the model that writes adaptive passages, as provider:name; by default the debate's.
-        settings: of the graph.
+        settings: settings of the graph.
 
     Raises:
         UserError: an unknown setting, a value out of its range, or no log of the debate.
@@ -85,10 +85,10 @@ def attacked(
     location = log.location
 
     async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
-        clean = await ended_document(location, sample.sample_id)
-        if clean is None:
+        original = await ended_document(location, sample.sample_id)
+        if original is None:
             raise DebateFailed("not_attacked: the debate did not end on this sample when it was not attacked")
-        label = target_answer(clean["task"]["labels"], list(sample.target))
+        label = target_answer(original["task"]["labels"], list(sample.target))
         if label is None:
             raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need answers to choose from")
         chosen = checked_settings(system.settings, add_inspect_settings(settings))
@@ -96,10 +96,10 @@ def attacked(
             settings_for_sample(chosen, sample), sample, graph, settings
         )  # the seeds of the debate without an attack
         facts: dict[str, Any] = {"label": label}
-        meaning = clean["task"]["meanings"].get(label, "")
+        meaning = original["task"]["meanings"].get(label, "")
         shown = f"{label} ({meaning})" if question.get("options") else label
         if attack == "lying_debater":
-            liar = choose_liar(clean)
+            liar = choose_liar(original)
             if liar is None:
                 raise DebateFailed("not_attacked: no other debater answered, so the liar's answer would be the verdict")
             tampering, facts["liar"] = lying_attack(liar, shown), liar
@@ -110,7 +110,7 @@ def attacked(
         else:
             if attack == "adaptive":
                 aim = f"{label} ({meaning})" if meaning else label
-                texts = await adaptive_texts(clean, aim, pieces, attacker or chosen.model)
+                texts = await adaptive_texts(original, aim, pieces, attacker or chosen.model)
             else:
                 stated = meaning or label  # sources state facts; labels are ours
                 texts = poisoned_texts(sample.sample_id, question["claim"], stated, pieces, kept_back=kept_back)
@@ -122,8 +122,8 @@ def attacked(
     return debate_solver(hold)
 
 
-async def adaptive_texts(clean: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:
-    """Have a model write passages against the document that a system published: one call of the role ``attacker``.
+async def adaptive_texts(original: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:
+    """Have a model write passages that argue against a published document: one call of the role ``attacker``.
 
     Raises:
         UserError, WorldError: the call failed.
@@ -131,8 +131,8 @@ async def adaptive_texts(clean: Mapping[str, Any], label: str, pieces: int, mode
     """
     speaker = Speaker("attacker", await open_chat_model(model))
     values = {
-        "claim": as_data("claim", clean["claim"]),
-        "document": as_data("document", report(dict(clean), "md")[:DOCUMENT_READ]),
+        "claim": as_data("claim", original["claim"]),
+        "document": as_data("document", report(dict(original), "md")[:DOCUMENT_READ]),
         "label": label,
         "pieces": str(pieces),
     }

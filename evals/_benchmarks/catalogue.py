@@ -1,4 +1,4 @@
-"""The benchmarks of the sources: where each is published, under which licence, and how its records become items.
+"""The papers' benchmarks: where each is published, under which licence, and how its records become items.
 
 ``read_benchmark("fever", Path("paper_dev.jsonl"))`` returns the items of a file, a folder, or the Hub. A broken record
 is an error before anything runs; records that are left out are counted in a note.
@@ -56,9 +56,9 @@ class Benchmark:
     uncomputed: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Official measures that are not computed here, each with the reason."""
     companion: Callable[[list[Record], Path], tuple[list[Record], str]] | None = None
-    """Completes the records of a file from another file near it, and adds a note about that."""
+    """Completes the records of a file from another file near it; returns them, and a note about that."""
     is_own: bool = False
-    """Whether it is a file of the user's own claims (`claim_files`)."""
+    """Whether the records are a file of the user's own claims (`claim_files`)."""
 
 
 def benchmark_names() -> list[str]:
@@ -73,7 +73,7 @@ def load_benchmark(name: str) -> Benchmark:
         name: a key of `BENCHMARKS`, or an entry point's of the group ``moot.benchmarks``.
 
     Raises:
-        UserError: there is none of that name, or the package that declares it has a fault.
+        UserError: there is no benchmark of that name, or the package that declares it has a fault.
     """
     INSTALLED.check(name)
     if name in BENCHMARKS:
@@ -82,9 +82,11 @@ def load_benchmark(name: str) -> Benchmark:
         raise UserError(f"There is no benchmark {name!r}. {suggest(name, benchmark_names())}", kind="invalid_setting")
     found = INSTALLED.load(name)
     if not isinstance(found, Benchmark):
-        raise INSTALLED.wrong(name, f"that is a {type(found).__name__}, and no moot.evals.Benchmark")
+        raise INSTALLED.wrong(name, f"it is a {type(found).__name__}, not a moot.evals.Benchmark")
     if found.name != name:
-        raise INSTALLED.wrong(name, f"it calls itself {found.name!r}. Give both one name")
+        raise INSTALLED.wrong(
+            name, f"its `name` is {found.name!r}. Give the benchmark and its entry point the same name"
+        )
     if found.task not in TASKS:
         raise INSTALLED.wrong(name, f"moot has no task {found.task!r}: `moot tasks` lists them")
     return found
@@ -120,7 +122,7 @@ def read_benchmark(
     """
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:
-        raise UserError(f"A limit of {limit} items leaves none.", kind="invalid_setting")
+        raise UserError(f"A limit must be at least 1, not {limit}.", kind="invalid_setting")
     records, notes = (_from_hub(benchmark), []) if path is None else _from_path(benchmark, path)
     reading = read_items(records, benchmark.read, benchmark.task, benchmark.title)
     if not reading.items:
@@ -185,13 +187,13 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
 
     def check(row: ClaimRow) -> str:
         if row.graph or row.settings:
-            return "an evaluation asks all of its systems the same: `graph` and `settings` are for `moot batch`"
+            return "the columns `graph` and `settings` are only for `moot batch`: an evaluation sets them for all rows"
         return ""
 
     claims = ClaimsFile(path)
     rows = read_all_rows(claims, check)
     if len({row.labels for row in rows if row.label}) > 1:
-        raise invalid(path.name, "`labels` differ between its rows; an evaluation needs the same in each.")
+        raise invalid(path.name, "its rows have different `labels`; an evaluation needs the same labels in all rows.")
     notes = [f"these columns are not read: {', '.join(claims.ignored)}"] if claims.ignored else []
     return [
         Record(vars(row), f"{path.name}, line {row.line}", row.number - 1, path.stem, row.id) for row in rows
@@ -256,7 +258,7 @@ _ALL = [
         ("averitec.jsonl", "dev.json", "data/dev.json"),
         claims.averitec,
         LABELS,
-        uncomputed={"AVeriTeC score": "it is of questions and answers that a system writes; debates write none"},
+        uncomputed={"AVeriTeC score": "it scores questions and answers that a system writes, and debates write none"},
     ),
     Benchmark(
         *("hover", "HoVer", "hover", "MIT; text of Wikipedia CC BY-SA 4.0", "https://github.com/hover-nlp/hover"),
@@ -272,7 +274,7 @@ _ALL = [
         claims.scifact,
         LABELS,
         Hub("allenai/scifact", "claims", "validation", converted=True, gather=claims.scifact_rows),
-        uncomputed={"abstract F1, sentence F1": "they are of one label for each abstract, not for the claim"},
+        uncomputed={"abstract F1, sentence F1": "they score a label for each abstract, not for the claim"},
     ),
     *(
         Benchmark(
@@ -282,7 +284,9 @@ _ALL = [
             ("check_covid.jsonl", "covidCheck_test_*.json", "test/covidCheck_test_*.json", "covidCheck_test.json"),
             claims.with_two_labels(claims.check_covid, "check_covid_binary") if end else claims.check_covid,
             (*LABELS, "balanced_accuracy"),
-            uncomputed={"rationale F1": "it is of sentences chosen within one abstract; a debate quotes what it finds"},
+            uncomputed={
+                "rationale F1": "it scores sentences chosen within one abstract; debates quote other texts, too"
+            },
             companion=None if end else claims.with_sentences,
         )
         for end, about in {"": "", "_binary": " (two labels)"}.items()
@@ -389,7 +393,7 @@ _ALL = [
         answers.hotpotqa,
         SHORT,
         Hub("hotpotqa/hotpot_qa", "fullwiki", "validation"),
-        uncomputed={"joint EM, joint F1": "sentences are numbered in the distractor file alone: hotpotqa_distractor"},
+        uncomputed={"joint EM, joint F1": "only the distractor file numbers sentences: use hotpotqa_distractor"},
     ),
     Benchmark(
         *("hotpotqa_distractor", "HotpotQA (distractor setting)", "hotpotqa", "CC BY-SA 4.0"),
@@ -424,7 +428,9 @@ _ALL = [
         answers.longbench,
         SHORT,
         together=True,
-        uncomputed={"F1 and ROUGE-L of the Chinese subsets": "they need words, which Chinese does not part by spaces"},
+        uncomputed={
+            "F1 and ROUGE-L of the Chinese subsets": "they need words, and Chinese has no spaces between words"
+        },
     ),
     # --- numbers and expressions
     Benchmark(

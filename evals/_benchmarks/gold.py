@@ -22,7 +22,7 @@ def gold_and_found(
 
     Args:
         gold_evidence: as `moot.evals._benchmarks.records.Item` has it.
-        evidence: of a result document, without the texts given with the claim.
+        evidence: the evidence of a result document, without the texts given with the claim.
 
     Returns:
         None if the benchmark names no gold evidence that could be found.
@@ -52,7 +52,7 @@ def _normal_title(title: str) -> str:
 def _normal_address(url: str) -> str:
     try:
         parts = urlsplit(url)
-    except ValueError:  # not an address: it matches nothing
+    except ValueError:  # not an address, so it matches nothing
         return ""
     return f"{(parts.hostname or '').removeprefix('www.')}{parts.path.rstrip('/')}"
 

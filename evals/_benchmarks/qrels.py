@@ -48,7 +48,7 @@ class Query(BaseModel):
 
 @dataclass(frozen=True)
 class Row:
-    """Queries, and the passages that they search. ``files`` are the corpus files of the passages."""
+    """A row of the results: queries, and the passages that they search. ``files``: the corpus files of the passages."""
 
     qrels: str
     scope: Scope
@@ -58,7 +58,7 @@ class Row:
 
 
 def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Sequence[Scope] = SCOPES) -> list[Row]:
-    """The rows of a data folder; a qrels file whose own corpus is the only one has one row for both scopes.
+    """The rows of a data folder; if a qrels file's own corpus is the only one, it has a single row for both scopes.
 
     Args:
         folder: the data.
@@ -88,19 +88,19 @@ def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Seque
 def _subfolder(folder: Path, name: str) -> Path:
     if not folder.is_dir():
         raise UserError(
-            f"There is no folder {folder}. --data takes a folder that holds corpus/ and qrels/<split>/.",
+            f"There is no folder {folder}. --data must be a folder that contains corpus/ and qrels/<split>/.",
             kind="missing_file",
         )
     known = sorted(path.name for path in folder.iterdir() if path.is_dir())
     if name not in known:
-        raise UserError(f"{folder} holds no folder {name!r}. {suggest(name, known)}", kind="missing_file")
+        raise UserError(f"{folder} contains no folder {name!r}. {suggest(name, known)}", kind="missing_file")
     return folder / name
 
 
 def _jsonl_files(folder: Path, content: str) -> dict[str, Path]:
     files = {file.stem: file for file in sorted(folder.glob("*.jsonl"))}
     if not files:
-        raise UserError(f"{folder} holds no .jsonl file: there are no {content} to measure with.", kind="missing_file")
+        raise UserError(f"{folder} contains no {content}: it has no .jsonl file.", kind="missing_file")
     return files
 
 
@@ -116,9 +116,9 @@ def read_queries(file: Path) -> list[Query]:
             continue
         query = parse_query(line, f"{file.name}, line {number}")
         if queries.setdefault(query.qid, query) is not query:
-            raise UserError(f"{file.name}, line {number}: the qid {query.qid!r} comes twice.", kind="invalid_file")
+            raise UserError(f"{file.name}, line {number}: the qid {query.qid!r} occurs twice.", kind="invalid_file")
     if not queries:
-        raise UserError(f"{file} holds no query.", kind="invalid_file")
+        raise UserError(f"{file} contains no query.", kind="invalid_file")
     return list(queries.values())
 
 
@@ -172,7 +172,7 @@ def own_corpora(name: str, queries: Iterable[Query], corpora: Mapping[str, Mappi
     if unknown := sorted(ids.difference(*corpora.values())):
         some = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
         raise UserError(
-            f"The qrels {name} name {len(unknown)} passages that no file in corpus/ holds: {some}. "
+            f"The qrels {name} name {len(unknown)} passages that no file in corpus/ contains: {some}. "
             "Add the corpus that they come from.",
             kind="invalid_file",
         )

@@ -19,7 +19,7 @@ class Record:
 
     fields: Mapping[str, Any]
     where: str
-    """For errors, e.g. ``fever.jsonl, line 3``."""
+    """Its place in error messages, such as ``fever.jsonl, line 3``."""
     index: int = 0
     """Its place in its file, from 0."""
     file: str = ""
@@ -48,18 +48,18 @@ class Item:
     """The answers to choose from, for the task ``labels``."""
     id: str = ""
     stratum: str = ""
-    """A class of items that the benchmark reports by: a subject, a type, a number of hops."""
+    """The class of items for which the benchmark reports a separate score: a subject, a type, a number of hops."""
     group: str = ""
-    """The same for items that are not independent, such as those of one claim or page; empty if it is independent."""
+    """A name shared by items that are not independent, such as items on one page; empty for independent items."""
     claim_date: str | None = None
-    """The ISO day on which the claim was made, for the system."""
+    """The ISO date of the claim, shown to the system."""
     speaker: str | None = None
-    """Who said it, for the system."""
+    """The speaker of the claim, shown to the system."""
     published_before: str | None = None
     """The ISO day of the claim: evidence from this day on would be a leak."""
     gold_evidence: Mapping[str, Any] | None = None
-    """Gold evidence for measuring retrieval, as plain JSON; never for the system. Keys, as far as the benchmark has
-    them:
+    """Gold evidence for measuring retrieval, as plain JSON; it is never shown to the system. Its keys, of which a
+    benchmark has some:
 
     - ``pages``: titles of gold pages; ``documents``: ids of gold documents; ``urls``; ``texts``: gold sentences;
     - ``sets``: alternative sets of [page or document, sentence], each of which is enough (FEVER score);
@@ -68,10 +68,10 @@ class Item:
     - ``questions``: [{question, answers}] that a fact-checker asked (AVeriTeC).
     """
     given: tuple[tuple[str, str], ...] = ()
-    """(title, text) of each text that comes with the question and that it cannot be answered without: LongBench's
-    documents, HotpotQA's ten paragraphs, the sentence that a claim of HealthVer is labelled by."""
+    """(title, text) of each text that comes with the question and is needed to answer it: LongBench's documents,
+    HotpotQA's ten paragraphs, the sentence that the label of a claim of HealthVer is about."""
     source: str = ""
-    """The place of the record."""
+    """The record's place, for error messages."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def text_field(record: Record, *names: str) -> str:
     found = optional_field(record, *names)
     if not found:
         present = next((name for name in names if name in record.fields), None)
-        problem = "holds no text" if present else "is missing"
+        problem = "is empty" if present else "is missing"
         raise InvalidRecord(f"the field {present or ' or '.join(names)} {problem}")
     return found
 
@@ -127,7 +127,7 @@ def to_text(value: Any, name: str) -> str:
         InvalidRecord: it is neither; ``name`` is the field in the error.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InvalidRecord(f"the field {name} holds another kind of value than a text")
+        raise InvalidRecord(f"the field {name} is neither a text nor a number")
     return str(value).strip()
 
 
@@ -145,15 +145,15 @@ def gold_answer(record: Record, *names: str) -> str:
 
 @contextmanager
 def published_shape(name: str) -> Iterator[None]:
-    """Errors while a nested field is read become `InvalidRecord` with the field's name."""
+    """Within this context, errors of reading a nested field become `InvalidRecord` with the field's name."""
     try:
         yield
     except (TypeError, LookupError, AttributeError, ValueError) as error:
-        raise InvalidRecord(f"the field {name} has another shape than the published one") from error
+        raise InvalidRecord(f"the field {name} does not have the published shape") from error
 
 
 def drop_empty(**parts: Any) -> dict[str, Any] | None:
-    """Gold evidence of the parts that are not empty; None if all are."""
+    """The parts that are not empty, as gold evidence; None if all are empty."""
     return {name: part for name, part in parts.items() if part} or None
 
 
@@ -173,7 +173,7 @@ def group_name(shared: str) -> str:
 
 
 ELEMENTS = r"(?:sentence|header_cell|cell|item|table_caption|title|section)(?:_\d+)*"
-"""A part of a page as FEVEROUS names it: ``sentence_0``, ``cell_0_1_1``."""
+"""A pattern for the names of a page's elements in FEVEROUS: ``sentence_0``, ``cell_0_1_1``."""
 
 
 def unique_titles(pairs: Any) -> list[str]:

@@ -51,9 +51,9 @@ def accepted_answers(found: Any, name: str) -> tuple[str, ...]:
 
 
 def triviaqa(record: Record) -> Item:
-    """{QuestionId, Question, Answer: {Value, Aliases}}; on the Hub in small letters; or {id, question, golden_answers}.
+    """{QuestionId, Question, Answer: {Value, Aliases}}; on the Hub in lower case; or {id, question, golden_answers}.
 
-    Some copies kept the quotes of a CSV file around and within questions; these are removed.
+    Some copies have the quotation marks of a CSV file around and within questions; these are removed.
     """
     found = record.fields.get("golden_answers")
     if found is None:
@@ -69,7 +69,7 @@ def triviaqa(record: Record) -> Item:
 
 
 def without_csv_quotes(question: str) -> str:
-    """A question without the quotes of a CSV file: ``"Who sang ""Lola""?"`` is ``Who sang "Lola"?``."""
+    """Remove the quotation marks of a CSV file from a question: ``"Who sang ""Lola""?"`` is ``Who sang "Lola"?``."""
     inside = question[1:-1]
     is_quoted = len(question) > 1 and question[0] == question[-1] == '"'
     return (
@@ -169,7 +169,7 @@ def longbench(record: Record) -> Item:
     them."""
     subset = text_field(record, "dataset").removesuffix("_e")
     if subset not in LONGBENCH:
-        raise SkippedRecord("of a subset that is no question answering")
+        raise SkippedRecord("of a subset that is not question answering")
     context = text_field(record, "context")
     return Item(
         gold=accepted_answers(record.fields.get("answers"), "answers"),

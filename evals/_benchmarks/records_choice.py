@@ -33,11 +33,17 @@ MMLU_COLUMNS = ("question", "A", "B", "C", "D", "answer")
 
 
 def make_choice_item(question: str, options: Sequence[Any], right: int, **more: Any) -> Item:
-    """Make an item whose right option is the one at that place.
+    """Make an item of multiple choice.
+
+    Args:
+        question: the question.
+        options: the texts of the options.
+        right: the index of the right option.
+        more: other fields of the item.
 
     Raises:
         SkippedRecord: fewer than two options, as a few of MMLU-Pro's records have, or an empty one.
-        InvalidRecord: there is no option at that place, or an option is not a text.
+        InvalidRecord: there is no option with that index, or an option is not a text.
     """
     if len(options) < 2:
         raise SkippedRecord("fewer than two options")
@@ -64,7 +70,7 @@ def medqa(count: int) -> Callable[[Record], Item]:
             options = dict(found) if isinstance(found, dict) else {part["key"]: part["value"] for part in found}
             letters = sorted(options)
         if len(options) != count:
-            raise InvalidRecord(f"{len(options)} options, where this benchmark has {count}")
+            raise InvalidRecord(f"{len(options)} options instead of {count}")
         texts = [options[key] for key in letters]
         item = make_choice_item(
             text_field(record, "question"),
@@ -81,7 +87,7 @@ def medqa(count: int) -> Callable[[Record], Item]:
 
 
 def medmcqa(record: Record) -> Item:
-    """{id, question, opa to opd, cop: 1 to 4, subject_name}; on the Hub cop is a label, a to d. ``exp`` explains it."""
+    """{id, question, opa to opd, cop: 1 to 4, subject_name}; on the Hub cop is a label, a to d."""
     right = gold_answer(record, "cop")
     return make_choice_item(
         text_field(record, "question"),
@@ -95,7 +101,8 @@ def medmcqa(record: Record) -> Item:
 def mmlu(record: Record) -> Item:
     """A row without header: question, A to D, letter. On the Hub {question, subject, choices, answer: letter or 0-3}.
 
-    The subject is the field's, else that of the list of ids (``anatomy:40``), else that of ``anatomy_test.csv``.
+    The subject is the field ``subject``, else part of the record's listed id (``anatomy:40``), else part of the file's
+    name (``anatomy_test.csv``).
     """
     right = gold_answer(record, "answer")
     with published_shape("choices"):

@@ -1,4 +1,4 @@
-"""Records of the benchmarks of claims, each with one label: FEVER and its kin, AVeriTeC, HoVer, SciFact, and others.
+"""Records of benchmarks of claims, each with one label: FEVER and its variants, AVeriTeC, HoVer, SciFact and others.
 
 Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
 returns an item; its errors are documented in `moot.evals._benchmarks.records`.
@@ -35,7 +35,7 @@ from moot.nodes._texts.answers import fold, spellings
 from moot.nodes._texts.task import make_task
 
 ELEMENT = re.compile(rf"(?P<page>.+?)_(?P<element>{ELEMENTS})")
-"""An id of FEVEROUS: ``Lake Tikub_sentence_0``, ``Lake Tikub_cell_0_1_1``."""
+"""An evidence id of FEVEROUS: ``Lake Tikub_sentence_0``, ``Lake Tikub_cell_0_1_1``."""
 DAY = re.compile(r"(\d{1,2})-(\d{1,2})-(\d{4})")
 
 
@@ -49,7 +49,7 @@ def gold_label(record: Record, task: str, *names: str) -> tuple[str]:
     found = gold_answer(record, *(names or ("label",)))
     if (known := _labels(task).get(fold(found))) is None:
         labels = ", ".join(dict.fromkeys(_labels(task).values()))
-        raise InvalidRecord(f"the label {found[:80]!r} is none of {labels}")
+        raise InvalidRecord(f"the label {found[:80]!r} is not one of {labels}")
     return (known,)
 
 
@@ -59,7 +59,7 @@ def _labels(task: str) -> dict[str, str]:
 
 
 def with_two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Record], Item]:
-    """Records with three labels, for the task with two: records with the third label are left out."""
+    """Make a reader for a task with two labels from one for three; records with the third label are left out."""
 
     def read_two(record: Record) -> Item:
         item = read(record)
@@ -102,7 +102,7 @@ def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def fever_symmetric(record: Record) -> Item:
-    """{id, claim, evidence: a sentence, gold_label}: the label is that of the claim with its sentence."""
+    """{id, claim, evidence: a sentence, gold_label}: the label is for the claim together with the sentence."""
     gold = gold_label(record, "fever", "gold_label", "label")
     sentence, claim = text_field(record, "evidence", "evidence_sentence"), text_field(record, "claim")
     return Item(
@@ -162,7 +162,7 @@ def feverous(record: Record) -> Item:
 
 def _parse_element(name: str) -> list[str]:
     if not (match := ELEMENT.fullmatch(name)):
-        raise ValueError(f"{name!r} names no element of a page")
+        raise ValueError(f"{name!r} is not an element of a page")
     return [page_title(match["page"]), match["element"]]
 
 
@@ -236,7 +236,7 @@ def _parse_day(written: str) -> str | None:
     try:
         return (date(int(match[3]), int(match[2]), int(match[1])) if match else date.fromisoformat(written)).isoformat()
     except ValueError as error:
-        raise InvalidRecord(f"the field claim_date holds no day: {written[:40]!r}") from error
+        raise InvalidRecord(f"the field claim_date is not a date: {written[:40]!r}") from error
 
 
 # --- science ----------------------------------------------------------------------------------------------------------
@@ -278,8 +278,8 @@ def check_covid(record: Record) -> Item:
     """{id, claim, label, cord_id, evidence_set: [{sent_index}]}.
 
     Most claims without enough information also occur word for word with another label: the label belongs to the claim
-    together with the sentence in ``evidence_set``, which then is not gold evidence. A system that searches cannot know
-    it (`moot.evals._benchmarks.records_items.ceiling`). `with_sentences` adds the sentence to the record.
+    together with the sentence in ``evidence_set``, which then is not gold evidence. A system that only searches cannot
+    know that sentence (`moot.evals._benchmarks.records_items.ceiling`). `with_sentences` adds it to the record.
     """
     gold = gold_label(record, "check_covid")
     sentences = record.fields.get("sentences")
@@ -298,19 +298,24 @@ def check_covid(record: Record) -> Item:
 
 
 def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str]:
-    """Add to Check-COVID's records the sentences that annotators judged by, from ``corpus.json`` near their file.
+    """Add to Check-COVID's records the sentences that annotators read, from ``corpus.json`` near the records' file.
 
-    It contains {cord_id, title, abstract: [sentence]}, and is looked for in the file's folder and in the one above.
+    ``corpus.json`` contains {cord_id, title, abstract: [sentence]}; it is in the file's folder or in the one above.
 
     Raises:
         UserError: it cannot be read, or an abstract or a sentence of a record is missing, with the record's place.
     """
     paths = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
-    corpus = next((one for one in paths if one.is_file()), None)
+    corpus = next((path for path in paths if path.is_file()), None)
     if corpus is None:
-        return records, "no corpus.json is near its file: the sentences that claims are labelled by are not handed over"
-    known = {str(one.fields.get("cord_id")): one.fields for one in read_file(corpus, corpus.name)}
-    return [_with_sentences(one, known) for one in records], "each claim comes with the sentences it is labelled by"
+        return (
+            records,
+            "there is no corpus.json near its file: claims come without the sentences that their labels are about",
+        )
+    abstracts = {str(entry.fields.get("cord_id")): entry.fields for entry in read_file(corpus, corpus.name)}
+    return [
+        _with_sentences(record, abstracts) for record in records
+    ], "each claim comes with the sentences that its label is about"
 
 
 def _with_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) -> Record:
@@ -324,7 +329,7 @@ def _with_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) 
 
 
 def healthver(record: Record) -> Item:
-    """{id, evidence: a sentence, claim, label, topic_ip, question}: the label is of the claim with its sentence."""
+    """{id, evidence: a sentence, claim, label, topic_ip, question}: the label is for the claim and the sentence."""
     gold = gold_label(record, "healthver")
     sentence, claim = text_field(record, "evidence"), text_field(record, "claim")
     return Item(
@@ -338,7 +343,7 @@ def healthver(record: Record) -> Item:
 
 
 def pubmedqa(record: Record) -> Item:
-    """{PMID: {QUESTION, CONTEXTS, final_decision, LONG_ANSWER}}; on the Hub in small letters."""
+    """{PMID: {QUESTION, CONTEXTS, final_decision, LONG_ANSWER}}; on the Hub in lower case."""
     gold = gold_label(record, "pubmedqa", "final_decision")
     pmid = optional_field(record, "id", "pubid")
     return Item(

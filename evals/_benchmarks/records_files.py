@@ -23,7 +23,7 @@ MOST_RECORDS = 1_000_000
 Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
 """Splits an object of a file into its records: a SQuAD article has several."""
 PlacedValue = tuple[Any, str]
-"""A value of a file, and its place there: ``line 3``, or empty if it is the whole file."""
+"""A value in a file, and its place: ``line 3``, or empty if it is the whole file."""
 
 
 def invalid(where: str, problem: str) -> UserError:
@@ -48,7 +48,7 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
         raise invalid(name, f"only files that end in {', '.join(READERS)} are read. Unpack archives first.")
     try:
         if file.stat().st_size > LARGEST_FILE:
-            raise invalid(name, f"more than {LARGEST_FILE // 2**20} MiB. Give a part of it.")
+            raise invalid(name, f"more than {LARGEST_FILE // 2**20} MiB. Use a part of it.")
         ids = _read_ids(file, name)
         records = [
             Record(fields, where, file=name.removesuffix(file.suffix))
@@ -59,7 +59,9 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
         raise invalid(name, f"it cannot be read ({error.strerror or error}).") from error
     if ids is not None and len(ids) != len(records):
         raise invalid(
-            name, f"{len(records)} records, but {len(ids)} ids in the list beside it. Cut both alike, or remove it."
+            name,
+            f"{len(records)} records, but {len(ids)} ids in the list beside it. Shorten both in the same way, or "
+            "remove the list.",
         )
     return [
         Record(r.fields, r.where, index, r.file, "" if ids is None else ids[index]) for index, r in enumerate(records)
@@ -68,7 +70,7 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
 
 def _split_object(value: Any, where: str, expand: Expand | None) -> Iterator[tuple[Mapping[str, Any], str]]:
     if not isinstance(value, dict):
-        raise invalid(where, f"no object with fields, but {TYPE_NAMES.get(type(value), 'a value')}.")
+        raise invalid(where, f"it must be an object with fields, not {TYPE_NAMES.get(type(value), 'a value')}.")
     if expand is None:
         yield value, where
         return
@@ -96,7 +98,7 @@ def _read_ids(file: Path, name: str) -> list[str] | None:
         raise invalid(ids_file.name, "too large for a list of ids.")
     ids = parse_json(_decode(ids_file.read_bytes(), ids_file.name), ids_file.name)
     if not isinstance(ids, list) or not all(isinstance(i, str | int) for i in ids):
-        raise invalid(ids_file.name, f"no list of ids, one for each record of {name}.")
+        raise invalid(ids_file.name, f"it must be a list of ids, one for each record of {name}.")
     return [str(i) for i in ids]
 
 
@@ -121,7 +123,7 @@ def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]
     """Read a list, an object by id, an object with one of these in ``data``, or else one object a line."""
     content = _decode(file.read_bytes(), name)
     try:
-        whole = json.loads(content, object_pairs_hook=_unique_keys)
+        value = json.loads(content, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         if error.msg != "Extra data":
             raise invalid(f"{name}, line {error.lineno}", f"not JSON ({error.msg}, column {error.colno}).") from error
@@ -129,14 +131,14 @@ def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]
         return
     except (ValueError, RecursionError) as error:
         raise invalid(name, f"not readable JSON ({error}).") from error
-    if isinstance(whole, dict):
-        whole = next((whole[key] for key in ("data", "Data") if isinstance(whole.get(key), list)), whole)
-    if isinstance(whole, list):
-        yield from ((value, f"record {number}") for number, value in enumerate(whole, start=1))
-    elif isinstance(whole, dict) and whole and all(isinstance(value, dict) for value in whole.values()):
-        yield from (({"id": key} | value, f"record {key!r}") for key, value in whole.items())
+    if isinstance(value, dict):
+        value = next((value[key] for key in ("data", "Data") if isinstance(value.get(key), list)), value)
+    if isinstance(value, list):
+        yield from ((record, f"record {number}") for number, record in enumerate(value, start=1))
+    elif isinstance(value, dict) and value and all(isinstance(record, dict) for record in value.values()):
+        yield from (({"id": key} | record, f"record {key!r}") for key, record in value.items())
     else:
-        yield whole, ""
+        yield value, ""
 
 
 def _decode(content: bytes, where: str) -> str:
@@ -147,10 +149,10 @@ def _decode(content: bytes, where: str) -> str:
 
 
 def parse_json(content: str, where: str) -> Any:
-    """Parse a JSON text in which no key comes twice.
+    """Parse a JSON text.
 
     Raises:
-        UserError: it is not such a text; ``where`` is its place for the error.
+        UserError: it is not JSON, or an object has a key twice; the error names the place ``where``.
     """
     try:
         return json.loads(content, object_pairs_hook=_unique_keys)
@@ -164,7 +166,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
-        raise ValueError(f"the key {twice!r} comes twice in one object")
+        raise ValueError(f"the key {twice!r} occurs twice in one object")
     return found
 
 
@@ -176,7 +178,7 @@ def _read_csv(file: Path, name: str, columns: Sequence[str]) -> Iterator[PlacedV
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = content.decode("latin-1")  # a copy of GPQA's is
+        text = content.decode("latin-1")  # the encoding of a copy of GPQA's file
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     header, begin = list(columns), 1
     try:
@@ -187,11 +189,11 @@ def _read_csv(file: Path, name: str, columns: Sequence[str]) -> Iterator[PlacedV
             if not header:
                 header = [cell.strip() for cell in row]
             elif len(row) != len(header):
-                raise invalid(f"{name}, {where}", f"{len(row)} columns, where there should be {len(header)}.")
+                raise invalid(f"{name}, {where}", f"{len(row)} columns instead of {len(header)}.")
             else:
                 yield dict(zip(header, row, strict=True)), where
     except csv.Error as error:
-        raise invalid(f"{name}, line {begin}", f"no CSV ({error}).") from error
+        raise invalid(f"{name}, line {begin}", f"not CSV ({error}).") from error
 
 
 # --- Parquet ----------------------------------------------------------------------------------------------------------
@@ -211,7 +213,7 @@ def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedVal
             names = label_names(json.loads((opened.schema_arrow.metadata or {}).get(b"huggingface", b"{}")))
             rows = opened.read().to_pylist()
     except (arrow.ArrowException, ValueError) as error:
-        raise invalid(name, f"no Parquet file that can be read ({error}).") from error
+        raise invalid(name, f"not a readable Parquet file ({error}).") from error
     yield from ((with_label_names(row, names), f"row {number}") for number, row in enumerate(rows, start=1))
 
 

@@ -37,7 +37,7 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
             found = convert(record)
             item = checked_item(found, task)
         except InvalidRecord as error:
-            raise invalid(record.where, f"{error}. It is read as a record of {title}.") from error
+            raise invalid(record.where, f"{error}. It was read as a record of {title}.") from error
         except SkippedRecord as reason:
             left_out[str(reason)].append(record.where)
             continue
@@ -45,9 +45,9 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
         item = replace(item, id=record.id or item.id or _substitute_id(record, sizes), source=record.where)
         other = items.setdefault(item.id, item)
         if other is not item and replace(item, source=other.source) != other:
-            raise invalid(record.where, f"the id {item.id[:80]!r} is that of another record too ({other.source}).")
+            raise invalid(record.where, f"another record has the same id {item.id[:80]!r} ({other.source}).")
         if other is not item:
-            left_out["the same record again"].append(record.where)
+            left_out["a duplicate of another record"].append(record.where)
     notes = [
         f"{len(places)} of {len(records)} records left out: {reason} "
         f"({'; '.join(places[:SHOWN])}{'; ...' if len(places) > SHOWN else ''})"
@@ -63,7 +63,7 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
 
 
 def _substitute_id(record: Record, sizes: Mapping[str, int]) -> str:
-    """A substitute for an id: the place in the file, with the file's name if there are several."""
+    """An id for a record without one: its place in the file, with the file's name if there are several files."""
     if len(sizes) == 1:
         return str(record.index)
     return record.file if sizes[record.file] == 1 else f"{record.file}:{record.index}"
@@ -98,10 +98,12 @@ def _duplicate_notes(items: Sequence[Item]) -> list[str]:
     repeated_groups = [found for found in by_question.values() if len(found) > 1]
     repeated = sum(len(found) - len({(item.gold, item.given) for item in found}) for found in repeated_groups)
     conflicting = [found for found in repeated_groups if len({item.gold for item in found}) > 1]
-    notes = [f"{repeated} items repeat another one's question and answer under another id"] if repeated else []
+    notes = (
+        [f"{repeated} items repeat the question and answer of another item under a different id"] if repeated else []
+    )
     if conflicting:
         given = all(item.given for found in conflicting for item in found)
-        reason = "each for another text that is given with it" if given else "no system can get both right"
+        reason = "each comes with a different text" if given else "no system can get both right"
         notes.append(f"{len(conflicting)} questions come with different answers: {reason}")
     return notes
 
@@ -131,4 +133,4 @@ def _date_notes(items: Sequence[Item]) -> list[str]:
     missing = sum(item.published_before is None for item in items)
     if missing in (0, len(items)):
         return []
-    return [f"{missing} of {len(items)} items have no day: nothing keeps later evidence from them"]
+    return [f"{missing} of {len(items)} items have no date: later evidence is not left out for them"]

@@ -1,7 +1,7 @@
 """Sources measured on queries with relevance judgements: ``moot eval retrieval``.
 
-A row is one qrels file with the passages to search. These are indexed under a name that contains a hash of them, so
-that changed data is another corpus, and passages that are stored already are skipped.
+A row is one qrels file with the passages to search. The passages are indexed under a name that contains
+their hash, so that changed data becomes a new corpus, and stored passages are skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAIN_MEASURE = "ndcg@10"
 """The measure that sources are compared by."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with the current step, how much of it is done, and how much there is."""
+"""Called with the name of the current step, the number of its finished parts, and the number of all parts."""
 
 
 class Estimate(NamedTuple):
@@ -44,7 +44,7 @@ class Estimate(NamedTuple):
 
 @dataclass
 class RowScores:
-    """A row's values: for each source and each of `MEASURES` one per query, in order."""
+    """A row's values: for each source and each of `MEASURES`, one value per query, in order."""
 
     row: Row
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
@@ -64,7 +64,11 @@ class Difference:
 
 
 def check_sources(kinds: Iterable[str]) -> None:
-    """Refuse sources that search no corpus, before anything is indexed."""
+    """Refuse sources that search no corpus, before anything is indexed.
+
+    Raises:
+        UserError: a source searches no corpus.
+    """
     for kind in kinds:
         if kind not in SOURCES:
             raise UserError(f"No source {kind!r} searches a corpus. {suggest(kind, SOURCES)}", kind="unknown_retriever")
@@ -111,7 +115,7 @@ async def _measure(row: Row, corpus: str, sources: Sequence[str], encoder: str, 
         pieces = await _search(source, row, progress)
         found = [[piece["id"] for piece in some] for some in pieces]
         if not {i for some in found for i in some} <= set(texts.values()):
-            raise damaged(corpus, "it holds other passages than were indexed")
+            raise damaged(corpus, "it contains other passages than those indexed")
         measured.values[kind] = score_rankings(gold, found)
         measured.nothing_found[kind] = found.count([])
     return measured
@@ -142,7 +146,7 @@ async def _search(source: Retriever, row: Row, progress: Progress) -> list[list[
 
 
 def mean_interval(*samples: Sequence[float]) -> Estimate:
-    """The mean of the samples' means with its 95% interval; every sample is resampled by itself.
+    """The mean of the samples' means with its 95% interval; each sample is resampled separately.
 
     Raises:
         ValueError: no sample, or an empty one.

@@ -1,4 +1,4 @@
-"""Everything that a run depends on beside its settings: items, corpora, sources, prompts, endpoints, the system's
+"""Everything that a run depends on besides its settings: items, corpora, sources, prompts, endpoints, the system's
 version.
 
 If any of these differs, it is another run even with the same settings, and the samples of the two runs are never mixed.
@@ -30,11 +30,11 @@ PART_NAMES = {
     "endpoints": "the endpoint of {}",
     "items": "the benchmark's items",
     "judge": "the model that judges answers",
-    "of": "the debate that it is held beside",
+    "of": "the debate that it is compared with",
     "prompts": "the prompt {}",
-    "sources": "what is read as {}",
+    "sources": "the kind of the source {}",
 }
-"""Names of parts in messages."""
+"""The name of each part in messages."""
 
 
 def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_of(graph: str, settings: Settings) -> str:
-    """The version of a system, with that of the debate that it may run."""
+    """The version of a system; if it runs another debate system, the versions of both."""
     debate = getattr(settings, "debate", None) if settings.beneath() else None
     return single_version(graph) + (f"+{single_version(debate)}" if debate else "")
 
@@ -72,7 +72,7 @@ def single_version(graph: str) -> str:
 
 
 def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
-    """The address of each provider of the called models, without user names; models in this process have none."""
+    """The address of each called model's provider, without user names; models that run in this process have none."""
     roles = {**needs.roles, "equivalence": None}
     names = {choose_model(settings, role, own_model).model for role, own_model in roles.items()}
     names |= {settings.embedder} if needs.encoder or needs.sources else set()
@@ -87,7 +87,7 @@ def endpoints(*models: str) -> dict[str, str]:
 
 
 def differences(before: Parts, now: Parts) -> list[str]:
-    """What differs between the parts of two runs, in words."""
+    """The differences between the parts of two runs, in words."""
     return list(_differences(before, now))
 
 

@@ -122,7 +122,7 @@ def test_reading_continues_after_bad_json_lines(tmp_path: Path) -> None:
         ("text,label\nOne.,true\n", "my.csv", "utf-8", "no column `claim`"),
         ("", "my.csv", "utf-8", "no column `claim`"),
         ("claim,lable\nOne.,true\n", "my.csv", "utf-8", "Did you mean `label`"),
-        ("claim,claim\nOne.,Two.\n", "my.csv", "utf-8", "comes twice"),
+        ("claim,claim\nOne.,Two.\n", "my.csv", "utf-8", "occurs twice"),
         ("claim\nÜber.\n", "my.csv", "latin-1", "UTF-8"),
         ("claim\nOne.\n", "my.csv", "utf-16", "UTF-8"),
         ("One.", "my.txt", "utf-8", ".csv"),
@@ -209,7 +209,7 @@ def test_a_row_whose_id_is_not_text_is_bad(tmp_path: Path) -> None:
     path = written(tmp_path, '{"claim": "One.", "id": [1]}\n{"claim": "Two.", "id": 7}', "my.jsonl")
     bad, good = ClaimsFile(path)
     assert (bad.id, good.id) == ("1", "7")
-    assert problems(path) == [(1, "`id` is no text")]
+    assert problems(path) == [(1, "`id` is not a text")]
 
 
 def test_a_long_file_is_read_with_little_memory(tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
         (("On masks", "Masks helped."),),
     ]
     assert ceiling(reading.items, "check_covid") is None
-    assert "each claim comes with the sentences it is labelled by" in reading.notes
+    assert "each claim comes with the sentences that its label is about" in reading.notes
     assert not any(item.given for item in read_benchmark("check_covid_binary", file).items)
     lines(folder.parent / "corpus.json", [{**ABSTRACT, "abstract": ["Masks helped."]}])
     with pytest.raises(UserError, match="line 2: its sentences are not in corpus.json"):

@@ -279,8 +279,8 @@ def rows_with(*rows: dict[str, list[float]]) -> list[RowScores]:
             '{"qid": "q9", "query": "a", "gold": [{"id": "m1", "rel": 1}, {"id": "m1", "rel": 1}]}',
             "names a passage twice",
         ),
-        ('{"qid": "q1", "query": "tin", "gold": [{"id": "m1", "rel": 1}]}', "line 4: the qid 'q1' comes twice"),
-        ('{"qid": "q9", "query": "a", "gold": [{"id": "z1", "rel": 1}]}', "alloys name 1 passages .* holds: z1. Add"),
+        ('{"qid": "q1", "query": "tin", "gold": [{"id": "m1", "rel": 1}]}', "line 4: the qid 'q1' occurs twice"),
+        ('{"qid": "q9", "query": "a", "gold": [{"id": "z1", "rel": 1}]}', "alloys name 1 passages .* contains: z1. Add"),
         ('{"qid": "q9", "query": "caf\xe9", "gold": []}', "alloys.jsonl, line 4: Invalid JSON"),
     ],
 )
@@ -319,16 +319,16 @@ def test_missing_files_are_named(data: Path, tmp_path: Path) -> None:
             check_sources([kind])
     assert SOURCES == ["bm25", "chroma", "hybrid"]
     shutil.rmtree(data / "corpus")
-    with pytest.raises(UserError, match="holds no folder 'corpus'"):
+    with pytest.raises(UserError, match="contains no folder 'corpus'"):
         read_rows(data, "visible")
     (data / "corpus").mkdir()
-    with pytest.raises(UserError, match=r"holds no .jsonl file"):
+    with pytest.raises(UserError, match=r"it has no .jsonl file"):
         read_rows(data, "visible")
 
 
 def test_an_empty_qrels_file_is_refused(data: Path) -> None:
     (data / "qrels" / "visible" / "alloys.jsonl").write_text("\n\n")
-    with pytest.raises(UserError, match="holds no query"):
+    with pytest.raises(UserError, match="contains no query"):
         read_rows(data, "visible")
 
 

@@ -169,5 +169,5 @@ async def test_a_source_is_recorded_by_its_name_and_its_errors_are_source_errors
 
 def test_an_object_that_is_not_a_benchmark_is_refused(install: Install) -> None:
     install("own", "box = object()", benchmark="box = own:box")
-    with pytest.raises(UserError, match="that is a object, and no moot.evals.Benchmark"):
+    with pytest.raises(UserError, match="it is a object, not a moot.evals.Benchmark"):
         catalogue.load_benchmark("box")
