@@ -156,7 +156,7 @@ def samples_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str,
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), Column(f"{name}_missing", "missing")]
     rows = [
-        [*_run_of(sample), sample.id, *(cell for name in METRICS for cell in (of[name].value, of[name].why))]
+        [*_run_of(sample), sample.id, *(cell for name in METRICS for cell in (of[name].value, of[name].reason))]
         for sample, of in zip(samples, figures, strict=True)
     ]
     return Table("samples", "Samples", "", tuple(heads), tuple(map(tuple, rows)))
@@ -177,7 +177,7 @@ def _reasons(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, Metr
     lines = []
     for name, title in METRICS.items():
         each = zip(samples, figures, strict=True)
-        missing = [(of[name].why, f"{sample.system} {sample.id}") for sample, of in each if of[name].why]
+        missing = [(of[name].reason, f"{sample.system} {sample.id}") for sample, of in each if of[name].reason]
         for why, times in Counter(why for why, _ in missing).most_common(MOST_REASONS):
             ids = [id for said, id in missing if said == why]
             more = f" and {times - MOST_IDS} more" if times > MOST_IDS else ""

@@ -58,8 +58,8 @@ class Item:
     published_before: str | None = None
     """The ISO day of the claim: evidence from this day on would be a leak."""
     gold_evidence: Mapping[str, Any] | None = None
-    """Gold evidence for measuring retrieval, as plain JSON; it is never shown to the system. Its keys, of which a
-    benchmark has some:
+    """Gold evidence for measuring retrieval, as plain JSON; never shown to the system. Each benchmark has some of these
+    keys:
 
     - ``pages``: titles of gold pages; ``documents``: ids of gold documents; ``urls``; ``texts``: gold sentences;
     - ``sets``: alternative sets of [page or document, sentence], each of which is enough (FEVER score);

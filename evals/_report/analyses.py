@@ -1,4 +1,4 @@
-"""Tables of the sources' own analyses: scores and right answers, figures of agents and rounds, weights of
+"""Tables of the papers' own analyses: scores and right answers, figures of agents and rounds, weights of
 confidences."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POOLED = "Of all runs together."
 
 
 def debate_figures(system: System) -> list[DebateFigures]:
-    """The figures of the debates of all items that are not missing."""
+    """The figures of all debates whose items are not missing."""
     return [observation.inside for observation in system.answered if observation.inside is not None]
 
 
@@ -75,10 +75,10 @@ def judge_follows_table(study: Study) -> Table | None:
                 rows.append([system.label, name.replace("_", " "), len(choices), follows, higher_right, lower_right])
     return make_table(
         "judge_follows",
-        "Does the judge follow the higher score",
-        "Of debates between two debaters that a judge decided, whose last answers differed and whose average scores, "
-        f"which the judge is shown, differed too. 95% intervals: Wilson's. That it follows a score does not show that "
-        f"the score is why. {POOLED}",
+        "Does the judge follow the higher score?",
+        "Debates count if a judge decided between two debaters whose last answers differed, and whose average scores, "
+        "which the judge is shown, differed, too. 95% intervals: Wilson's. If the judge takes the higher score, the "
+        f"score need not be the reason. {POOLED}",
         heads,
         rows,
     )
@@ -102,17 +102,16 @@ def consensus_rounds_table(study: Study) -> Table | None:
     return make_table(
         "consensus_rounds",
         "Consensus by round",
-        "Rounds are numbered as in documents: if first answers are round 0, S3's first round is 1. In consensus: of "
-        "all debates of several agents, those that had ended as they ended. The score by round is in the table of "
-        f"rounds. {POOLED}",
+        "Rounds are numbered as in documents: if first answers are round 0, S3's first round is 1. In consensus: the "
+        "share of all debates of several agents; debates that have ended keep their last state. The score by round is "
+        f"in the table of rounds. {POOLED}",
         heads,
         rows,
     )
 
 
 def agents_table(study: Study) -> Table | None:
-    """Each agent's accuracy in its first and last answer, how often others heard it, and its prompt length (S3, 3, 4,
-    7)."""
+    """Each agent's accuracy in its first and last answer, its debates, and its prompt length (S3, tables 3, 4, 7)."""
     title = TITLES[study.headline]
     heads = [SYSTEM, Column("agent", "agent"), *columns("count", items="")]
     heads += columns("share", first=f"{title}, first answer", last=f"{title}, last answer")
@@ -134,7 +133,7 @@ def agents_table(study: Study) -> Table | None:
         "agents",
         "Agents",
         "An answer that could not be read is wrong. Avg-DN: how often an agent was kept as another's opponent, per "
-        "item. Context: the mean length of the prompts that an agent answered from. 95% intervals: Wilson's, of all "
+        "item. Context: the mean length of an agent's prompts for an answer. 95% intervals: Wilson's, of all "
         "runs together.",
         heads,
         rows,
@@ -159,9 +158,9 @@ def viewpoints_table(study: Study) -> Table | None:
     return make_table(
         "viewpoints",
         "Different views and context",
-        "Per item. DVC: kept edges whose two answers differ; CVR: those after which the reader is right with the "
-        "answer that it read, and was not before; items that ended without a round of debate have none. Context: the "
-        f"mean prompt of an answer in tokens, by item. {POOLED}",
+        "Per item. DVC: kept edges whose two answers differ. CVR: the number of these whose reader was wrong before, "
+        "and then gives the right answer that it read. Items that ended without a round of debate have neither. "
+        f"Context: the mean prompt of an answer in tokens, by item. {POOLED}",
         heads,
         rows,
     )
@@ -176,7 +175,7 @@ def weights_table(study: Study) -> Table | None:
     Items without a verdict are left out, as they have no confidence.
     """
     heads = [SYSTEM, Column("weight", "weight of votes"), *columns("count", items=""), *columns("share", ece="ECE")]
-    heads += columns("text", folds="best without the fold")
+    heads += columns("text", folds="best weight without each fold")
     rows: list[list[Cell]] = []
     for system in study.measured:
         panels = read_panels(system, study)
@@ -191,8 +190,8 @@ def weights_table(study: Study) -> Table | None:
         "weights",
         "Weight of votes in the confidence of trials",
         "Expected calibration error of the confidence with each weight. In the last row of a system the weight of "
-        f"each item is chosen on other items ({FOLDS} random folds); the best of the rows above it is too optimistic. "
-        f"The setting is `consensus_weight`. {POOLED}",
+        f"each item is chosen on other items ({FOLDS} random folds); the best weight of the rows above it is too "
+        f"optimistic. The setting is `consensus_weight`. {POOLED}",
         heads,
         rows,
     )
@@ -219,4 +218,4 @@ TABLES: Sequence[Callable[[Study], Any]] = (
     viewpoints_table,
     weights_table,
 )
-"""All of them, in the order of a report."""
+"""All functions that make these tables, in the order of a report."""

@@ -1,6 +1,6 @@
 """Systems that were measured on one benchmark with one model, and the pairs that are compared.
 
-All lines of a comparison have one type (`System`): a debate system, a control that ran beside it, or a control that is
+All rows of a comparison have one type (`System`): a debate system, a control that ran with it, or a control that is
 derived without any call. Each contains the observations of its items, run by run.
 """
 
@@ -23,7 +23,7 @@ from moot.graphs._registry import suggest
 from moot.nodes._texts.task import TASKS
 
 SECOND_MEASURES = {"accuracy": "macro_f1", "exact_match": "token_f1"}
-"""Second measures, compared beside a benchmark's first measure if the benchmark has them."""
+"""The second measure for each first measure; it is compared, too, if the benchmark has it."""
 FIRST_ROUND, PRIOR, ALWAYS_OPEN = "first-round majority", "label prior", "always"
 
 Items = Mapping[str, Observation]
@@ -33,7 +33,7 @@ Cluster = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """A line of the comparison.
+    """A system in a comparison: a debate system or a control.
 
     Attributes:
         label: its name, which is unique in a study.
@@ -138,7 +138,7 @@ Group = list[LoggedRun]
 
 
 def studies_of(runs: Sequence[LoggedRun]) -> list[Study]:
-    """One study for each benchmark and model, in the order of their plans, and of time.
+    """One study for each benchmark and model, in the order of their plans, then by time.
 
     If a system was run on several sets of items of a benchmark, or its answers were judged by several models, there is
     a study for each of these.
@@ -160,7 +160,7 @@ def _split_by_data(runs: Sequence[LoggedRun]) -> list[Study]:
 
 
 def _data_key(run: LoggedRun) -> tuple[str, str | None]:
-    """The data behind a run's scores: its items, and the judge of answers in words."""
+    """The data that a run's scores are based on: its items, and the judge of answers in words."""
     return run.items, run.judge if "judged" in run.benchmark.metrics else None
 
 
@@ -175,7 +175,9 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
     benchmark, names = runs[0].benchmark, Counter[str]()
     roots, controls, notes = _group_runs(runs)
     if data:
-        notes.append("A system was run on several sets of these items, or judged by several models: a study for each.")
+        notes.append(
+            "A system was run on several sets of these items, or judged by several models: there is a study for each."
+        )
     systems: list[System] = []
     for root in roots:
         system = _make_system(root, names, notes)
@@ -221,7 +223,7 @@ def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Grou
 
 
 def _system_key(run: LoggedRun) -> str:
-    """The data that the runs of a system share; if a log names its graph, the label may differ.
+    """A key of everything that the runs of a system share; if a log names its graph, the label may differ.
 
     Runs with different seeds may have used different endpoints, but not different corpora or prompts.
     """
@@ -234,11 +236,11 @@ def _system_key(run: LoggedRun) -> str:
 def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
     """Make a system with its newest label; equal labels of several systems are numbered.
 
-    Of logs that differ only in the source of the same items, the newest counts, preferably one that succeeded.
+    If logs differ only in the source of the same items, the newest one counts, preferably one that succeeded.
     """
     newest: dict[Any, LoggedRun] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
-        run_id = run.seed if run.key else run.file  # if retries cannot be distinguished from runs, all are runs
+        run_id = run.seed if run.key else run.file  # without a key, retries cannot be recognised: each log is a run
         if other := newest.get(run_id):
             notes.append(f"{other.file} ({other.system}): left out, as {run.file} is of the same settings and items.")
         newest[run_id] = run
@@ -266,7 +268,7 @@ def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
 
 
 def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
-    """The controls that always give one label: the one that is right most often, and the label for open claims if it
+    """The controls that always give the same label: the most frequent right label, and the label for open claims if it
     differs."""
     if TASKS[benchmark.task].kind not in ("labels", "choice"):
         return []
@@ -285,7 +287,7 @@ def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[
 
 
 def with_outcome(observation: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
-    """An item with another outcome, without the other figures."""
+    """Make an observation of the same item with another outcome; other figures are left out."""
     scores = computed_scores(benchmark, outcome, observation.gold)
     error = "missing" if outcome is None else None
     return Observation(
@@ -312,7 +314,7 @@ def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
     """The systems to compare, each with its baseline; empty if the study has no such baseline.
 
     Args:
-        study: with all systems.
+        study: the study with all systems.
         against: a system's label, or a kind of control: each system is compared with its own control of that kind, or
             all with a control that belongs to no system. By default each system is compared with all its own
             controls, and with the first system.

@@ -44,7 +44,7 @@ def confidence_in(observation: Observation, part: str) -> float | None:
 
 
 def confidence_kind(system: System) -> str:
-    """The kind of a system's confidence, in most of its documents; if it has none, the reason."""
+    """The kind of confidence in most of a system's documents; if there is none, the reason."""
     documents = [observation.document for observation in system.answered if observation.document is not None]
     parts = Counter(next(iter(d["confidence_parts"] or {}), "") for d in documents if d["confidence"] is not None)
     if not parts:
@@ -55,7 +55,7 @@ def confidence_kind(system: System) -> str:
 
 
 def calibration_table(study: Study) -> Table | None:
-    """Calibration of confidences and of their parts; systems without confidences, and the reason."""
+    """The calibration of confidences and of their parts; for systems without confidences, the reason."""
     heads = [SYSTEM, Column("of", "confidence"), *columns("count", items="", without="without confidence", errors="")]
     heads += columns(
         "share", ece="ECE", ece_mass="ECE, equal mass", brier="Brier score", aurc="AURC", risk="share wrong"
@@ -77,10 +77,10 @@ def calibration_table(study: Study) -> Table | None:
         "calibration",
         "Calibration",
         f"Expected calibration error over {BINS} bins, of equal width and of equal mass; Brier score; area under the "
-        "risk-coverage curve, to compare with the share that is wrong, which a random order has. Lower "
-        "is better. Of all runs together; an abstention has no confidence. Confidences are raw: nothing was fitted to "
-        "right answers. The first row of a system is what its documents call confidence; those below it are other "
-        "shares in the documents.",
+        "risk-coverage curve, to compare with the share of wrong answers, the area of a random order. Lower is "
+        "better. Of all runs together; an abstention has no confidence. Confidences are raw: nothing was fitted to "
+        "right answers. The first row of a system is the confidence in its documents; the rows below it are other "
+        "shares in them.",
         heads,
         rows,
     )
@@ -124,9 +124,9 @@ def thresholds_table(study: Study) -> Table | None:
         "thresholds",
         "Thresholds of scores",
         "Of all answers within debates that have the score: how many reach each threshold, and how many of these are "
-        "right by the first measure; threshold 0 is all of them. An answer whose score is unknown never passes and is "
-        "left out. An answer that need not follow from evidence has no faithfulness, and counts under answer relevance "
-        "alone: its writer has no source, or it takes nothing from the evidence in multiple choice or a task of "
+        "right by the first measure; threshold 0 is all of them. An answer whose score is unknown never passes, and is "
+        "left out. An answer that need not follow from evidence has no faithfulness, and counts only under answer "
+        "relevance: its writer has no source, or it takes nothing from the evidence in multiple choice or a task of "
         "numbers or expressions. A threshold of answer relevance belongs to the encoder that it was chosen with. "
         "Answers of one debate are not independent: small differences mean nothing. Of all runs together.",
         heads,

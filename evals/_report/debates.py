@@ -33,10 +33,10 @@ from moot.evals._stats.panel_measures import (
 from moot.nodes._steps.score import average
 
 VERDICT = "verdict"
-"""The value of the column of rounds for the system's own verdict."""
+"""The value for the system's own verdict in the column of rounds."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 POOLED = "Of all runs together."
-INTERVALS = "95% intervals: Wilson's; of several runs, in which an item counts once, those of the bootstrap."
+INTERVALS = "95% intervals: Wilson's; for several runs, the bootstrap's, in which an item counts once."
 
 
 def finished_documents(system: System) -> list[Document]:
@@ -98,9 +98,9 @@ def rounds_table(study: Study) -> Table | None:
     return make_table(
         "rounds",
         "By round",
-        "The majority answer of a round (in a tie: the earliest speaker's answer). Stopped here: of all debates, "
-        "those that had ended before with their last round's answer, so that rounds can be compared. The verdict is "
-        f"the system's own. {INTERVALS}",
+        "The majority answer of a round (in a tie: the earliest speaker's answer). Stopped here: all debates, "
+        "each with its answer after this round, or after its last round if it had ended, so that rounds can be "
+        f"compared. The verdict is the system's own. {INTERVALS}",
         heads,
         rows,
     )
@@ -213,7 +213,9 @@ def trial_rounds_table(study: Study) -> Table | None:
 def evidence_count_table(study: Study) -> Table | None:
     """The amount of each system's evidence, if any system had evidence."""
     heads = [SYSTEM, *columns("number", pieces="mean pieces", searches="mean searches")]
-    heads += columns("count", failed="items with a failed source", stood_in="items with a stand-in", none="without any")
+    heads += columns(
+        "count", failed="items with a failed source", stood_in="items with a fallback source", none="without any"
+    )
     rows: list[list[Cell]] = []
     for system in study.measured:
         found = [observation.found for observation in system.answered if observation.found is not None]
@@ -226,9 +228,9 @@ def evidence_count_table(study: Study) -> Table | None:
         return None
     return make_table(
         "found",
-        "How much evidence systems had",
-        "Of the items that are not missing. Searches are queries that a source found something for. Systems that "
-        "differ here had unequal evidence: a source may have failed for one and not for the other.",
+        "Amount of evidence",
+        "Over items that are not missing. Searches are queries with results. Systems that differ here had unequal "
+        "evidence: a source may have failed for one and not for the other.",
         heads,
         rows,
     )
@@ -259,15 +261,15 @@ def evidence_table(study: Study) -> Table | None:
         "evidence",
         "Citations and evidence",
         "A verified citation quotes words of the evidence that it names; a fabricated one names evidence that was not "
-        "shown. Precision is the mean over items with citations of verified / all. Gold recall and official scores as "
-        f"the logs hold them, over the items for which they are defined. {POOLED}",
+        "shown. Precision is the mean over items with citations of verified / all. Gold recall and official scores "
+        f"are the logs', over the items for which they are defined. {POOLED}",
         heads,
         rows,
     )
 
 
 def mean_logged_score(system: System, measure: str) -> Score:
-    """The mean of a measure from logs, over the items for which it is defined."""
+    """The mean of a measure in the logs, over the items for which it is defined."""
     known = [observation.scores.get(measure) for observation in system.answered]
     defined = [value for value in known if value is not None]
     return Score(average(defined), len(defined), system.errors, len(known) - len(defined))
@@ -283,4 +285,4 @@ TABLES: Sequence[Callable[[Study], Any]] = (
     evidence_count_table,
     evidence_table,
 )
-"""All of them, in the order of a report."""
+"""All functions that make these tables, in the order of a report."""

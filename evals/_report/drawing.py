@@ -1,4 +1,4 @@
-"""Tools to draw a report's pictures: a sheet, styles of lines and markers, and panels.
+"""Functions to draw a report's pictures: figures, styles of lines and markers, and panels.
 
 Pictures are readable on paper and on a dark screen: the background is transparent, lines and letters are a grey with a
 contrast of 4.5 : 1 to white and to black, and colours are safe for the colour-blind. A marker, a line or a label always
@@ -47,7 +47,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, its description in words, and the key of the table with its numbers."""
+    """A picture; ``of`` is the key of the table with its numbers, and ``alt`` its description in words."""
 
     key: str
     of: str
@@ -58,12 +58,12 @@ class Picture:
     pdf: bytes
 
 
-# --- the sheet --------------------------------------------------------------------------------------------------------
+# --- figures ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
-    """A figure to draw on; afterwards it is saved as an SVG, a PNG, and a PDF in black for papers."""
+    """Open a figure to draw on; afterwards it is saved as an SVG, a PNG, and a PDF in black for papers."""
     matplotlib = package("matplotlib")
     figure_module = package("matplotlib.figure")
     files: list[bytes] = []
@@ -82,7 +82,7 @@ def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple
 
 
 def _in_black(figure: Any) -> None:
-    """Draw in black the parts that are grey for dark screens."""
+    """Make the parts black that are grey for dark screens."""
     same = package("matplotlib.colors").same_color
     for artist in figure.findobj():
         for name in ("color", "edgecolor", "markeredgecolor", "markerfacecolor"):
@@ -92,13 +92,15 @@ def _in_black(figure: Any) -> None:
 
 
 def make_picture(key: str, title: str, alt: str, files: Sequence[bytes], table: Table) -> Picture:
-    """Make the picture drawn on a sheet."""
+    """Make a picture from the files of a figure."""
     svg, png, pdf = files
-    return Picture(key, table.key, title, f"{alt} The table “{table.title}” holds the numbers.", svg.decode(), png, pdf)
+    return Picture(
+        key, table.key, title, f"{alt} The table “{table.title}” contains the numbers.", svg.decode(), png, pdf
+    )
 
 
 def with_theme_colours(svg: str) -> str:
-    """An SVG whose grey is dark on a light page, and light on a dark one."""
+    """Make the grey of an SVG dark on a light page, and light on a dark page."""
     style = (
         "<style>:root{color-scheme:light dark;color:#767676}@media(prefers-color-scheme:light){:root{color:#333}}"
         "@media(prefers-color-scheme:dark){:root{color:#ddd}}</style>"
@@ -107,7 +109,7 @@ def with_theme_colours(svg: str) -> str:
 
 
 def shorten(name: object, most: int = LONGEST_NAME) -> str:
-    """Shorten a name to fit beside an axis, in this many characters."""
+    """Shorten a name to a maximum number of characters, so that it fits beside an axis."""
     text = name.text if isinstance(name, Nested) else str(name)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -120,14 +122,14 @@ def line_style(i: int, *, hollow: bool = False, marker: int | None = None) -> di
 
 
 def name_rows(axes: Any, names: Sequence[str]) -> None:
-    """Names down the left side, the first on top."""
+    """Write names beside the rows of a figure, the first on top."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
 
 
 def draw_dots(axes: Any, values: Sequence[Interval | float | None], looks: Sequence[Mapping[str, Any]]) -> None:
-    """A dot with its interval in every row; no dot if the value is unknown."""
+    """Draw a dot with its interval in each row; no dot if the value is unknown."""
     for y, (cell, style) in enumerate(zip(values, looks, strict=True)):
         interval = cell if isinstance(cell, Interval) else Interval(cell, cell, cell, 0)
         if interval.value is not None:
@@ -166,7 +168,7 @@ def system_styles(table: Table) -> list[dict[str, Any]]:
 
 
 def set_scale(axes: Any, values: Sequence[float]) -> None:
-    """An axis of plain numbers, logarithmic if the values differ in magnitude."""
+    """Set a scale of plain numbers for the x axis; it is logarithmic if the values differ in magnitude."""
     axes.xaxis.set_major_formatter("{x:,g}")
     if min(values) > 0 and max(values) > 20 * min(values):
         ticker = package("matplotlib.ticker")
@@ -191,7 +193,7 @@ def by_system(table: Table) -> dict[str, list[dict[str, Any]]]:
 def draw_panels(
     key: str, table: Table, draw: Callable[[Any, Rows], None], x: str, y: str, height: float = 2.4
 ) -> list[bytes]:
-    """A panel for each system, three in a row, on the same scales."""
+    """Draw a panel for each system, three in a row, on the same scales. Returns the files of the figure."""
     groups = by_system(table)
     n_columns = min(3, len(groups))
     n_rows = -(-len(groups) // 3)

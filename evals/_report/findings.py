@@ -1,5 +1,5 @@
-"""The beginning of a report: findings that claim no more than the tests show, and a list of everything that was not
-measured."""
+"""The beginning of a report: findings that claim no more than the tests show, and a list of gaps in the
+measurement."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_FINDINGS = 6
 
 @dataclass(frozen=True)
 class Findings:
-    """The headline, the sentences below it, and the things not measured, each with the reason why it matters."""
+    """The headline, the sentences below it, and the gaps in the measurement, each with a description."""
 
     headline: str
     sentences: tuple[str, ...]
@@ -60,7 +60,7 @@ def findings_of(compared: TestsByStudy, family: Family) -> Findings:
 def better_of(comparison: Comparison) -> tuple[str, str]:
     """The labels of the better system and of the other one, by the difference that was tested."""
     named = comparison.first.label, comparison.second.label
-    return named if (comparison.apart.value or 0) > 0 else named[::-1]
+    return named if (comparison.difference.value or 0) > 0 else named[::-1]
 
 
 def _headline(
@@ -94,10 +94,10 @@ def _headline(
 def _significant_sentences(significant: Sequence[tuple[Study, Comparison]]) -> Iterator[str]:
     for study, comparison in significant[:MOST_FINDINGS]:
         best, other = better_of(comparison)
-        sentence = f"{study.title}: {best} was right on {per_100_items(comparison.apart.value)} more than {other}"
-        ends = [end for end in (comparison.apart.low, comparison.apart.high) if end is not None]
+        sentence = f"{study.title}: {best} was right on {per_100_items(comparison.difference.value)} more than {other}"
+        ends = [end for end in (comparison.difference.low, comparison.difference.high) if end is not None]
         if len(ends) == 2:
-            low, high = ends if (comparison.apart.value or 0) > 0 else (-ends[1], -ends[0])
+            low, high = ends if (comparison.difference.value or 0) > 0 else (-ends[1], -ends[0])
             sentence += f" (95% interval {low * 100:+.1f} to {high * 100:+.1f})"
         test = comparison.test
         yield f"{sentence}, on {test.n} items; p {p_text(test.p)}, by Holm {p_text(comparison.p_holm)}."
@@ -114,8 +114,8 @@ def _correction_sentence(tested: Sequence[tuple[Study, Comparison]], family: Fam
         yield f"Holm's correction is for {tests} of this report, by the first measure of each benchmark."
     else:
         yield (
-            "Holm's correction is for each benchmark's tests by themselves: over several benchmarks, a difference by "
-            "chance is that much likelier."
+            "Holm's correction is separate for each benchmark's tests: with several benchmarks, a difference by chance "
+            "is more likely."
         )
 
 
@@ -172,16 +172,17 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
     if len(models) == 1 and all(study.model for study in studies):
         yield (
             "Other models",
-            f"{models[0]} alone, in all roles that name no other. Others may order the systems otherwise.",
+            f"Only {models[0]} was used, in all roles that name no other. Other models may rank systems differently.",
         )
     if untested := [study.title for study, tests in compared if not tests]:
-        yield "Differences", f"Nothing is compared on {'; '.join(untested)}: one system, and no control beside it."
+        yield "Differences", f"Nothing is compared on {'; '.join(untested)}: there is one system, and no control of it."
     with_controls = {system.of for study in studies for system in study.measured if system.of}
     roots = dict.fromkeys(s.label for study in studies for s in study.measured if s.of is None)
     if without_controls := [label for label in roots if label not in with_controls]:
         yield (
             "The same cost",
-            f"No control was run at the cost of {', '.join(without_controls)}: a better score may be bought.",
+            f"No control was run at the cost of {', '.join(without_controls)}: "
+            "a better score may only be due to a higher cost.",
         )
     if single := [s.label for study in studies for s in study.measured if len(s.runs) == 1]:
         yield (
@@ -192,7 +193,10 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
     for system in (system for study in studies for system in study.measured):
         less_evidence[system.label] += count_less_evidence(system)
     if listed := ", ".join(f"{label} on {count}" for label, count in less_evidence.items() if count):
-        yield "The same evidence", f"Items on which a source failed, another stood in or nothing was found: {listed}."
+        yield (
+            "The same evidence",
+            f"Items for which a source failed, a fallback was used or nothing was found: {listed}.",
+        )
     yield from _missing_answers(compared)
     clustered = [
         comparison.test for _, tests in compared for comparison in tests if comparison.test.groups < comparison.test.n
@@ -200,7 +204,7 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
     if group_counts := [test.groups for test in clustered if test.groups < FEW_GROUPS]:
         yield (
             "Few groups",
-            f"Some tests rest on {min(group_counts)} groups of items; below {FEW_GROUPS}, intervals are too narrow.",
+            f"Some tests use only {min(group_counts)} groups of items; below {FEW_GROUPS}, intervals are too narrow.",
         )
     if unpriced := list(dict.fromkeys(chain.from_iterable(map(unpriced_models, studies)))):
         yield "Cost in USD", f"No price is known for {', '.join(unpriced)}."
@@ -208,27 +212,30 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
 
 
 def _missing_answers(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
-    """The number of missing answers, and whether they could reverse a difference."""
+    """The number of missing answers, and the number of differences that they could reverse."""
     systems = [system for study, _ in compared for system in study.measured]
     missing = sum(system.errors + system.not_run for system in systems)
     if not missing:
         return
     planned = sum(len(system.observations) + system.not_run for system in systems)
     tests = [
-        (study, comparison) for study, comparisons in compared for comparison in comparisons if comparison.apart.value
+        (study, comparison)
+        for study, comparisons in compared
+        for comparison in comparisons
+        if comparison.difference.value
     ]
     reversed_count = sum(_reverses(study, comparison) for study, comparison in tests)
-    sign = f"turn {reversed_count} of {len(tests)} differences round" if reversed_count else "turn no difference round"
+    effect = f"reverse {reversed_count} of {len(tests)} differences" if reversed_count else "reverse no difference"
     yield (
         "Missing answers",
-        f"{missing:,} of {planned:,} answers are missing and count for no system. Counted as wrong, they {sign}.",
+        f"{missing:,} of {planned:,} answers are missing and count for no system. Counted as wrong, they {effect}.",
     )
 
 
 def _reverses(study: Study, comparison: Comparison) -> bool:
-    """Whether a difference changes its sign, or becomes 0, if every missing answer is wrong."""
+    """Whether a difference changes its sign or becomes 0 if every missing answer counts as wrong."""
     ids = common_items(comparison.first, comparison.second)
     ours, theirs = (
         sum(x or 0 for x in item_means(s, study.headline, ids)) for s in (comparison.first, comparison.second)
     )
-    return (ours - theirs) * (comparison.apart.value or 0) <= 0
+    return (ours - theirs) * (comparison.difference.value or 0) <= 0

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 LEFT, RIGHT, TOP, HEIGHT = 44, 540, 24, 286
 """Edges of the chart of costs, in its own units."""
 LABEL_DISTANCE, LETTER_WIDTH = 15, 6.2
-"""Distance of labels from points, and the maximum average width of a letter."""
+"""Distance between a label and its point, and the largest average width of a letter."""
 HIDDEN_COLUMNS = ("tokens", "seconds")
-"""Columns of the overview that are not on the page; it shows the cost and calls of an item."""
+"""Columns of the overview that the page leaves out; it shows the cost and the calls of an item."""
 LONGEST = 30
 """Maximum number of characters of a point's label."""
 
 
 def html_page(report: Report) -> str:
-    """The page.
+    """Render the page.
 
     Raises:
         UserError: Jinja2 is not installed.
@@ -47,13 +47,13 @@ def html_page(report: Report) -> str:
     page: str = environment.from_string(_text("moot.evals._report", "report.html")).render(
         report=report,
         tokens=package("markupsafe").Markup(_text("moot.transcript", "look/tokens.css")),
-        kick=report_subject(report),
+        subject=report_subject(report),
         main=None if report.overview is None else report.overview.without(HIDDEN_COLUMNS),
         best=best_scores(report.overview),
         scores=make_scale(intervals),
         chart=cost_chart(report.overview),
         forest=differences,
-        apart=make_scale([row["apart"] for _, rows in differences for row in rows], zero=True),
+        difference_scale=make_scale([row["difference"] for _, rows in differences for row in rows], zero=True),
         extra=[table for table in (ratios_table(report), report.published) if table],
         alpha=ALPHA,
         shown=format_cell,
@@ -70,7 +70,7 @@ def _text(package_name: str, name: str) -> str:
 
 
 def data_url(picture: Picture) -> str:
-    """A picture as a data address."""
+    """A picture as a data URL."""
     return f"data:image/svg+xml;base64,{b64encode(with_theme_colours(picture.svg).encode()).decode()}"
 
 
@@ -79,7 +79,7 @@ def report_subject(report: Report) -> str:
     models = list(dict.fromkeys(section.model or "several models" for section in report.sections))
     benchmarks = len({section.benchmark for section in report.sections})
     count = f"{benchmarks} benchmark{'s' * (benchmarks > 1)}"
-    return " · ".join([", ".join(models), count, report.made[:10], f"moot {report.moot_version}"])
+    return " · ".join([", ".join(models), count, report.created[:10], f"moot {report.moot_version}"])
 
 
 # --- intervals as lines -----------------------------------------------------------------------------------------------
@@ -87,21 +87,20 @@ def report_subject(report: Report) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of lines: its ends, in steps of 0.1 (None without an interval), and positions of values, from 4 to
-    116."""
+    """The scale of a column of intervals: its ends, in steps of 0.1; None without an interval."""
 
     low: float | None
     high: float | None
 
     def place(self, value: float) -> float:
-        """The position of a value."""
+        """The position of a value, from 4 to 116."""
         assert self.low is not None
         assert self.high is not None
         return round(4 + 112 * (value - self.low) / (self.high - self.low), 1)
 
 
 def make_scale(cells: Iterable[Any], *, zero: bool = False) -> Scale:
-    """A scale that includes all intervals, and zero if requested."""
+    """Make a scale that includes all intervals, and zero if requested."""
     ends = [end for cell in cells if isinstance(cell, Interval) for end in (cell.low, cell.high) if end is not None]
     if not ends:
         return Scale(None, None)
@@ -131,7 +130,14 @@ def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
         raw = table.column("p") if table.has("p") else adjusted
         cells = zip(table.column("system"), table.column("against"), table.column(signed), raw, adjusted, strict=True)
         rows = [
-            {"first": a, "second": b, "apart": difference, "p": p, "p_holm": q, "found": q is not None and q <= ALPHA}
+            {
+                "first": a,
+                "second": b,
+                "difference": difference,
+                "p": p,
+                "p_holm": q,
+                "found": q is not None and q <= ALPHA,
+            }
             for a, b, difference, p, q in cells
         ]
         shown_of.append((section.title if len(report.sections) > 1 else "", rows))
@@ -170,10 +176,10 @@ def cost_chart(table: Table | None) -> dict[str, Any] | None:
     listed = "; ".join(f"{name} {y:.3f} at {x:,.4g}" for name, x, y in known)
     mean = f"Mean over {len(scores)} benchmarks, for systems that were measured on all." if len(scores) > 1 else ""
     return {
-        "about": f"{mean} {'USD by the table of prices.' if by == 'cost' else 'No price is known of all.'}".strip(),
+        "about": f"{mean} {'USD by the table of prices.' if by == 'cost' else 'Some prices are unknown.'}".strip(),
         "alt": f"Score by {measure.lower()} an item. On the line or below it: {listed}.",
         "height": HEIGHT,
-        "unit": f"{measure} an item; each step to the right is dearer (log scale)",
+        "unit": f"{measure} an item; each step to the right is more expensive (log scale)",
         "ticks": ticks,
         "lines": lines,
         "points": place_labels(points),
@@ -212,7 +218,7 @@ def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], 
 
 
 def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Points with places for their labels, which overlap no point and no other label if there is such a place nearby.
+    """Add the places of their labels to points. A label overlaps no point and no other label if there is such a place.
 
     The line of the front goes to the right of its points and up, so their labels are above on the left, or below.
     """
@@ -248,7 +254,7 @@ def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _is_free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
-    """Whether a box (left, right, top, bottom) is within the chart and overlaps none of these."""
+    """Whether a box (left, right, top, bottom) is within the chart and overlaps none of the taken boxes."""
     left, right, top, bottom = box
     is_clear = all(right <= a or b <= left or bottom <= c or d <= top for a, b, c, d in taken)
     return is_clear and left >= LEFT and right <= RIGHT + 16 and top >= 0 and bottom <= HEIGHT + 4
@@ -279,8 +285,8 @@ def ratios_table(report: Report) -> Table | None:
     return make_table(
         "ratios",
         "Cost of controls relative to their systems",
-        "Of the means over items with an outcome: 1 is the same, and a control that took less is no fair one. A dash "
-        "is not known.",
+        "Ratios of means over items with an outcome. At 1 the cost is equal; a control with a lower cost is not a fair "
+        "one. A dash: the ratio is unknown.",
         [*heads, *columns("ratio", **keys)],
         rows,
     )

@@ -14,12 +14,12 @@ from moot.evals._stats.significance import Interval
 from moot.nodes._steps.score import average
 
 CONSTANT_NAMES = {ALWAYS_OPEN: "always the label for open claims"}
-"""The name of a constant answer whose label differs between benchmarks."""
+"""Names for constant answers whose label differs between benchmarks."""
 
 
 @dataclass
 class Line:
-    """A system on each benchmark on which it was measured, by the number of the column."""
+    """A row of the overview: a system's figures by the number of the benchmark's column."""
 
     name: str
     nested: bool
@@ -69,13 +69,13 @@ def overview_table(studies: Sequence[Study]) -> Table | None:
     return make_table(
         "overview",
         "Systems and benchmarks",
-        f"{', '.join(measures).capitalize()}. In brackets 95% intervals: Wilson's of a single run, the bootstrap's of "
-        "several, both over groups of items. On each benchmark all systems are compared on the same items: those of "
-        "which every system has an answer or an abstention, with the same right answers. The average gives each "
-        "benchmark the same weight; its interval takes benchmarks for independent (Zou and Donner 2008). A system "
-        "without all benchmarks has no average. What an item takes is a mean over the benchmarks' means. Missing "
-        "answers are those of failed debates; items with less evidence are those on which a source failed, another "
-        "stood in for it, or nothing was found.",
+        f"{', '.join(measures).capitalize()}. In brackets: 95% intervals, Wilson's for a single run, the bootstrap's "
+        "for several, both over groups of items. On each benchmark, all systems are compared on the same items: those "
+        "on which every system has an answer or an abstention, with the same right answers. The average gives each "
+        "benchmark the same weight; its interval assumes independent benchmarks (Zou and Donner 2008). A system "
+        "without all benchmarks has no average. Tokens, calls, seconds and USD are means over the benchmarks' means. "
+        "Missing answers are those of failed debates. Items with less evidence are those for which a source failed, a "
+        "fallback was used, or nothing was found.",
         heads,
         rows,
     )

@@ -31,7 +31,10 @@ from moot.evals._stats.significance import Interval
 
 
 def draw_pictures(tables: Mapping[str, Table]) -> list[Picture]:
-    """Draw the pictures of these tables, which are given by their keys.
+    """Draw the pictures of tables.
+
+    Args:
+        tables: the tables by their keys.
 
     Raises:
         UserError: matplotlib is not installed.
@@ -88,7 +91,7 @@ def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_front(tables: Mapping[str, Table]) -> Picture | None:
-    """Score against the cost of an item or, if the cost of a system is unknown, against its tokens."""
+    """Score by the cost of an item or, if a system's cost is unknown, by its tokens."""
     table = tables["costs"]
     priced = table.has("cost") and None not in table.column("cost")
     by, unit = ("cost", "USD an item") if priced else ("tokens", "tokens an item")
@@ -102,7 +105,7 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
         axes.step(*zip(*best, strict=True), where="post", color=INK, linewidth=1, linestyle="--", label="front")
         drawn_at = Counter[tuple[float, float]]()
         for (name, x, y), style, drawn in zip(places, system_styles(table), known, strict=True):
-            if drawn:  # around points in the same place
+            if drawn:  # a larger marker surrounds points in the same place
                 axes.plot([x], [y], markersize=8 + 5 * drawn_at[x, y], label=name, **style)
                 drawn_at[x, y] += 1
         set_scale(axes, [x for (_, x, _), drawn in zip(places, known, strict=True) if drawn])
@@ -113,7 +116,7 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
         f"{n} {y:.3f} at {x:,.4g}" if is_known else f"{n} unknown"
         for (n, x, y), is_known in zip(places, known, strict=True)
     ]
-    alt = f"Score by {unit}; a broken line joins the systems that no other beats in both. {'; '.join(parts)}."
+    alt = f"Score by {unit}; a broken line joins the systems that no other system beats in both. {'; '.join(parts)}."
     return make_picture("front", "Cost and score" if priced else "Tokens and score", alt, files, table)
 
 
@@ -139,7 +142,7 @@ def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
         axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), xticks=TICKS, yticks=TICKS, aspect="equal")
 
     files = draw_panels("reliability", table, draw, "mean confidence of a bin", "share that is right", 2.6)
-    alt = "The share that is right by confidence, one panel a system. Below the diagonal the system is too sure."
+    alt = "The share that is right by confidence, one panel a system. Below the diagonal, the system is too confident."
     return make_picture("reliability", "Reliability", alt, files, table)
 
 
@@ -189,7 +192,7 @@ def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
         for axes, name in zip(grid[:, 0], shown, strict=True):
             axes.set_ylabel(name)
         figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    alt = "How new what was found is, and how both sides rate their cases together, by round of both debates."
+    alt = "Novelty of the found evidence, and the sum of both sides' ratings of their cases, by round of both debates."
     return make_picture("trial_rounds", "Novelty and reflection by round", alt, files, table)
 
 
@@ -209,7 +212,7 @@ def draw_stops(tables: Mapping[str, Table]) -> Picture | None:
     table = tables["stops"]
     rows = zip(table.column("system"), table.column("stop_reason"), table.column("items"), strict=True)
     names = [f"{shorten(system)}: {str(reason).replace('_', ' ')} ({items})" for system, reason, items in rows]
-    alt = "Scores with 95% intervals by why debates stopped."
+    alt = "Scores with 95% intervals by stop reason."
     return _row_picture("stops", "By stop reason", table, names, "score", alt, 0)
 
 
@@ -219,14 +222,14 @@ def draw_judges(tables: Mapping[str, Table]) -> Picture | None:
     if not table.has("kappa"):
         return None
     names = [f"{shorten(system)}: {first}, {second}" for system, first, second, *_ in table.rows]
-    alt = "Cohen's kappa of each pair of judges: 1 is agreement throughout, 0 that of chance."
+    alt = "Cohen's kappa of each pair of judges: 1 is full agreement, 0 is agreement by chance."
     return _row_picture("judges", "Agreement between judges", table, names, "kappa", alt, -1)
 
 
 def _row_picture(
     key: str, title: str, table: Table, names: Sequence[str], column: str, alt: str, least: float
 ) -> Picture:
-    """A dot in each row, one look for each system, on a scale from the least value to 1."""
+    """Draw a dot in each row, in one style for each system, on a scale from the least value to 1."""
     systems = list(dict.fromkeys(map(str, table.column("system"))))
     styles = [line_style(systems.index(str(name))) for name in table.column("system")]
     with open_figure(key, 1 + 0.28 * len(names)) as (figure, files):

@@ -18,7 +18,7 @@ LONGEST = 2000
 
 
 def runs_table(study: Study) -> Table | None:
-    """Every log that counts."""
+    """All logs that count."""
     heads = [SYSTEM, *columns("count", seed=""), *columns("share", score=TITLES[study.headline])]
     heads += columns("count", items="", errors="", not_run="")
     heads += columns("text", status="", created="", log="", versions="")
@@ -44,11 +44,11 @@ def settings_table(study: Study) -> Table | None:
         reported_models = sorted({pair for observation in system.observations for pair in observation.models})
         models = [f"{model} ({reported})" if reported else model for model, reported in reported_models]
         rows.append([system.label, cut, ", ".join(models)])
-    return make_table("settings", "Settings", "As in the logs; all others are defaults.", heads, rows)
+    return make_table("settings", "Settings", "As in the logs; all other settings have their defaults.", heads, rows)
 
 
 def errors_table(study: Study) -> Table | None:
-    """Why items are missing."""
+    """The reasons why items are missing."""
     heads = [SYSTEM, *columns("text", error=""), *columns("count", items=""), *columns("text", example="for example")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -70,7 +70,7 @@ def warnings_table(study: Study) -> Table | None:
             items.update(observation.warnings.keys())
             times.update(observation.warnings)
         rows += [[system.label, kind, items[kind], count] for kind, count in times.most_common()]
-    return make_table("warnings", "Warnings", "By kind; a result document says where each arose.", heads, rows)
+    return make_table("warnings", "Warnings", "By kind; a result document says where each occurred.", heads, rows)
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def study_notes(study: Study) -> list[str]:
     """Notes on a study, shown beside its tables."""
     notes = [*study.notes, *_item_notes(study), *_run_notes(study)]
     if study.model is None:
-        notes.append("These systems have models of their own, or several: see the settings.")
+        notes.append("These systems have several models, or models of their own: see the settings.")
     return list(dict.fromkeys(notes))
 
 
@@ -92,7 +92,7 @@ def _item_notes(study: Study) -> Iterator[str]:
         counts = ", ".join(f"{label} {len(ids)}" for label, ids in sets.items())
         yield (
             f"The systems were not measured on the same items: {len(everywhere)} of {len(anywhere)} are common to all "
-            f"({counts}). Scores are of each system's own items; paired tests take those that both have."
+            f"({counts}). Scores are over each system's own items; paired tests use the items that both have."
         )
     golds: dict[str, set[tuple[str, ...]]] = {}
     for system in study.measured:
@@ -104,7 +104,7 @@ def _item_notes(study: Study) -> Iterator[str]:
             "leave these items out."
         )
     if len(versions := {run.items for run in _all_runs(study)}) > 1:
-        yield f"The logs are of {len(versions)} different sets of items, by their tasks' versions."
+        yield f"By their tasks' versions, the logs are of {len(versions)} different sets of items."
     if len(judges := {str(run.judge) for run in _all_runs(study)}) > 1:
         yield f"Answers in words were judged by different models: {', '.join(sorted(judges))}."
 
@@ -140,7 +140,7 @@ def _run_notes(study: Study) -> Iterator[str]:
 
 
 def unpriced_models(study: Study) -> list[str]:
-    """Models of items with known tokens but unknown cost, except models that have a known cost."""
+    """Models without a known price: models of items with tokens but no cost, unless another item with them has a cost."""
     observations = [
         observation for system in study.measured for observation in system.answered if observation.tokens is not None
     ]

@@ -41,7 +41,7 @@ TITLES = {
 }
 """Names of measures."""
 FIGURES = ("calls", "depth", "rounds", "seconds")
-"""Figures of a result document that are averaged."""
+"""Figures of result documents whose means are shown."""
 
 
 LESS_EVIDENCE = (
@@ -52,7 +52,7 @@ LESS_EVIDENCE = (
     "nothing_admitted",
     "premises_not_searched",
 )
-"""Kinds of warnings for a debate with less or other evidence than its sources should return."""
+"""Kinds of warnings in debates with less or other evidence than their sources should return."""
 
 BEST_POSSIBLE_NOTE = (
     " Best possible: some items ask the same and have different right answers; a system that gives "
@@ -94,13 +94,12 @@ def systems_table(study: Study) -> Table | None:
         "systems",
         f"Systems, over the {same:,} item{'s' if same != 1 else ''} that all of them have" if fewer else "Systems",
         "Items are those with an outcome, in all runs together; errors are missing data and count in no score. "
-        f"All scores are of the same {len(study.same_items):,} items: those of which every system has an outcome, with "
-        "the same right answers. "
-        "Abstentions and replies that could not be used are not right; see the policies. With less evidence: a source "
-        "failed, another stood in for it, or "
-        "nothing was found; see the warnings. In brackets: 95% percentile bootstrap intervals over groups of items "
-        f"({RESAMPLES:,} resamples; of several runs: of the mean of their scores), and Wilson's of a single run, which "
-        "is the better one for few items and for shares near 0 or 1. A label prior is taken from these very items: no "
+        f"All scores are over the same {same:,} items: those on which every system has an outcome, with the same right "
+        "answers. Abstentions and replies that could not be used are not right; see the policies. With less evidence: "
+        "a source failed, a fallback was used, or nothing was found; see the warnings. In brackets: 95% percentile "
+        f"bootstrap intervals over groups of items ({RESAMPLES:,} resamples; for several runs, of the mean of their "
+        "scores). Wilson's interval, of single runs, is better for few items and for shares near 0 or 1. A label prior "
+        "is chosen on these same items: no "
         f"constant answer does better.{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
         heads,
         [_system_cells(system, study, first, others) for system in study.systems],
@@ -120,7 +119,7 @@ def _system_cells(system: System, study: Study, first: str, others: Sequence[str
 
 
 def lowest_ceiling(systems: Sequence[System]) -> float | None:
-    """The best accuracy that the items of systems allow, if it is below 1 (`Run.ceiling`)."""
+    """The best accuracy that the items of systems allow, if it is below 1 (`LoggedRun.ceiling`)."""
     return min((run.ceiling for system in systems for run in system.runs if run.ceiling is not None), default=None)
 
 
@@ -143,7 +142,7 @@ def share_right(system: System, study: Study, ids: Collection[str] | None = None
 
 
 def _labels_of(study: Study) -> list[str]:
-    """The labels of a study's items and of its task, in the task's order; empty if answers are not labels."""
+    """The labels of a study's task, in order, and of its items; empty if answers are not labels."""
     task = TASKS[study.benchmark.task]
     if task.kind not in ("labels", "choice"):
         return []
@@ -196,15 +195,15 @@ def labels_table(study: Study) -> Table | None:
     return make_table(
         "labels",
         "By label",
-        "Of all runs together, over items that are not missing; an item without an answer was given no label. A dash "
-        "is not computable: the precision of a label that was never given, the recall of one that no item has.",
+        "Of all runs together, over items that are not missing; an item without an answer was given no label. A dash: "
+        "not computable, as the precision of a label that was never given, or the recall of a label that no item has.",
         heads,
         rows,
     )
 
 
 def strata_table(study: Study) -> Table | None:
-    """The first measure by the classes of items that the benchmark reports by."""
+    """The first measure by class of items, if the benchmark has classes."""
     strata = sorted({seen.stratum for system in study.measured for seen in system.observations})
     heads = [SYSTEM, Column("stratum", "items of"), *columns("count", items="", errors="")]
     rows: list[list[Cell]] = []
@@ -215,7 +214,7 @@ def strata_table(study: Study) -> Table | None:
             score = mean_over_items(seen, [one.scores.get(study.headline) for one in seen])
             if seen:
                 rows.append([system.label, stratum or "(none)", len(seen) - failed, failed, score])
-    caption = "95% intervals: Wilson's; of several runs, in which an item counts once, those of the bootstrap."
+    caption = "95% intervals: Wilson's; for several runs, the bootstrap's, in which an item counts once."
     return make_table(
         "strata", "By class of items", caption, [*heads, Column("score", TITLES[study.headline], "share")], rows
     )
@@ -233,11 +232,11 @@ class ScoreAndCost(NamedTuple):
 
 
 RATIOS = {"": "tokens", "_cost": "USD", "_seconds": "seconds"}
-"""Measures of a control's cost relative to its system's, by the end of the column's key."""
+"""Measures of a control's cost relative to its system's; each key is the ending of a column's key."""
 
 
 def costs_table(study: Study) -> Table | None:
-    """The cost of an item, and the systems that no other beats in both cost and score."""
+    """The cost of an item, and the systems that no other system beats in both cost and score."""
     spent = {system.label: _score_and_cost(system, study) for system in study.measured}
     fronts = {
         "front_cost": is_on_front([(other.cost, other.score) for other in spent.values()]),
@@ -269,7 +268,7 @@ def costs_table(study: Study) -> Table | None:
         "A control's ratios to its system are over the items for which both are known. With an equal budget the ratio "
         "is below 1 by less than one sample with its longest reply, which is a large part of a small debate; it is "
         "above 1 only if replies are longer than requested. "
-        "On the front: no other system is as good for less, or better for as much.",
+        "On the front: no other system is as good at a lower cost, or better at the same cost.",
         heads,
         rows,
     )
@@ -305,7 +304,7 @@ def cost_ratio_cells(system: System, its: System | None) -> list[Cell]:
 
 
 def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
-    """The sum of the first divided by that of the second, over the pairs with both known; None if the divisor is 0.
+    """The sum of first values divided by the sum of second values, over pairs with both known; None if the divisor is 0.
 
     ratio_of([(1, 2), (3, 2), (None, 9)]) == 1.0
     """
@@ -315,8 +314,7 @@ def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float |
 
 
 def total_cost(system: System) -> float | None:
-    """The total cost of all samples; None if it is unknown for a sample, for example one that ended without a
-    document."""
+    """The total cost of all samples; None if a sample's cost is unknown, for example because it has no document."""
     costs = [observation.cost for observation in system.observations]
     known = [cost for cost in costs if cost is not None]
     return sum(known) if known and len(known) == len(costs) else None
@@ -350,8 +348,8 @@ def seeds_table(study: Study) -> Table | None:
         "seeds",
         "Several runs",
         f"{TITLES[study.headline].capitalize()} of each run; standard deviation and variance over runs (n - 1). The "
-        "majority takes each item's most frequent answer (a tie: the earliest run's), the oracle the run that was "
-        "right, if any: no system can pick it. Items that missing runs could change do not count in either.",
+        "majority takes each item's most frequent answer (a tie: the earliest run's), the oracle a run that was "
+        "right, if there is one: no system can choose it. Items that missing runs could change count in neither.",
         heads,
         rows,
     )

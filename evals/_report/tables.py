@@ -12,7 +12,7 @@ from typing import Any, Literal
 from moot.evals._stats.significance import Interval
 
 Kind = Literal["text", "count", "share", "signed", "p", "number", "ratio", "money", "variance"]
-"""``share``: in [0, 1]; ``signed``: a difference of shares; ``number``: any other number with a decimal."""
+"""``share``: in [0, 1]; ``signed``: a difference of shares; ``number``: any other number, shown with one decimal."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Nested:
 
 
 Cell = str | int | float | Interval | Nested | None
-"""None is unknown or undefined; an empty text means that a column does not apply to this row."""
+"""None is unknown or undefined; an empty text means that the column does not apply to the row."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def as_csv(table: Table) -> str:
-    """A table as a CSV file: numbers in full, an interval as three columns, an unknown one empty.
+    """A table as a CSV file: numbers are not rounded, an interval has three columns, an unknown value is empty.
 
     A text that a spreadsheet would treat as a formula gets an apostrophe in front.
     """

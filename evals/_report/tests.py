@@ -36,7 +36,7 @@ class Comparison:
             not computable.
         p_holm: the p-value, adjusted within its family; None if there is none.
         family: the number of tests in the family.
-        apart: the difference by the study's first measure.
+        difference: the difference by the study's first measure.
     """
 
     first: System
@@ -45,7 +45,7 @@ class Comparison:
     detectable: Cell
     p_holm: float | None
     family: int
-    apart: Interval
+    difference: Interval
 
 
 def comparisons_of(
@@ -80,10 +80,10 @@ def comparisons_of(
 def differences_table(
     study: Study, against: str | None = None, compared: Sequence[Comparison] | None = None, family: str = ""
 ) -> Table | None:
-    """The difference of every system to its baseline, over the items that both have.
+    """The difference between each system and its baseline, over the items that both have.
 
     Args:
-        study: with the systems.
+        study: the study with the systems.
         against: the baseline, as for `pairs_of`.
         compared: the tests, as `comparisons_of` returns them; by default the study's own tests are the family.
         family: a description of the tests in the family, and its origin.
@@ -92,7 +92,11 @@ def differences_table(
     seconds = names[1:]
     tests = comparisons_of([study], against)[0] if compared is None else compared
     rows = [[*_pair_cells(comparison, seconds), *_test_cells(comparison)] for comparison in tests]
-    heads = [SYSTEM, Column("against", "against"), *columns("count", items="", missing="", elsewhere="of one alone")]
+    heads = [
+        SYSTEM,
+        Column("against", "against"),
+        *columns("count", items="", missing="", elsewhere="items of one system only"),
+    ]
     heads += columns("signed", **{f"difference_{name}": f"difference in {TITLES[name]}" for name in names})
     heads += columns("count", groups="groups of items", better="", worse="")
     heads += [*columns("p", p="", p_holm="p by Holm"), *columns("text", test=""), *columns("share", detectable="")]
@@ -100,15 +104,16 @@ def differences_table(
     return make_table(
         "differences",
         "Paired differences",
-        "Both systems on the same items: those on which both have an outcome, and beside them how many are missing in "
-        "one or the other. In brackets: 95% paired bootstrap intervals over groups of items, of which every item "
-        "without one is one (of several runs: of the mean of their scores). Better and worse: on how many items the "
-        "system is, by the first measure. The test is McNemar's exact one of single runs on items without groups; "
-        "else a permutation test, which flips the signs of the differences of items' means over runs, those of a "
-        f"group together. Holm's correction is for {size} tests: {family or 'those of this table'}. Detectable is the "
-        f"least difference that so many items show with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, which the "
-        "correction asks of the smallest p-value: of single runs with the share of discordant items that was seen, "
-        "else by the t-test's power, with the spread of differences over groups that was seen.",
+        "Both systems on the items on which both have an outcome; missing are items without one in either system. In "
+        "brackets: 95% paired bootstrap intervals over groups of items; an item without a group is its own group; for "
+        "several runs, of the mean of their scores. Better and worse: the number of items on which the system is "
+        "better or worse by the first measure. The test is McNemar's exact test for single runs on items without "
+        "groups. Else it is a permutation test: it flips the signs of the differences of items' means over runs, and "
+        f"flips a group's together. Holm's correction is for {size} tests: {family or 'those of this table'}. "
+        f"Detectable is the smallest difference that this number of items shows with a power of {POWER:.0%} at "
+        f"p = {ALPHA:g} / {size}, which the correction requires of the smallest p-value. It is computed with the "
+        "observed share of discordant items for McNemar's test, else with the observed spread of differences over "
+        "groups and the power of a t-test.",
         heads,
         rows,
     )
@@ -125,7 +130,7 @@ def _pair_cells(comparison: Comparison, seconds: Sequence[str]) -> list[Cell]:
     """The cells of a pair: names, number of items, and differences, also by second measures."""
     first, second = comparison.first, comparison.second
     ids = common_items(first, second)
-    differences = [comparison.apart, *(difference(first, second, name, ids) for name in seconds)]
+    differences = [comparison.difference, *(difference(first, second, name, ids) for name in seconds)]
     unshared = len(first.gold.keys() | second.gold.keys()) - len(ids)
     return [first.label, second.label, differences[0].n, differences[0].missing, unshared, *differences]
 
@@ -164,7 +169,7 @@ def detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cell:
     if not test.n:
         return None
     share = (test.better + test.worse) / test.n
-    # The accuracy only limits the effect: this one allows the most discordant items.
+    # the accuracy only limits the effect; this accuracy allows the most discordant items
     least = minimum_detectable_effect(share / 2, test.n, share, alpha=alpha) if share else None
     return "none" if least is None else least
 
@@ -216,13 +221,13 @@ def policies_table(study: Study) -> Table | None:
         rows.append([name_cell(system), *counts, *accuracy_bounds(gold, given, system.not_run), *scores])
     return make_table(
         "policies",
-        "What an item without an answer counts as",
-        "Abstentions before any policy of the system's own (a trial's INCONCLUSIVE is one), of all runs together. Left "
-        "out: the score is of the answered items alone, whose share is the coverage. "
-        "No usable reply: the system's models answered, but not so that the answer can be used, even when asked again; "
-        "that is wrong under every policy but the one that counts it as missing. Missing items, those that an outage "
-        f"ended or that were not run, are in no score but two: as wrong, and as right. The {first} of all items, with "
-        "abstentions as wrong, lies between these.",
+        "Scores by the policy for items without an answer",
+        "Abstentions are counted before any policy of the system's own (a trial's INCONCLUSIVE is an abstention), over "
+        "all runs. Left out: the score is over the answered items only, whose share is the coverage. No usable reply: "
+        "the system's models answered, but the answer could not be used, even when asked again; it is wrong under "
+        "every policy but the one that counts it as missing. Missing items failed in an outage or were not run. They "
+        f"count in two scores only: as wrong, and as right. The {first} of all items, with abstentions as wrong, lies "
+        "between these two.",
         heads,
         rows,
     )

@@ -56,11 +56,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """Sections, and notes about the logs as a whole."""
+    """A report: its sections, and notes about all logs."""
 
     sections: tuple[Section, ...]
     notes: tuple[str, ...]
-    made: str
+    created: str
     moot_version: str
     overview: Table | None = None
     findings: Findings = NOTHING
@@ -82,14 +82,14 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
     runs, notes = read_runs(paths, lambda calls: cost_of(calls, table_of_prices))
     studies = studies_of(runs)
     check_baseline(studies, against)
-    family, said, of_families = family_of(runs)
+    family, description, family_notes = family_of(runs)
     compared = comparisons_of(studies, against, family)
-    made = zip(studies, compared, strict=True)
-    sections = tuple(_make_section(n, study, tests, said) for n, (study, tests) in enumerate(made, 1))
-    notes += of_families
-    made_at, whole = datetime.now(UTC).isoformat(timespec="seconds"), overview_table(studies)
-    findings = findings_of(list(zip(studies, compared, strict=True)), family)
-    return Report(sections, tuple(notes), made_at, version("moot"), whole, findings, published_table(studies))
+    pairs = list(zip(studies, compared, strict=True))
+    sections = tuple(_make_section(n, study, tests, description) for n, (study, tests) in enumerate(pairs, 1))
+    notes += family_notes
+    created, overview = datetime.now(UTC).isoformat(timespec="seconds"), overview_table(studies)
+    findings = findings_of(pairs, family)
+    return Report(sections, tuple(notes), created, version("moot"), overview, findings, published_table(studies))
 
 
 def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
@@ -101,7 +101,7 @@ def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
     all_tests = "all tests of this report"
     if stated == {"report"}:
         return "report", f"{all_tests}, the family that the plan states (or its default)", []
-    notes = ["The logs' plans state different families of tests: all tests of this report count as one family."]
+    notes = ["The plans of the logs state different families of tests: all tests of this report count as one family."]
     return (
         "report",
         f"{all_tests}, the default, as no plan states a family for all logs",
@@ -110,16 +110,16 @@ def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
 
 
 def _make_section(number: int, study: Study, tests: Sequence[Comparison], family: str) -> Section:
-    makers: list[Callable[[Study], Table | None]] = [
+    table_functions: list[Callable[[Study], Table | None]] = [
         *(systems_table, partial(differences_table, compared=tests, family=family), labels_table, confusion_table),
         *(costs_table, seeds_table, policies_table, calibration_table, reliability_table, thresholds_table),
         *(*report_debates.TABLES, *analyses.TABLES, strata_table),
         *(errors_table, warnings_table, runs_table, settings_table),
     ]
-    tables = tuple(made for make in makers if (made := make(study)) is not None)
+    tables = tuple(table for make in table_functions if (table := make(study)) is not None)
     notes = study_notes(study)
-    if not any(made.key == "differences" for made in tables):
-        notes.append("Nothing is tested: there is no baseline here to compare with.")
+    if not any(table.key == "differences" for table in tables):
+        notes.append("Nothing is tested, as there is no baseline.")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{number}-{study.benchmark.name}-{study.model or 'models'}")[:80]
     benchmark = study.benchmark
     return Section(name, study.title, benchmark.name, benchmark.licence, study.model, study.data, tables, tuple(notes))
@@ -136,7 +136,7 @@ def with_pictures(section: Section) -> Section:
 
 
 def report_tables(report: Report) -> list[Table]:
-    """The tables of a report as a whole."""
+    """The tables over all studies of a report."""
     return [table for table in (report.overview, report.published) if table]
 
 
@@ -144,7 +144,7 @@ def as_document(report: Report) -> dict[str, Any]:
     """A report as plain JSON, without its pictures."""
     return {
         "moot_version": report.moot_version,
-        "compared_at": report.made,
+        "compared_at": report.created,
         "notes": list(report.notes),
         "headline": report.findings.headline,
         "findings": list(report.findings.sentences),
@@ -171,7 +171,7 @@ def create_folders(folder: Path) -> None:
     """Create the folder for a report.
 
     Raises:
-        UserError: it cannot be made.
+        UserError: the folder cannot be made.
     """
     try:
         for part in (folder, folder / "tables", folder / "pictures"):
@@ -192,17 +192,17 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     """
     create_folders(folder)
     sections = tuple(map(with_pictures, report.sections))
-    whole = replace(report, sections=sections)
-    files: dict[str, str | bytes] = {"report.md": markdown_page(whole), "report.html": html_page(whole)}
-    tables = {made.key: made for made in report_tables(report)}
+    report = replace(report, sections=sections)
+    files: dict[str, str | bytes] = {"report.md": markdown_page(report), "report.html": html_page(report)}
+    tables = {table.key: table for table in report_tables(report)}
     for section in sections:
-        tables |= {f"{section.name}-{made.key}": made for made in section.tables}
+        tables |= {f"{section.name}-{table.key}": table for table in section.tables}
         for picture in section.pictures:
             files[f"pictures/{section.name}-{picture.key}.svg"] = picture.svg
             files[f"pictures/{section.name}-{picture.key}.png"] = picture.png
             files[f"pictures/{section.name}-{picture.key}.pdf"] = picture.pdf
-    for name, made in tables.items():
-        files |= {f"tables/{name}.csv": as_csv(made), f"tables/{name}.tex": as_latex(made, f"tab:{name}")}
+    for name, table in tables.items():
+        files |= {f"tables/{name}.csv": as_csv(table), f"tables/{name}.tex": as_latex(table, f"tab:{name}")}
     try:
         for name, content in files.items():
             write_whole(folder / name, content)
@@ -213,7 +213,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 
 def markdown_page(report: Report) -> str:
     """A report in Markdown, with links to its pictures."""
-    lines = [f"# {escape_markdown(report.findings.headline)}", f"moot {report.moot_version}, {report.made}."]
+    lines = [f"# {escape_markdown(report.findings.headline)}", f"moot {report.moot_version}, {report.created}."]
     lines += [*_bullets(report.findings.sentences), *map(as_markdown, report_tables(report))]
     lines += ["### What was not measured", *_bullets([f"{a}: {b}" for a, b in report.findings.not_measured])]
     lines += _bullets(report.notes)

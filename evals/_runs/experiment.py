@@ -1,7 +1,7 @@
-"""An evaluation's log as an experiment of LangSmith, beside others on the same items.
+"""An evaluation's log as an experiment in LangSmith, next to others on the same items.
 
-LangSmith accepts whole experiments that ran elsewhere, with their items, and shows those with the same dataset name
-side by side. Keys in a log are never sent; see `moot.core.redaction`.
+LangSmith accepts whole experiments that ran elsewhere, with their items, and shows experiments with the same
+dataset name side by side. API keys in a log are never sent; see `moot.core.redaction`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ OUTPUTS = ("answer", "raw_verdict", "confidence", "stop_reason", "rounds", "dept
 
 
 def experiment_of(path: Path) -> dict[str, Any]:
-    """Convert a log to LangSmith's format of experiments: a row for each sample, with its scores; null scores are left
-    out. Blocking.
+    """Convert a log to LangSmith's format of experiments: a row for each sample with its scores, without null scores.
+    Blocking.
 
     Raises:
         UserError: the file is not a log, or has no sample.
@@ -58,7 +58,7 @@ def experiment_of(path: Path) -> dict[str, Any]:
 
 
 def make_row(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
-    """A sample as a row; items of one dataset have the same ids in every experiment."""
+    """Make a row of a sample; an item of a dataset has the same id in every experiment."""
     document = document_in(sample)
     begin = sample.started_at or log.eval.created
     row = {
@@ -92,7 +92,7 @@ def send_experiment(experiment: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         UserError: LangSmith refuses the key.
-        WorldError: it could not be sent.
+        WorldError: the experiment could not be sent.
     """
     client = langsmith.Client(auto_batch_tracing=False)
     try:

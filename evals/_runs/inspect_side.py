@@ -50,8 +50,8 @@ SHARED_OPTIONS = ("temperature", "max_tokens", "seed")
 MODEL_USAGE = (sample_model_usage_context_var, model_usage_context_var)
 ROLE_USAGE = (sample_role_usage_context_var, role_usage_context_var)
 NO_OPTIONS = GenerateConfig()
-"""The config of calls that Inspect did not make; shared by all events, as creating it takes longer than the event
-itself."""
+"""The config of calls that Inspect did not make. All events share it, as creating it takes longer than creating the
+event."""
 
 
 class MootModel(ModelAPI):
@@ -86,7 +86,7 @@ def moot_models() -> type[ModelAPI]:
 
 
 def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's settings, completed by Inspect's model and options; ``--model none`` adds nothing.
+    """Add Inspect's model and options to a debate's settings; ``--model none`` adds nothing.
 
     Args:
         settings: the settings that differ from the defaults.
@@ -129,11 +129,13 @@ def check_same(theirs: str, value: Any, ours: str, other: Any) -> None:
         UserError: the values differ.
     """
     if value != other:
-        raise UserError(f"Inspect's {theirs} says {value}, and {ours} says {other}: say one.", kind="invalid_setting")
+        raise UserError(
+            f"Inspect's {theirs} is {value}, but {ours} is {other}: set only one of them.", kind="invalid_setting"
+        )
 
 
 def moot_name(model: Model | list[Model]) -> str | None:
-    """Moot's name of Inspect's model, provider:name; None for ``none``.
+    """The name of Inspect's model in moot, provider:name; None for ``none``.
 
     Raises:
         UserError: several models, a model that moot cannot call, or a model at another address than moot would call.
@@ -152,11 +154,11 @@ def moot_name(model: Model | list[Model]) -> str | None:
             "give `--model none` and name the debate's model: `--solver moot/debate -S model=openai:NAME`.",
             kind="unknown_model",
         )
-    theirs = model.api.base_url
-    if theirs and (provider not in PROVIDERS or theirs.rstrip("/") != find_endpoint(provider).base_url.rstrip("/")):
+    address = model.api.base_url
+    if address and (provider not in PROVIDERS or address.rstrip("/") != find_endpoint(provider).base_url.rstrip("/")):
         variable = PROVIDERS[provider].base_url_variable if provider in PROVIDERS else "the provider's variable"
         raise UserError(
-            f"Inspect's model {model} is at another address than moot would call: set {variable} in place of "
+            f"Inspect's model {model} has another address than moot would call: set {variable} instead of "
             "--model-base-url.",
             kind="invalid_setting",
         )
@@ -168,29 +170,31 @@ def moot_name(model: Model | list[Model]) -> str | None:
 
 def messages_of(document: Document) -> list[ChatMessage]:
     """A debate's turns as messages, in order, each with speaker and round as metadata; then its end."""
-    said = [(section.heading, line) for section in lines(document) for line in section.lines if line.turn is not None]
+    turn_lines = [
+        (section.heading, line) for section in lines(document) for line in section.lines if line.turn is not None
+    ]
     messages: list[ChatMessage] = []
-    for place, several in groupby(said, lambda pair: pair[1].turn):
-        pair = list(several)
+    for place, group in groupby(turn_lines, lambda pair: pair[1].turn):
+        pairs = list(group)
         assert place is not None
         turn = document["turns"][place]
         facts = {key: turn[key] for key in ("agent", "role", "step", "round", "phase") if turn.get(key) is not None}
-        text = join_lines([line for _, line in pair])
-        messages.append(ChatMessageAssistant(content=text, metadata=facts | {"heading": pair[0][0]}))
+        text = join_lines([line for _, line in pairs])
+        messages.append(ChatMessageAssistant(content=text, metadata=facts | {"heading": pairs[0][0]}))
     end = ending(document)
     return [*messages, ChatMessageAssistant(content=join_lines(end.lines), metadata={"heading": end.heading})]
 
 
 def join_lines(lines: Sequence[Line]) -> str:
-    """Join lines to one text."""
+    """Join lines into one text."""
     return "\n\n".join(": ".join(filter(None, (f"{line.who} {line.what}".strip(), line.text))) for line in lines)
 
 
 def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
-    """Report a debate's calls to Inspect when it is over: a model event each, and the usage of models and roles.
+    """Report a finished debate's calls to Inspect: a model event for each, and the usage of models and roles.
 
-    Their prompts are in the ledger and in LangSmith, and the resulting turns are the sample's messages. Calls that an
-    earlier run paid for do not count as usage of this one.
+    The events contain no prompts: these are in the ledger and in LangSmith, and the turns are the sample's messages.
+    Calls that an earlier run paid for do not count as usage of this run.
     """
     used: dict[tuple[str, bool], list[ModelUsage]] = {}
     for call in calls:

@@ -1,4 +1,4 @@
-"""Selection of Inspect's logs that count: debate systems on moot's benchmarks, one log of several tries."""
+"""Select the logs of Inspect that count: debate systems on moot's benchmarks, one log for several tries."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from moot.evals._stats.measures import package
 from moot.retrievers._evidence import clean
 
 IDENTITY_FIELDS = ("system", "graph", "benchmark", "model", "seed", "control", "of", "settings")
-"""Metadata that identify the system, for logs that have no key."""
+"""Metadata that identify the system in logs without a key."""
 LOG_PATTERNS = ("*.eval", "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*.json")
-"""Names of logs: Inspect's JSON logs begin with the time, and its other JSON files do not."""
+"""Patterns for the names of logs: Inspect's JSON logs begin with the time, its other JSON files do not."""
 UNREADABLE = (OSError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile)
 """Inspect's exceptions for a file that is not a log, or a damaged log."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """A log without its samples, and moot's own metadata of it."""
+    """A log without its samples, and moot's metadata in it."""
 
     path: Path
     log: Any
@@ -61,7 +61,7 @@ class Header:
 
     @property
     def of_key(self) -> str | None:
-        """The key of the debate whose budget a control has, from its solver's arguments."""
+        """The key of the debate that a control was run with, from the arguments of the control's solver."""
         keys = (step.params.get("of") for step in self.log.plan.steps)
         return next((str(key) for key in keys if key), None)
 
@@ -77,7 +77,7 @@ class Header:
 
 
 def find_logs(paths: Sequence[Path]) -> list[Path]:
-    """Every log file, each once: the named files, then those in the folders, by name (which begins with the time).
+    """All log files without duplicates: named files, and the files in folders by name (which begins with the time).
 
     Raises:
         UserError: a path does not exist.
@@ -120,7 +120,7 @@ def read_headers(files: Sequence[Path]) -> tuple[list[Header], list[str]]:
 def without_superseded(headers: Sequence[Header]) -> tuple[list[Header], list[str]]:
     """Keep one log of each identity, and make notes about the others.
 
-    This is the newest log that succeeded; if none did, the one with the most samples.
+    The newest log that succeeded is kept; if none succeeded, the log with the most samples.
     """
     groups: dict[str, list[Header]] = {}
     for header in headers:
@@ -136,7 +136,7 @@ def without_superseded(headers: Sequence[Header]) -> tuple[list[Header], list[st
 
 
 def _superseded(header: Header, best: Header) -> str:
-    renamed = f", where {header.label} is called {best.label}" if header.label != best.label else ""
+    renamed = f" (there, {header.label} is called {best.label})" if header.label != best.label else ""
     return f"{header.path.name}: superseded by {best.path.name}{renamed}; left out."
 
 

@@ -29,7 +29,7 @@ READ = (
     *("votes", "debates", "metrics", "calls", "usage", "depth", "seconds", "settings", "warnings", "moot_version"),
     *("evidence", "corpora"),
 )
-"""Fields of result documents that are read; others may be those of another version."""
+"""Fields of result documents that are read and checked; other fields may have another version's form."""
 AT_ONCE = 50
 """Number of samples read together: opening a log takes longer than reading a sample."""
 PARTS_NOT_READ = {"events", "messages", "attachments"}
@@ -38,34 +38,34 @@ PARTS_NOT_READ = {"events", "messages", "attachments"}
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """One log: a system on a benchmark, once.
+    """The contents of one log: one run of a system on a benchmark.
 
     Attributes:
-        file: its name.
+        file: the log's name.
         benchmark: the benchmark of its items.
         system: the system's label.
         graph: its graph; empty if the log does not name it.
         model: the system's model; None if it had several.
         seed: None if none was set.
         control: the name of the control, if the system is one; else None.
-        of: the label of the system whose control it is.
-        key: identifies the log among those of other systems, settings and data; None if it has none.
-        of_key: the key of the log whose control it is.
-        position: the place of the system, or of the one whose control it is, in its plan.
+        of: the label of the system that the control belongs to.
+        key: identifies the log among logs of other systems, settings and data; None if it has no key.
+        of_key: the key of that system's log.
+        position: the place in the plan of the system, or of the system that the control belongs to.
         settings: the system's settings.
         equal: the budget that the control shares with its system; None if there is none, or the log does not name it.
         status: Inspect's: success, error, cancelled or started.
         created: the ISO date and time.
         items: a digest of the benchmark's items, if the task has one.
         data: the name of the items' file, if the log names it.
-        judge: the model that judged answers in words.
+        judge: the model that judged answers in words, if any did.
         planned: the number of items that were planned.
         observations: the items that ran, each once.
         notes: notes about the run, for the reader of a report.
         versions: of moot and of Inspect.
-        parts: everything that the system depended on beside its settings (`moot.evals._identity.parts`).
-        ceiling: the best accuracy that its items allow, if some ask the same but have different right answers.
-        family: the tests that its plan corrects together; empty if the log does not say.
+        parts: everything that the system depended on besides its settings (`moot.evals._identity.parts`).
+        ceiling: the best possible accuracy, if some items ask the same but have different right answers.
+        family: the family of tests in its plan (`moot.evals._stats.significance.Family`); empty if it is unknown.
     """
 
     file: str
@@ -115,9 +115,9 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], 
         if run.observations:
             runs.append(run)
         else:
-            notes.append(f"{header.path.name}: it holds no sample; left out.")
+            notes.append(f"{header.path.name}: it contains no sample; left out.")
     if not runs:
-        reasons = " ".join(notes) or "There is none in the files and folders named."
+        reasons = " ".join(notes) or "The named files and folders contain none."
         raise UserError(f"No log of a debate system can be compared. {reasons}", kind="missing_file")
     return runs, notes
 
@@ -171,7 +171,7 @@ def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
 def _observations(
     header: Header, benchmark: Benchmark, cost_of: CostOf
 ) -> tuple[dict[str, Observation], int, Document]:
-    """Each item once, the number of further samples of the same items, and the first result document."""
+    """One observation of each item, the number of further samples of the same items, and the first result document."""
     observations: dict[str, Observation] = {}
     first: Document = {}
     repeated, place = 0, ""

@@ -26,11 +26,11 @@ from moot.nodes._runtime.state import Equal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 SPEAKER_SETTINGS = {"models", "agents", "debaters", "judges"}
-"""Settings that may give a role its own model."""
+"""Settings in which a role may have its own model."""
 
 
 class System(BaseModel):
-    """A debate system with its own settings."""
+    """A debate system of a plan, with its own settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,7 +40,7 @@ class System(BaseModel):
 
 
 class Benchmarked(BaseModel):
-    """A benchmark and where its records are."""
+    """A benchmark of a plan, and the place of its records."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,26 +50,28 @@ class Benchmarked(BaseModel):
 
     @field_validator("name")
     @classmethod
-    def _known(cls, name: str) -> str:
+    def _check_name(cls, name: str) -> str:
         if name not in (known := benchmark_names()):
             raise ValueError(f"there is no benchmark {name!r}. {suggest(name, known)}")
         return name
 
     @field_validator("data")
     @classmethod
-    def _whole(cls, data: Path | None, info: ValidationInfo) -> Path | None:
-        """Read a path; the validation context is the folder that paths are relative to, if it is not the current
-        one."""
+    def _make_absolute(cls, data: Path | None, info: ValidationInfo) -> Path | None:
+        """Make a path absolute; the validation context is the folder that paths are relative to, by default the
+        current one."""
         return (info.context or Path()).absolute() / data.expanduser() if data else None
 
 
 class Plan(BaseModel):
-    """An evaluation."""
+    """A plan of an evaluation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     graphs: tuple[System, ...] = Field(min_length=1, description="Debate systems: names, or objects.")
-    tasks: tuple[Benchmarked, ...] = Field(min_length=1, description="Benchmarks: names, objects, or name to path.")
+    tasks: tuple[Benchmarked, ...] = Field(
+        min_length=1, description="Benchmarks: names, objects, or an object from name to path."
+    )
     models: tuple[ModelName | None, ...] = Field(default=(None,), min_length=1, description="Models of all roles.")
     seeds: tuple[int | None, ...] = Field(default=(None,), min_length=1, description="Sampling seeds, one run each.")
     settings: dict[str, Any] = Field(default={}, description="Settings of every system that has them.")
@@ -104,7 +106,7 @@ class Plan(BaseModel):
 
     @field_validator("graphs", mode="before")
     @classmethod
-    def _names(cls, given: Any) -> Any:
+    def _read_graphs(cls, given: Any) -> Any:
         return (
             [{"graph": graph} if isinstance(graph, str) else graph for graph in given]
             if isinstance(given, list)
@@ -113,7 +115,7 @@ class Plan(BaseModel):
 
     @field_validator("tasks", mode="before")
     @classmethod
-    def _places(cls, given: Any) -> Any:
+    def _read_tasks(cls, given: Any) -> Any:
         if isinstance(given, Mapping):
             return [{"name": name, "data": data} for name, data in given.items()]
         return (
@@ -145,7 +147,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A key that identifies this cell, whatever its label."""
+        """A key that identifies this cell; it does not depend on the label."""
         identity: list[Any] = [
             self.graph,
             self.settings,
@@ -215,7 +217,7 @@ def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = N
     except ValidationError as error:
         errors = error.errors()
         parts = {e["loc"][0] for e in errors if len(e["loc"]) > 1}
-        # Pydantic also calls a list too short whose items are wrong
+        # if an item of a list is wrong, Pydantic also reports that the list is too short
         errors = [e for e in errors if e["type"] != "too_short" or e["loc"][0] not in parts]
         problems = dict.fromkeys(problem_of(Plan, e, "field") for e in errors[:5])
         raise UserError(f"{where}{'; '.join(problems)}", kind="invalid_setting") from error
@@ -226,7 +228,7 @@ def make_cells(plan: Plan) -> list[Cell]:
 
     Raises:
         UserError: an unknown graph or setting, a value out of its range, two identical systems, or a model without a
-            price if its controls must cost the same in USD.
+            price whose controls need an equal cost in USD.
     """
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):
@@ -275,15 +277,15 @@ def _check_labels_differ(cells: Sequence[Cell]) -> None:
             groups.setdefault(name, set()).add(json.dumps(differs, sort_keys=True, default=str))
         if ambiguous := [name for name, different in groups.items() if len(different) > 1]:
             raise UserError(
-                f"The plan has several {kind} {ambiguous[0]!r}: give systems labels of their own, and run files of one "
-                "benchmark apart, into other folders.",
+                f"The plan has several {kind} {ambiguous[0]!r}: give each system its own label, and run each "
+                "file of a benchmark in its own plan and folder.",
                 kind="invalid_setting",
             )
 
 
 def make_cell(plan: Plan, task: Benchmarked, system: System, model: str | None, seed: int | None) -> Cell:
-    """Make the cell of a system on a benchmark; its own settings override the model and seed, and these the plan's
-    settings.
+    """Make the cell of a system on a benchmark. The system's own settings override the model and the seed; these
+    override the plan's settings.
 
     Raises:
         UserError: an unknown graph or setting, a value out of its range, or `sources` of a plan for a system whose
@@ -340,18 +342,18 @@ def _control_cells(cell: Cell, wanted: Collection[str], equal: Equal) -> Iterabl
     names = [name for name in controls_of(load_graph(cell.graph).settings, cell.settings) if name in wanted]
     if names and cell.model is None and not SPEAKER_SETTINGS.isdisjoint(cell.settings):
         raise UserError(
-            f"The controls of {cell.system} need one model: name one under `models`, beside those of its single roles.",
+            f"The controls of {cell.system} need one model: name it under `models`, besides those of single roles.",
             kind="invalid_setting",
         )
-    in_usd = equal == "usd" and cell.model is not None and any(CONTROLS[name].at_cost for name in names)
+    in_usd = equal == "usd" and cell.model is not None and any(CONTROLS[name].at_equal_cost for name in names)
     if in_usd and price_of(cell.model or "", read_prices()) is None:
         raise UserError(
-            f"No price is known of {cell.model}, so the controls of {cell.system} cannot be its equals in USD: put its "
-            "price into a file that MOOT_PRICES names, or take `equal: tokens` or `calls`.",
+            f"The price of {cell.model} is unknown, so the controls of {cell.system} cannot have an equal cost in USD: "
+            "add the price to the file that MOOT_PRICES names, or set `equal: tokens` or `equal: calls`.",
             kind="invalid_setting",
         )
     for name in names:
-        graph, budget = CONTROLS[name].graph, equal if CONTROLS[name].at_cost else None
+        graph, budget = CONTROLS[name].graph, equal if CONTROLS[name].at_equal_cost else None
         settings = shared_settings(load_graph(graph).settings, cell.settings)
         label = f"{cell.system} {name.replace('_', ' ')}"
         label += "" if budget in (None, "tokens") else f" at equal {SAID[equal]}"

@@ -58,7 +58,7 @@ LONGEST_REPLY = 4096
 TIMEOUT = 120.0
 """Seconds that a request may take."""
 MOST_FAILURES = 10
-"""Number of failed calls in a row after which the endpoint is given up."""
+"""Number of failed calls in a row after which no more calls are made."""
 
 
 async def ragas_faithfulness(
@@ -77,7 +77,7 @@ async def ragas_faithfulness(
 
     Raises:
         UserError: ragas is not installed.
-        ValueError: claim, rationale or evidence is empty; or the model is none of RAGAS's.
+        ValueError: claim, rationale or evidence is empty; or the model is not a RAGAS model.
         Exception: whatever else ragas or the model's client raises, unchanged.
     """
     check_installed()
@@ -94,7 +94,7 @@ async def ragas_answer_relevance(
     """AR = mean over n questions q_i of cos(e(c), e(q_i)), as RAGAS computes it (S1 III): n calls, one after the other.
 
     Args:
-        claim: what was asked.
+        claim: the claim or question.
         answer: the answer with its reasons.
         llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
         encoder: e(), any of our encoders.
@@ -107,7 +107,7 @@ async def ragas_answer_relevance(
     Raises:
         UserError: ragas is not installed; or the encoder needs a setting from the caller.
         WorldError: the encoder's endpoint failed.
-        ValueError: claim or answer is empty; or the model is none of RAGAS's.
+        ValueError: claim or answer is empty; or the model is not a RAGAS model.
         Exception: whatever else ragas or the model's client raises, unchanged.
     """
     check_installed()
@@ -143,12 +143,12 @@ class AnsweredSample:
     """A sample's verdict as input for RAGAS.
 
     Attributes:
-        system: the system's label; of a document its graph.
+        system: the system's label; for a document its graph.
         benchmark: empty if the sample has none.
         model: the system's model; None if it had several, or it is unknown.
         seed: None if none was set.
         file: the file that it was read from.
-        id: the item's.
+        id: the item's id.
         claim: the claim or question.
         response: the verdict's answer with its reasons.
         contexts: the texts shown to the deciding model.
@@ -169,10 +169,10 @@ class AnsweredSample:
 
 @dataclass(frozen=True)
 class MetricValue:
-    """A metric of a sample: its value, or why it has none, and whether that is because a call failed."""
+    """A sample's value of a metric; without a value, the reason, and whether a call failed."""
 
     value: float | None
-    why: str = ""
+    reason: str = ""
     failed: bool = False
 
 
@@ -180,7 +180,7 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSam
     """Read the verdicts in a log, a folder of logs, or a result document, and notes about everything left out.
 
     Args:
-        path: a file or folder; of several tries of one run in a folder, the last that succeeded counts.
+        path: a file or folder; of several tries of one run in a folder, the last successful one counts.
         limit: maximum number of samples of each log; None for all.
 
     Raises:
@@ -205,7 +205,7 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSam
             for sample, found_document in islice(samples_in(header), limit):
                 place = f"{header.path}, sample {clean(str(sample.id))[:80]}"
                 document = None if found_document is None else _check_document(found_document, place)
-                fault = clean(str(sample.error.message)) if sample.error else "it was not run to its end"
+                fault = clean(str(sample.error.message)) if sample.error else "it did not finish"
                 found.append(_make_sample(document, fault, id=clean(str(sample.id)), **source))
         except (*UNREADABLE, TypeError, AttributeError) as error:
             raise damaged(place or str(header.path), error) from error
@@ -277,49 +277,51 @@ async def measure(
         samples: the samples to measure.
         model: RAGAS's model, as ``provider:name``.
         embedder: makes the vectors of answer relevancy.
-        at_once: calls of the model in flight.
+        at_once: maximum number of calls at the same time.
         done: called with the place of each sample that has been measured, and its `METRICS`.
 
     Raises:
         UserError: ragas, a package or a key is missing; a model or an encoder is unknown.
         WorldError: the endpoint cannot be reached, or fails repeatedly.
     """
-    limits, gate, lost = Limits(timeout=TIMEOUT, max_concurrency=at_once), asyncio.Semaphore(at_once), 0
+    limits, gate, failures = Limits(timeout=TIMEOUT, max_concurrency=at_once), asyncio.Semaphore(at_once), 0
 
-    async def figure(asking: Awaitable[float]) -> MetricValue:
-        nonlocal lost
+    async def call_metric(call: Awaitable[float]) -> MetricValue:
+        nonlocal failures
         try:
-            value = await asking
+            value = await call
         except MootError as error:
-            lost += not isinstance(error, ReplyError)
-            alone = isinstance(error, ReplyError) or error.kind in ("bad_request", "too_long") or error.retryable
-            if not alone or error.kind == "unreachable" or lost >= MOST_FAILURES:
+            failures += not isinstance(error, ReplyError)
+            affects_one_sample = (
+                isinstance(error, ReplyError) or error.kind in ("bad_request", "too_long") or error.retryable
+            )
+            if not affects_one_sample or error.kind == "unreachable" or failures >= MOST_FAILURES:
                 raise
             return MetricValue(None, error.detail, failed=True)
-        lost = 0
+        failures = 0
         return MetricValue(None, "RAGAS found nothing to judge in it") if math.isnan(value) else MetricValue(value)
 
-    async def one(place: int, sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> None:
+    async def measure_sample(place: int, sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> None:
         async with gate:
             if sample.fault:
                 faithful = relevant = MetricValue(None, sample.fault)
             else:
-                relevant = await figure(_answer_relevancy(sample, llm, encoder))
+                relevant = await call_metric(_answer_relevancy(sample, llm, encoder))
                 faithful = MetricValue(None, "no evidence")
                 if sample.contexts:
-                    asking = ragas_faithfulness(sample.claim, sample.response, sample.contexts, llm)
-                    faithful = await figure(asking)
+                    call = ragas_faithfulness(sample.claim, sample.response, sample.contexts, llm)
+                    faithful = await call_metric(call)
             done(place, {"faithfulness": faithful, "answer_relevancy": relevant})
 
     encoder = await open_encoder(embedder, limits)
     async with _open_model(model, limits) as llm:
-        working = [asyncio.ensure_future(one(n, sample, llm, encoder)) for n, sample in enumerate(samples)]
+        tasks = [asyncio.ensure_future(measure_sample(n, sample, llm, encoder)) for n, sample in enumerate(samples)]
         try:
-            await asyncio.gather(*working)
+            await asyncio.gather(*tasks)
         finally:
-            for task in working:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*working, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _answer_relevancy(sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> float:
@@ -359,13 +361,13 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
     client = imported("openai").AsyncOpenAI(
         base_url=chosen.endpoint.base_url,
         api_key=chosen.endpoint.api_key,
-        max_retries=0,  # the one retry loop is ours
+        max_retries=0,  # with_retries below retries
         http_client=await http_client(limits.timeout, chosen.endpoint.base_url, name),
     )
-    # An unreadable reply is requested again once, with the reason.
+    # RAGAS asks once more, with the reason, if a reply is unreadable
     plain = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
 
-    class Asking(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
+    class LimitedLLM(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
         def generate(self, prompt: str, response_model: Any) -> Any:
             raise NotImplementedError("Use agenerate.")
 
@@ -378,7 +380,7 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
 
             return (await with_retries(attempt, limits, gate, name))[0]
 
-    yield Asking()
+    yield LimitedLLM()
 
 
 def _convert_error(error: Exception, endpoint: Endpoint, model: str) -> MootError:
@@ -391,7 +393,7 @@ def _convert_error(error: Exception, endpoint: Endpoint, model: str) -> MootErro
     is_cut = type(error).__name__ == "IncompleteOutputException"
     reason = "it was cut off at the limit of its length" if is_cut else "it is not in the form that RAGAS asks for"
     reply_error = ReplyError(f"{model} gave no reply that RAGAS can read: {reason}.", "cut" if is_cut else "unparsed")
-    reply_error.retryable = False  # it was requested again already
+    reply_error.retryable = False  # RAGAS has asked again already
     return reply_error
 
 
@@ -404,7 +406,7 @@ def check_installed() -> None:
     try:
         imported("ragas.metrics.collections")
     except ImportError as error:
-        # The extra also holds back a release of langchain-community without which ragas is there but not importable.
+        # the extra also excludes a version of langchain-community with which ragas cannot be imported
         raise UserError(
             f"RAGAS's own scores need ragas, which cannot be imported ({error}): pip install 'moot[ragas]'",
             kind="missing_package",

@@ -16,20 +16,20 @@ from moot.nodes._models.prices import Price, read_prices
 from moot.retrievers._excerpts import shown_text
 
 EVIDENCE_FIELDS = ("id", "title", "text", "source", "url", "published")
-"""Fields of evidence that are passed on; of the text, only the shown part."""
+"""Fields of evidence that controls get; of the text, only the part that was shown."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A debate on a sample: its cost, its rounds, and its final evidence."""
+    """A debate on a sample, for a control: its cost, its rounds, and its final evidence."""
 
-    taken: FullCost
+    cost: FullCost
     rounds: int
     evidence: list[dict[str, Any]]
 
 
 class References:
-    """The references of a debate, sample by sample, from its log."""
+    """Reads the references of a debate from its log, sample by sample."""
 
     def __init__(self, logs: str, of: str) -> None:
         """Find the log, and read the prices. Blocking.
@@ -43,11 +43,11 @@ class References:
         """
         log = newest_log(logs, of)
         if log is None:
-            raise UserError(f"{logs} has no log of the debate that this is a control of.", kind="missing_file")
+            raise UserError(f"{logs} has no log of the debate that this control belongs to.", kind="missing_file")
         self.location = log.location
         self.prices = read_prices()
 
-    async def of(self, sample: int | str) -> Reference | None:
+    async def for_sample(self, sample: int | str) -> Reference | None:
         """The debate's reference on a sample; None if it has no outcome there."""
         document = await ended_document(self.location, sample)
         return make_reference(document, self.prices) if document else None
@@ -87,6 +87,6 @@ def read_log_headers(logs: str) -> Iterator[EvalLog]:
 
 
 def moot_metadata(log: EvalLog) -> dict[str, Any]:
-    """Moot's metadata of a log."""
+    """Moot's metadata in a log."""
     facts: dict[str, Any] = log.metadata.get("moot") or {}
     return facts

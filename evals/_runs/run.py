@@ -1,7 +1,7 @@
 """Run a plan as a set of Inspect's evaluations: a log for each cell, which is resumed after an interruption.
 
 A cell is identified by its system with every setting, model and seed, and by all other parts that it depends on
-(`moot.evals._identity.parts`). If any of these differs it is another run, and the user is told the difference. Samples
+(`moot.evals._identity.parts`). If any of these differs, it is another run, and a message names the difference. Samples
 that are in a log or its recovery buffer are not run again, unless they failed.
 """
 
@@ -62,20 +62,20 @@ CELLS_AT_ONCE = 4
 MOST_WRITES, LEAST_SAMPLES = 20, 10
 """Maximum number of writes of a log, and minimum number of samples in a write."""
 LOCK = ".moot.lock"
-"""The lock file that keeps a second run out of a folder of logs."""
+"""The lock file that prevents a second run in a folder of logs."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How a plan is run.
+    """Limits of the run of a plan.
 
     Attributes:
         at_once: samples in flight.
-        time_limit: seconds that a sample may take. A sample that takes longer is missing data, and is not tried again
-            with the same limit. Another limit is another run.
+        time_limit: seconds that a sample may take. A sample that takes longer is missing data, and is tried again
+            only with another limit.
         retry_on_error: number of immediate retries of a failed sample.
-        fail_on_error: number of failed samples, or their share if below 1, at which a cell is given up; None: never.
-        budget: maximum tokens of all debates of the plan, including earlier runs under a ceiling; the samples beyond it
+        fail_on_error: number of failed samples, or their share if below 1, at which a cell is stopped; None: never.
+        budget: maximum tokens of all debates of the plan, including earlier runs with such a ceiling; samples over it
             are missing data (``budget_exhausted``).
         max_cost: maximum USD, including earlier runs that had such a ceiling.
         max_calls: maximum calls to models.
@@ -122,13 +122,13 @@ def run_plan(
 
     Args:
         plan: the plan to run.
-        logs: the folder of the logs; it may contain others.
+        logs: the folder of the logs; it may contain other logs.
         limits: limits of the run.
         watch: makes the callback for every sample, from the number of all samples and of those already in logs.
         tell: called with the difference if a cell is not the same run as one in the folder.
 
     Returns:
-        A log without its samples for each cell, in the plan's order.
+        The log of each cell without its samples, in the plan's order.
 
     Raises:
         UserError: as `make_cells` and `preflight`; data that cannot be read; a folder that cannot be made, or that
@@ -203,7 +203,7 @@ def refresh_metadata(log: EvalLog, cell: Cell) -> EvalLog:
 
 
 SHOWN_FIELDS = ("system", "graph", "model", "seed", "control", "of")
-"""A short description that tells logs apart; the settings are beside it."""
+"""Metadata that distinguish logs for a reader; the settings are shown, too."""
 
 
 def shown_metadata(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,13 +217,13 @@ def tags_of(facts: Mapping[str, Any]) -> list[str]:
 
 
 def cell_parts(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Everything that a cell depends on beside its settings: its items, the judge of answers, and `parts_of`. Blocking.
+    """Everything that a cell depends on besides settings: its items, the judge of answers, and `parts_of`. Blocking.
 
     Args:
-        plan: the cell's.
+        plan: the plan of the cell.
         cell: the cell.
-        task: with its items.
-        debates: the parts of cells by the cell's key, including those of a control's debate.
+        task: the task, with its items.
+        debates: the parts of other cells by their keys; a control needs those of its debate.
     """
     parts = parts_of(cell.graph, cell.settings) | {"items": str(task.version), "judge": plan.judge}
     if plan.judge:
@@ -232,13 +232,13 @@ def cell_parts(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping
 
 
 def log_key(cell: str, parts: Mapping[str, Any]) -> str:
-    """A log's identifying key: the cell's key, and the parts that the cell depends on beside its settings."""
+    """A log's identifying key: the cell's key, and the parts that the cell depends on besides its settings."""
     return f"{cell}.{digest(parts)}"
 
 
 def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
-    """Messages about cells that start a new run although the folder has a log with the same settings; each says what
-    differs."""
+    """Yield a message for each cell that starts a new run although the folder has a log with the same settings. It
+    names the differences."""
     found = newest_logs(logs)
     for cell in cells:
         before = [one for key, one in found.items() if key.partition(".")[0] == cell.key]
@@ -249,9 +249,9 @@ def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any
             reason = (
                 f"these differ: {', '.join(changed)}"
                 if candidates
-                else "an older moot did not record what it depends on"
+                else "an older version of moot did not record its parts"
             )
-            yield f"{cell.system} on {cell.task.name} is another run than {other}: {reason}."
+            yield f"{cell.system} on {cell.task.name} is not the same run as {other}: {reason}."
 
 
 def file_name(log: EvalLog) -> str:
@@ -260,8 +260,8 @@ def file_name(log: EvalLog) -> str:
 
 
 def save_plan(plan: Plan, logs: Path) -> str:
-    """Write a plan beside its logs, so that it can be run again. Returns its hash, which is in the file's name and the
-    logs.
+    """Write a plan into the folder of its logs, so that it can be run again. Returns its hash, which is in the file's
+    name and in the logs.
 
     Raises:
         UserError: the file cannot be written.
@@ -311,7 +311,9 @@ def count_finished_samples(keys: Iterable[str], logs: Path) -> int:
     for place in locations:
         buffer = read_buffer_recovery_data(place) if place in recoverable else None
         ended = [*read_eval_log_sample_summaries(place), *(buffer.completed if buffer else ())]
-        done += len({(str(one.id), one.epoch) for one in ended if not one.error})  # one just written may be in both
+        done += len(
+            {(str(one.id), one.epoch) for one in ended if not one.error}
+        )  # a sample that was just written may be in both
     return done
 
 
@@ -342,9 +344,9 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
         _, ended = eval_set(
             list(tasks),
             str(logs),
-            model="none",  # of tasks that name none
+            model="none",  # for tasks that name no model
             display="none",
-            score_display=False,  # otherwise Inspect recomputes all scores again and again, for a display that is off
+            score_display=False,  # otherwise Inspect keeps recomputing all scores for a display that is off
             log_dir_allow_dirty=True,
             # each write copies the whole log; samples that are not in it yet are in the recovery database
             log_buffer=max(LEAST_SAMPLES, max(len(task.dataset) for task in tasks) // MOST_WRITES),

@@ -1,8 +1,8 @@
 """Inspect scorers for debates, one for each measure of a single item, and their metrics over all items.
 
-Each reads the result document that `moot.evals._runs.solver.debate` leaves. A sample whose debate did not end is
-unscored, which Inspect counts: it is missing data, never a wrong answer. An abstention is not right, and is marked as
-an abstention; so is a debate that ended because its own replies could not be used.
+Each scorer reads the result document that `moot.evals._runs.solver.debate` stores. A sample whose debate did not end is
+unscored: it is missing data, which Inspect counts, and never a wrong answer. An abstention is not right, and is marked
+as an abstention. A debate that ended because its own replies could not be used counts as an abstention.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
         if isinstance(value, Score):
             return value
         if value is None:
-            return Score.unscored(reason="undefined", explanation="This measure says nothing of this sample.")
+            return Score.unscored(reason="undefined", explanation="This measure is undefined for this sample.")
         if not of_answers:
             return Score(value=value)
         facts = {"outcome": outcome, "gold": list(target), "stop_reason": document["stop_reason"]}
@@ -67,7 +67,7 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
 
 
 def reasons_text(document: Document) -> str:
-    """The verdict's reasons, in the speakers' own words; if there is no verdict, why."""
+    """The verdict's reasons, in the speakers' own words; if there is no verdict, the reason for that."""
     if document["error"]:
         return str(document["error"]["detail"])
     reasons = [turn.get("rationale") or turn.get("reason") or "" for turn in verdict_turns(dict(document))]
@@ -80,8 +80,8 @@ def reasons_text(document: Document) -> str:
 def _label_metric(compute: metrics.LabelScore) -> Metric:
     def value(scores: list[SampleScore]) -> float:
         facts = [score.score.metadata or {} for score in scores]
-        found = compute([fact["gold"][0] for fact in facts], [fact["outcome"] for fact in facts]).value
-        return float("nan") if found is None else found  # Inspect's value for an undefined score
+        result = compute([fact["gold"][0] for fact in facts], [fact["outcome"] for fact in facts]).value
+        return float("nan") if result is None else result  # Inspect's value for an undefined score
 
     return value
 
@@ -143,12 +143,12 @@ def item_scorer(measure: str) -> Scorer:
 
 @scorer(metrics=[mean(), stderr()], name="judged")
 def judged(model: str) -> Scorer:
-    """Whether a model judges the answer to be the same as a right one (MADKE).
+    """Whether a model judges that the answer is the same as a right one (MADKE).
 
     An answer with the same text is right without a call. If the judge gives no usable reply, the sample is unscored.
 
     Args:
-        model: the judge, as provider:name. It should be none of the debaters' models.
+        model: the judge, as provider:name. It should not be a model of the debaters.
     """
 
     async def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:

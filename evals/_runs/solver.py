@@ -56,8 +56,9 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
 
     Args:
         graph: a debate system by name.
-        run: further data that identifies this run. It is in the log, and Inspect resumes no log with other data.
-        settings: settings of that system; ``moot settings GRAPH`` lists them.
+        run: further data that identifies this run. It is stored in the log, and Inspect resumes only logs with the same
+            data.
+        settings: settings of the system; ``moot settings GRAPH`` lists them.
 
     Raises:
         UserError: an unknown graph or setting, a value out of its range.
@@ -77,8 +78,8 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
 def debate_solver(hold: DebateRunner) -> Solver:
     """Make a solver that runs a debate on every sample.
 
-    If the debate fails, the sample fails too, as missing data. But if that is the system's own fault (`has_outcome`),
-    the sample only has no answer.
+    If the debate fails, the sample fails, too, as missing data; but if the failure is the system's own fault
+    (`has_outcome`), the sample is one without an answer.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -129,7 +130,7 @@ def parsed_document(stored: str) -> dict[str, Any]:
 
 
 def _document_from_events(sample: EvalSample) -> str | None:
-    """The document from the events of a sample."""
+    """The result document as text, from the events of a sample; None if there is none."""
     changes = [change for event in sample.events if isinstance(event, StoreEvent) for change in event.changes]
     stored = [str(change.value) for change in changes if change.path == f"/{DOCUMENT}"]
     return sample.attachments.get(stored[-1].removeprefix("attachment://"), stored[-1]) if stored else None
@@ -160,7 +161,7 @@ def with_sample_seed(settings: Settings, sample: TaskState, *system: Any) -> Set
     Args:
         settings: the system's, with the run's seed.
         sample: only its id and epoch count.
-        system: identifies the system among others that run with the same seed.
+        system: values that identify the system among systems with the same seed.
     """
     if settings.seed is None:
         return settings

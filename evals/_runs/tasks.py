@@ -2,7 +2,7 @@
 
 A task reads the records in their published format (`moot.evals._benchmarks.catalogue`), from your file or folder or,
 without ``data``, from the Hub. The solver is a debate by Tool-MAD; `--solver moot/debate -S graph=proclaim -S seed=1`
-chooses another (Inspect ignores ``-S`` without ``--solver``); no gold evidence, conclusion or answer reaches it.
+chooses another (Inspect ignores ``-S`` without ``--solver``). Gold evidence, conclusions and answers never reach it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def make_sample(item: Item, benchmark: Benchmark) -> Sample:
 
 
 def make_scorers(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
-    """The scorers of a benchmark; without a judge no answers are judged.
+    """Make the scorers of a benchmark; without a judge, answers are not judged.
 
     Args:
         benchmark: the benchmark.
@@ -78,7 +78,7 @@ def make_scorers(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]
 
 
 def items_digest(items: Sequence[Item]) -> str:
-    """A digest of a set of items: a log of other data is never resumed."""
+    """A digest of a set of items. It is the task's version: Inspect never resumes a log of other items."""
     plain = json.dumps([_identifying_fields(item) for item in items], sort_keys=True)
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
@@ -102,7 +102,7 @@ def benchmark_task(
         judge: a model, as provider:name, that says whether an answer in words is right; or ``--model-role grader=``.
 
     Raises:
-        UserError: there is no data, or a broken record, with its place.
+        UserError: there is no data, or a record is broken (the error names its place).
     """
     benchmark = load_benchmark(name)
     reading = read_benchmark(name, None if data is None else Path(data), limit=limit, seed=seed)
@@ -130,11 +130,13 @@ def _task_function(name: str) -> Callable[..., Task]:
     ) -> Task:
         return benchmark_task(name, data, limit, seed, judge)
 
-    title = BENCHMARKS[name].title if name in BENCHMARKS else name  # packages are imported when a task is created
+    title = (
+        BENCHMARKS[name].title if name in BENCHMARKS else name
+    )  # other packages are imported only when their task is created
     build.__doc__ = f"{title}; see `benchmark_task`."
     registered: Callable[..., Task] = task(name=name)(build)
     return registered
 
 
 TASKS: dict[str, Callable[..., Task]] = {name: _task_function(name) for name in benchmark_names()}
-"""Every task by name, as Inspect knows it as ``moot/NAME``."""
+"""Every task by name; Inspect's name for it is ``moot/NAME``."""

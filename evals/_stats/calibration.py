@@ -32,7 +32,7 @@ class Bin(NamedTuple):
 
 
 class RiskPoint(NamedTuple):
-    """Result of answering only if the confidence is ``threshold`` or more."""
+    """The result of answering only if the confidence is at least ``threshold``."""
 
     threshold: float
     coverage: float
@@ -66,8 +66,8 @@ def reliability_bins(
     """The bins of a reliability diagram, lowest confidence first.
 
     Args:
-        confidences: each item's.
-        correct: whether each item's answer was right.
+        confidences: the confidence of each item's answer; None if it is missing.
+        correct: whether each item's answer was right, in the same order; None if it is missing.
         bins: the number of bins.
         mass: False: bins of equal width over [0, 1], including empty ones. True: bins with about the same number of
             items, between quantiles; equal confidences stay together, so that there may be fewer bins.
@@ -103,9 +103,9 @@ def ece(
     Its value depends on the bins: report them, and show `reliability_bins` with it.
 
     Args:
-        confidences: each item's.
-        correct: whether each item's answer was right.
-        bins: how many.
+        confidences: the confidence of each item's answer; None if it is missing.
+        correct: whether each item's answer was right, in the same order; None if it is missing.
+        bins: the number of bins.
         mass: as for `reliability_bins`.
 
     Raises:
@@ -122,8 +122,8 @@ def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | No
     """Mean of (confidence - y)², in [0, 1], with y = 1 if the answer was right, else 0; 0.25 for a constant 0.5.
 
     Args:
-        confidences: of each item's answer; None if it is missing.
-        correct: whether each item is right, in the same order; None if it is missing.
+        confidences: the confidence of each item's answer; None if it is missing.
+        correct: whether each item's answer was right, in the same order; None if it is missing.
 
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
@@ -134,15 +134,15 @@ def brier_score(confidences: Sequence[float | None], correct: Sequence[bool | No
 
 
 def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | None]) -> RiskCoverage:
-    """The gain of a system from answering only if it is confident (Geifman and El-Yaniv 2017).
+    """The gain of a system from answering only with enough confidence (Geifman and El-Yaniv 2017).
 
     The area is the mean over k = 1...N of the risk among the k most confident items, in [0, 1]: lower is better, and
     a random order has the overall risk. Items of equal confidence have no order: their expected risk counts, which is
     the average over all orders.
 
     Args:
-        confidences: of each item's answer; None if it is missing.
-        correct: whether each item is right, in the same order; None if it is missing.
+        confidences: the confidence of each item's answer; None if it is missing.
+        correct: whether each item's answer was right, in the same order; None if it is missing.
 
     Returns:
         One point for each confidence that occurs; no points and an area of None if no item has both.
@@ -222,7 +222,7 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
         statistic = None
         if known:
             current, final = zip(*known, strict=True)
-            with np.errstate(divide="ignore", invalid="ignore"):  # of the p-value, which is not used
+            with np.errstate(divide="ignore", invalid="ignore"):  # may occur in the p-value, which is not used
                 statistic = float(package("scipy.stats").ks_2samp(current, final, method="asymp").statistic)
         by_round[n + 1] = Score(statistic, len(known), len(reached) - len(known), len(trajectories) - len(reached))
     return by_round
@@ -235,7 +235,7 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
     """Scores, lowest first, each with its count.
 
     Args:
-        scores: 1 - the share of the right label, of each labelled debate, in [0, 1].
+        scores: for each labelled debate, 1 - the share of the right label, in [0, 1].
 
     Raises:
         ValueError: there is no score, or one is outside [0, 1].
@@ -253,7 +253,7 @@ def least_confidence(confidences: Sequence[float | None], right: Sequence[bool],
     The least c with (wrong cases of confidence c or more + 1) / (n + 1) <= alpha (arXiv:2208.02814, Eq. 4).
 
     Args:
-        confidences: of each labelled debate; None for a debate that is never acted on.
+        confidences: the confidence of each labelled debate; None for a debate that is never acted on.
         right: whether its verdict is right, in the same order.
         alpha: the allowed share, in (0, 1).
 

@@ -3,7 +3,7 @@ claim.
 
 Items of a group are alike, so they carry less information than as many independent items, and intervals that assume
 independence are too narrow. Here whole groups are resampled or flipped. An item without a group is its own group; if
-this holds for all, every figure is that of independent items. A figure that cannot be computed is None, with its
+no item has a group, every figure is that of independent items. A figure that cannot be computed is None, with its
 ``reason``.
 """
 
@@ -20,8 +20,8 @@ from moot.evals._stats.measures import package
 from moot.evals._stats.significance import CONFIDENCE, ONE_GROUP, Array, Interval, Statistic, bootstrap, wilson
 
 NO_ITEMS, NO_SPREAD, UNDEFINED = "no items", "no spread", "undefined"
-"""Why a figure or its interval is not computable. No spread: all items, or all resamples, have one value. Undefined:
-the figure's divisor is 0."""
+"""Reasons why a figure or its interval is not computable. No spread: all items, or all resamples, have the same value.
+Undefined: the figure's divisor is 0."""
 FEW_GROUPS = 30
 """With fewer groups than this, intervals tend to be too narrow (Cameron and Miller 2015 name 20 to 50)."""
 ROUNDING = 1e-12
@@ -90,7 +90,7 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
     Args:
         groups: whether each item of each group is right.
         missing: the number of unknown items, which is only reported in the result.
-        confidence: of the interval.
+        confidence: the confidence of the interval.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
@@ -135,7 +135,7 @@ def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
     mean = sum(values) / k
     ends = [(x.value - x.low, x.high - x.value) for x in intervals if None not in (x.value, x.low, x.high)]  # type: ignore[operator]
     if len(ends) < k:
-        return Interval(mean, None, None, n, missing, reason="a figure has none")
+        return Interval(mean, None, None, n, missing, reason="a figure has no interval")
     below, above = (sqrt(sum(arm**2 for arm in arms)) / k for arms in zip(*ends, strict=True))
     return Interval(mean, mean - below, mean + above, n, missing)
 

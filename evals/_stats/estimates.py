@@ -1,5 +1,5 @@
-"""Measures of a system's items, and differences between systems, with their intervals; the mean if there are several
-runs."""
+"""Measures of a system's items, and differences between systems, with intervals; the mean over runs if there are
+several."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LABEL_MEASURES: dict[str, Callable[[Array, Array, Array], Array]] = {
 }
 """Measures that are not defined for a single item; they are computed from counts of labels."""
 ItemRuns = tuple[tuple[str, ...], tuple[Any, ...]]
-"""An item: its right answers, and its outcome or score in every run; None if that is missing."""
+"""An item: its right answers, and its outcome or score in each run; None if the outcome or score is missing."""
 
 
 def estimate(system: System, measure: str, ids: Collection[str] | None = None) -> Interval:
@@ -102,7 +102,7 @@ def _label_statistic(gold: Sequence[str], given: Sequence[str | None], score: Ca
 
 
 def mean_over_items(observations: Sequence[Observation], values: Sequence[float | None]) -> Interval:
-    """The mean of values of observations with its interval; an item of several runs counts as one item.
+    """The mean of the observations' values with its interval; an item of several runs counts as one item.
 
     Wilson's interval if each item occurs once and is right or wrong, else the bootstrap's; both over groups.
     """

@@ -70,12 +70,12 @@ def token_f1(
 ) -> float | None:
     """F1 of the shared words, in [0, 1]: 2 x shared / (words given + words of gold); each word is matched at most once.
 
-    As in SQuAD 2's script, if one of the two has no words after normalisation: 1.0 if neither has any, else 0.0.
+    As in SQuAD 2's script, if a text has no words after normalisation, F1 is 1.0 if the other has none, too, else 0.0.
 
     Args:
         given: the outcome.
         gold: the right answer.
-        normalise: makes a text of words of it.
+        normalise: converts a text to one of words with single spaces.
         whole: normalised answers that are only compared as a whole (`YES_NO`).
 
     Returns:
@@ -105,9 +105,9 @@ def best_score(metric: Metric, given: str | None, golds: Collection[str]) -> flo
     """A metric's highest value over several right answers (aliases); None if the outcome is missing.
 
     Args:
-        metric: of one outcome and one right answer.
+        metric: scores an outcome against one right answer.
         given: the outcome.
-        golds: the right answers.
+        golds: all right answers.
 
     Raises:
         ValueError: there is no right answer.
@@ -204,13 +204,13 @@ def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Sc
 
 
 class LabelMetrics(NamedTuple):
-    """Precision, recall and F1 of one label; a share is None if it is over no items.
+    """Precision, recall and F1 of one label; a share is None if its divisor is 0.
 
     Attributes:
-        right: items that have the label.
-        given: items that were given it.
-        precision: TP / (TP + FP): of those that were given it, the share that have it.
-        recall: TP / (TP + FN): of those that have it, the share that were given it.
+        right: the number of items that have the label.
+        given: the number of items that were answered with it.
+        precision: TP / (TP + FP).
+        recall: TP / (TP + FN).
         f1: 2 TP / (2 TP + FP + FN).
     """
 
@@ -252,7 +252,7 @@ def _correct_labels(right: Sequence[str], given: Sequence[str]) -> list[str]:
 
 
 def _label_counts(right: Sequence[str], given: Sequence[str], labels: Iterable[str]) -> list[Any]:
-    """For each label the hits, the items that it is right for, and the items that it was given to."""
+    """For each label the numbers of hits, of items that have it, and of items that were answered with it."""
     names = list(labels)
     return [
         np.array([counted[n] for n in names]) for counted in map(Counter, (_correct_labels(right, given), right, given))
@@ -263,10 +263,10 @@ def mean_f1(hits: Any, right: Any, given: Any, *, absent: bool = False) -> Any:
     """`macro_f1` of counts; each is an array (..., labels), and the result is an array (...), NaN if undefined.
 
     Args:
-        hits: items that have the label, and were given it.
-        right: items that have it.
-        given: items that were given it.
-        absent: whether to count labels that are right for no item, but were given to some.
+        hits: the numbers of items that have the label, and were answered with it.
+        right: the numbers of items that have the label.
+        given: the numbers of items that were answered with it.
+        absent: whether to count labels that no item has, but some were answered with.
     """
     both = right + given
     return mean_known(ratio(2 * hits, both if absent else np.where(right > 0, both, 0)))
@@ -299,9 +299,9 @@ def under_policies(
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's; abstentions as such (``outcome_of(document, mapped=False)``).
+        outcomes: each item's, with unmapped abstentions (``outcome_of(document, mapped=False)``).
         open_label: the task's label for claims without enough evidence.
-        supported: its label for true claims. Both as in `moot.nodes._trial.panel.verdict_labels`.
+        supported: the task's label for true claims. Both are as in `moot.nodes._trial.panel.verdict_labels`.
         score: `accuracy`, `balanced_accuracy` or `macro_f1`.
 
     Returns:
@@ -331,10 +331,10 @@ Sentence = tuple[str, int]
 
 
 def fever_page(title: str) -> str:
-    """A page's title as people write it, from either spelling: FEVER has ``_`` for spaces, ``-LRB-`` for brackets.
+    """A page's title as people write it; FEVER writes ``_`` for spaces, and ``-LRB-`` for brackets.
 
     Args:
-        title: in either spelling.
+        title: the title in either spelling.
     """
     return unicodedata.normalize("NFC", page_title(title))
 
@@ -459,7 +459,7 @@ def gold_recall(gold: Sequence[Collection[str]], found: Sequence[Collection[str]
 
     Args:
         gold: ids of each item's gold evidence; items without any are left out.
-        found: ids of the evidence found for each item; None if that is missing.
+        found: ids of the evidence found for each item; None if the item is missing.
 
     Raises:
         ValueError: lists of different lengths.

@@ -1,5 +1,5 @@
-"""The result of one item in one run, with only the fields that comparisons read, so that result documents do not stay
-in memory."""
+"""The result of one item in one run, with only the fields that comparisons read: result documents do not stay in
+memory."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ class Observation:
     Attributes:
         id: the item's id.
         gold: its right answers.
-        stratum: the class by which its benchmark reports it; empty if there is none.
-        group: the same for items that belong together, such as those on one page; empty if it is its own group.
+        stratum: its class, if its benchmark reports scores by class; else empty.
+        group: a name shared by items that belong together, such as items on one page; empty if it is its own group.
         outcome: the system's answer, as `outcome_of` returns it; None if the item is missing.
-        unmapped: the same, but with a trial's INCONCLUSIVE as an abstention, and `UNUSABLE` unchanged.
+        unmapped: the outcome with a trial's INCONCLUSIVE as an abstention, and with `UNUSABLE` unchanged.
         scores: its scores by measure; None if a score is unknown or undefined.
         found: the amount of its evidence; None if there is no result document.
         document: the part of the result document that measures of documents read; None if there is none.
         answers: the answer of each round, in order.
         scored: the answers that were scored, in order.
-        tokens: of all calls; None if an endpoint did not count some.
-        cost: of all calls; None if a price or a count is unknown.
-        warnings: how many of each kind.
+        tokens: the tokens of all calls; None if an endpoint did not count some.
+        cost: the cost of all calls; None if a price or a count is unknown.
+        warnings: the number of warnings of each kind.
         models: each model that was called, with the name that its endpoint reported.
-        inside: figures of the debate beside its verdict; None if there is no document.
+        inside: other figures of the debate than its verdict; None if there is no document.
         error: the kind of error, if the item is missing.
         detail: details of the error, or of replies that could not be used.
         unnamed: official measures whose evidence the verdict could not name (`moot.evals._stats.official`).
@@ -141,12 +141,12 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
     error, detail = _find_error(sample, document)
     outcome = None if error else outcome_of(document)
     if document is None:
-        return _with(known, error=error, detail=detail, scores=computed_scores(benchmark, None, gold))
+        return replace(known, error=error, detail=detail, scores=computed_scores(benchmark, None, gold))
     if not 0 <= (document["confidence"] or 0) <= 1:
-        raise ValueError(f"a confidence of {document['confidence']} is none")
+        raise ValueError(f"the confidence {document['confidence']} is not between 0 and 1")
     logged = _numeric_scores(sample.scores or {}) if outcome is not None else {}
     calls = document["calls"]
-    return _with(
+    return replace(
         known,
         outcome=outcome,
         unmapped=None if error else outcome_of(document, mapped=False),
@@ -172,10 +172,6 @@ def is_right_answer(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> b
     return item_score(name, benchmark.task, answer, gold) == 1
 
 
-def _with(known: Observation, **more: Any) -> Observation:
-    return replace(known, **more)
-
-
 def _find_error(sample: Any, document: Document | None) -> tuple[str | None, str]:
     """The kind of an item's error and its details; None if the debate has an outcome."""
     error = (document or {}).get("error")
@@ -198,7 +194,7 @@ def _numeric_scores(scores: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def measured_fields(document: Document) -> dict[str, Any]:
-    """A result document without the fields that no measure of `moot.evals` reads: texts, evidence, calls, settings."""
+    """The fields of a result document that measures of `moot.evals` read: no texts, evidence, calls or settings."""
     turns = [turn for turn in document["turns"] if turn["step"] in TURN_STEPS]
     return {
         **{key: document[key] for key in DOCUMENT_FIELDS},
@@ -216,9 +212,9 @@ def measured_fields(document: Document) -> dict[str, Any]:
 def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     """Every answer of a debate that has scores with a threshold, with these scores.
 
-    If an answer need not follow from evidence, a null faithfulness is left out: it is not unknown, because the debate
-    does not need it. This is so if its writer never searched and was given no evidence, or if the task is one of
-    reasoning and the answer uses nothing from the evidence.
+    If an answer need not follow from evidence, a null faithfulness is left out instead of counted as unknown. It need
+    not follow from evidence if its writer never searched and was given none, or if the task is one of reasoning and the
+    answer uses nothing from the evidence.
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in given if turn.get("query") is not None}

@@ -1,8 +1,8 @@
-"""Official scores that require evidence: those of FEVER, FEVEROUS and HoVer, and HotpotQA's supporting-fact and joint
-scores.
+"""Official scores that require evidence: the scores of FEVER, FEVEROUS and HoVer, and HotpotQA's supporting-fact and
+joint scores.
 
-A system's evidence is that cited by its verdict, in that order (`moot.nodes._texts.verdict.verdict_citations`); for
-HotpotQA it is the sentences that contain the cited quotes.
+A system's evidence is the list of its verdict's citations (`moot.nodes._texts.verdict.verdict_citations`); for
+HotpotQA, the sentences that contain the cited quotes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ Fact = tuple[str, int]
 
 
 class GoldMatch(NamedTuple):
-    """How well the system's evidence or answer matches the gold one: a whole match, precision and recall, each in [0,
-    1]."""
+    """The match of a system's evidence or answer with the gold one: exact, precision and recall, each in [0, 1]."""
 
     whole: float
     precision: float
@@ -50,7 +49,7 @@ def match_facts(found: Collection[Fact], gold: Collection[Fact]) -> GoldMatch:
     """HotpotQA's scores of supporting facts (Yang et al. 2018), as its script computes them.
 
     Args:
-        found: the sentences that a system cites; without any, all three are 0.
+        found: the sentences that a system cites; if it cites none, all three scores are 0.
         gold: the right sentences; at least one.
     """
     cited, right = set(found), set(gold)
@@ -98,7 +97,8 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
 
 
 def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | None:
-    """The page and the element of a piece whose address ends in the element, as in ``#sentence_3``; None for others."""
+    """The page and the element of a piece of evidence, if its address ends in the element, as in ``#sentence_3``; else
+    None."""
     try:
         element = urlsplit(str(origin.get("url") or "")).fragment
     except ValueError:  # not an address
@@ -107,7 +107,7 @@ def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | No
 
 
 def cited_places(document: Document) -> list[tuple[str, str]] | None:
-    """The (page, element) of each piece that the verdict cites, in that order; None if no shown piece has one."""
+    """The (page, element) of each cited piece of evidence, in that order; None if no piece of evidence has one."""
     known = {p["id"]: [*filter(None, map(page_and_element, (p, *p.get("also", ()))))] for p in document["evidence"]}
     if not any(known.values()):
         return None
@@ -198,14 +198,14 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
     if not answered:
         return ""
     if not any(measure in observation.scores for observation in answered):
-        return "the log holds none; `inspect score` adds it"
+        return "the log contains no such score; `inspect score` adds it"
     if unknown := sum(observation.scores.get(measure) is None for observation in answered):
         return f"the benchmark's file does not say which sentences are right for {unknown} items"
     if any(measure not in observation.unnamed for observation in answered):
         return ""
     if measure in FACT_MEASURES:
-        return "no verdict cites a text that it was shown"
-    return "nothing that was read names its page and sentence, by an address that ends as in #sentence_3"
+        return "no verdict cites any evidence"
+    return "no evidence has an address with its page and sentence, ending as in #sentence_3"
 
 
 def drop_uncomputable(

@@ -1,9 +1,10 @@
 """Outcomes of the items of a run, and scores that report how many items they cover.
 
 The outcome of an item is the answer of the system; `ABSTAINED` if it ended without one; None if the run failed on it.
-The cause of a failure decides. An outage (an endpoint, a network, a quota, a ceiling, a setting) is missing data: it is
-not a wrong answer, and every score reports the number of such items. If replies cannot be used even after a retry, that
-is the system's own fault: there is no answer, which is wrong under every policy for abstentions (`UNUSABLE`).
+The cause of a failure decides what it counts as. After an outage (of an endpoint or a network, or due to a quota, a
+ceiling or a setting) the item is missing data: it is not a wrong answer, and every score reports the number of such
+items. If replies cannot be used even after a retry, that is the system's own fault: there is no answer, which is wrong
+under every policy for abstentions (`UNUSABLE`).
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
     """The mean of one value per item; None is a missing item.
 
     Args:
-        values: of each item.
-        left_out: how many items have an outcome, but not this value.
+        values: the value of each item.
+        left_out: the number of items that have an outcome, but not this value.
 
     Raises:
         ValueError: a value is not finite.

@@ -1,4 +1,4 @@
-"""Measures of PROClaim's debates beside their verdicts, from result documents (S2 4.2, 4.7, app. O).
+"""Measures of PROClaim's debates other than their verdicts, from result documents (S2 4.2, 4.7, app. O).
 
 A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). Documents of every status
 count with the data that they have: a debate that failed before the panel has no verdicts, but may have turns and

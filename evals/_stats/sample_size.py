@@ -41,10 +41,9 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
         first: one system's accuracy, in [0, 1].
         second: the other's.
         n: the number of items; for two samples, of each system.
-        discordant: the share of items on which only one system is right. If given, the design is paired, and
-            the power is that of the exact McNemar test, averaged over the number of discordant items. None: two
-            samples, and
-            the power of the z-test, by statsmodels.
+        discordant: the share of items on which only one system is right. If given, the design is paired, and the power
+            is that of the exact McNemar test, averaged over the number of discordant items. None: the design is two
+            samples, and the power is that of the z-test, by statsmodels.
         alpha: the level of significance.
 
     Raises:
@@ -69,7 +68,7 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
 def _mcnemar_power(share: float, discordant: float, n: int, alpha: float) -> float:
     """Power if this share of the discordant items is right for the first system only."""
     binom = package("scipy.stats").binom
-    spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # values further from the mean have no weight
+    spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # counts further from the mean have almost no weight
     middle = n * discordant
     counts = np.arange(max(0, int(middle - spread)), min(n, int(middle + spread)) + 1)
     fewest: Any = binom.ppf(alpha / 2, counts, 0.5)
@@ -90,7 +89,7 @@ def items_needed(
         first: one system's accuracy.
         second: the other's.
         discordant: as for `power`.
-        target: the power that is wanted.
+        target: the required power.
         alpha: the level of significance.
 
     Returns:
@@ -126,7 +125,7 @@ def minimum_detectable_effect(
         accuracy: the accuracy of the baseline.
         n: items; for two samples, of each system.
         discordant: as for `power`; the difference cannot be larger.
-        target: the power that is wanted.
+        target: the required power.
         alpha: the level of significance.
 
     Returns:
@@ -196,7 +195,7 @@ def separation(
         second: the other's.
         n: items; for two samples, of each system.
         discordant: a known share, from logs of both systems; it is added to the designs.
-        target: the power that is wanted.
+        target: the required power.
         alpha: the level of significance.
 
     Raises:

@@ -27,8 +27,7 @@ BATCH = 200
 ONE_GROUP = "one group"
 """The reason why there is no result if several items are all in one group."""
 FLIPS = 9999
-"""Number of sign flips that a permutation test draws; if there are no more in all, it takes all of them and is
-exact."""
+"""Number of sign flips that a permutation test draws; if no more are possible, it uses all and is exact."""
 
 DIGITS = 12
 """Tolerance for sums and means of differences: values that differ only by rounding are ties."""
@@ -73,11 +72,11 @@ def bootstrap(
     1, and for few items.
 
     Args:
-        items: a number each; None is missing.
-        statistic: the figure of each row of items, by default their mean.
+        items: a number for each item; None is missing.
+        statistic: computes the figure of each row of items; by default their mean.
         confidence: the share of the resamples within the interval.
         resamples: the number of resamples.
-        seed: of the generator (numpy's PCG64); the same seed gives the same interval.
+        seed: the seed of the generator (numpy's PCG64); the same seed gives the same interval.
 
     Raises:
         ValueError: a confidence that is not between 0 and 1, or no resample.
@@ -97,8 +96,8 @@ def stratified_bootstrap(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Interval:
-    """The mean of several samples' figures with its interval, as `bootstrap` computes it; every sample is resampled by
-    itself.
+    """The mean of several samples' figures with its interval, as `bootstrap` computes it; each sample is resampled
+    separately.
 
     Args:
         samples: the items of each sample.
@@ -144,7 +143,7 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
 
     Args:
         correct: whether each item is right; None is missing.
-        confidence: of the interval.
+        confidence: the confidence of the interval.
 
     Returns:
         An interval of None if every item is missing.
@@ -176,8 +175,8 @@ class PairedTest:
         worse: number of items on which the second is better.
         p: the p-value; 1 if no item differs, None if no item counts, or all are in one group.
         n: number of items on which both are known.
-        missing: number of the other items.
-        name: which test it is.
+        missing: number of items on which one or both are unknown.
+        name: the name of the test.
         groups: number of groups of the items that count; equal to n if no items belong together.
         reason: why there is no p-value; empty if there is one.
     """
@@ -236,7 +235,7 @@ def sign_flips(
         first: one system's value of each item, such as its mean over runs; None is missing.
         second: the other's.
         groups: the group of each item; by default each item is its own group.
-        seed: of the generator that draws `FLIPS` of the possible sign flips, if there are more.
+        seed: the seed of the generator that draws `FLIPS` of the possible sign flips, if there are more.
 
     Raises:
         UserError: scipy is not installed.
@@ -281,7 +280,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     positive. A test that could not be made (None) stays None and is not counted.
 
     Args:
-        p_values: of the tests; None for one that could not be made.
+        p_values: the p-value of each test; None if the test could not be made.
 
     Raises:
         UserError: statsmodels is not installed.

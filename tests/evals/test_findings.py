@@ -110,7 +110,7 @@ def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None
 def test_the_mean_of_intervals_by_hand() -> None:
     found = mean_of_intervals([Interval(0.5, 0.4, 0.6, 10), Interval(0.7, 0.5, 0.8, 20, missing=1)])
     assert found == Interval(approx(0.6), approx(0.6 - 0.05**0.5 / 2), approx(0.6 + 0.02**0.5 / 2), 30, 1)
-    assert mean_of_intervals([Interval(0.5, None, None, 3, reason="one group")]).reason == "a figure has none"
+    assert mean_of_intervals([Interval(0.5, None, None, 3, reason="one group")]).reason == "a figure has no interval"
     assert mean_of_intervals([]).reason == "a figure is missing"
 
 

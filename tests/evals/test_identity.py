@@ -60,7 +60,7 @@ def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
     index("farm", "Saffron grows in spring.", "Wheat grows in summer.")
     ran, (said,) = again()
     assert ran == 3
-    assert said.startswith("rag on fever is another run than 20")
+    assert said.startswith("rag on fever is not the same run as 20")
     assert said.endswith(".eval: these differ: the content of the corpus farm.")
     index("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
     assert again() == (0, [])

@@ -66,7 +66,7 @@ def test_controls_follow_every_debate_and_nothing_else() -> None:
 def test_controls_have_the_cost_that_the_plan_equalises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fields: dict[str, Any] = {"graphs": ["tool_mad"], "models": ["openai:priced"], "controls": True}
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:priced", "input": 1, "output": 4}')
-    with pytest.raises(UserError, match="No price is known of openai:priced.*equal: tokens"):
+    with pytest.raises(UserError, match="The price of openai:priced is unknown.*equal: tokens"):
         cells(**fields, equal="usd")
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
     ways = [cells(**fields, **more) for more in ({}, {"equal": "tokens"}, {"equal": "usd"}, {"equal": "calls"})]

@@ -262,7 +262,7 @@ def test_a_stopped_run_resumes(
     (compared,), _ = read_runs([Path(record["log"])], lambda calls: 0.0)
     assert [seen.error for seen in compared.observations] == [None] * count
     debates = References(str(tmp_path / "logs"), compared.key or "")
-    assert all(asyncio.run(debates.of(sample.id)) for sample in whole.samples or [])
+    assert all(asyncio.run(debates.for_sample(sample.id)) for sample in whole.samples or [])
     assert all(row["actual_outputs"]["answer"] for row in experiment_of(Path(record["log"]))["results"])
     assert not [log for log in recoverable_eval_logs(str(tmp_path / "logs")) if log.log.name == record["log"]]
 
