@@ -140,7 +140,7 @@ def _run_notes(study: Study) -> Iterator[str]:
 
 
 def unpriced_models(study: Study) -> list[str]:
-    """Models without a known price: models of items with tokens but no cost, unless another item with them has a cost."""
+    """Models without a known price: their items have tokens but no cost, and none of their items has a cost."""
     observations = [
         observation for system in study.measured for observation in system.answered if observation.tokens is not None
     ]

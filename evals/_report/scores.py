@@ -304,7 +304,7 @@ def cost_ratio_cells(system: System, its: System | None) -> list[Cell]:
 
 
 def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
-    """The sum of first values divided by the sum of second values, over pairs with both known; None if the divisor is 0.
+    """The sum of first values divided by that of second values, over pairs with both known; None if the divisor is 0.
 
     ratio_of([(1, 2), (3, 2), (None, 9)]) == 1.0
     """

@@ -51,7 +51,7 @@ def test_without_a_difference_the_detectable_one_is_named(tmp_path: Path) -> Non
     assert "That does not show that these systems are equally good." in said
     assert "No difference would be found with a chance of 80%: too few items tell the systems apart." in said
     assert dict(found.not_measured)["Missing answers"] == (
-        "1 of 16 answers are missing and count for no system. Counted as wrong, they turn no difference round."
+        "1 of 16 answers are missing and count for no system. Counted as wrong, they reverse no difference."
     )
     many = {f"{n}-{id}": said for n in range(9) for id, said in GOLD.items()}
     documents = [{id: debate(said if hash_of(id) % k else None) for id, said in many.items()} for k in (3, 4)]
@@ -101,7 +101,7 @@ def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]]
 def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None:
     kept = {id: RIGHT[id] if id in "12" else failed() for id in GOLD}
     found = findings(study(tmp_path, a=(kept, {}), b=(RIGHT | {"1": debate(None)}, {})))
-    assert "Counted as wrong, they turn 1 of 1 differences round." in dict(found.not_measured)["Missing answers"]
+    assert "Counted as wrong, they reverse 1 of 1 differences." in dict(found.not_measured)["Missing answers"]
 
 
 # --- systems and benchmarks -------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ def test_the_differences_of_two_runs_are_named(monkeypatch: pytest.MonkeyPatch) 
     )
     monkeypatch.setattr("moot.prompts._files.shipped", lambda name: "same")
     now = parts_of("rag", chosen)
-    named = {"the system's version", "the endpoint of openai", "the prompt rag/answer", "what is read as web"}
+    named = {"the system's version", "the endpoint of openai", "the prompt rag/answer", "the kind of the source web"}
     assert named <= set(differences(before, now))
 
 
