@@ -36,15 +36,15 @@ class FittedCalibration:
     Attributes:
         calibration: the contents of the calibration file.
         unfinished: debates that did not finish; they are left out.
-        again: further runs of an item; they are left out.
+        repeated: further runs of an item; they are left out.
         attacked: debates that `moot eval attack` attacked; they are left out.
-        acted: cases with enough confidence to be acted on.
-        wrong: how many of these have a wrong verdict.
+        acted: cases with enough confidence to act on.
+        wrong: the number of these with a wrong verdict.
     """
 
     calibration: Calibration
     unfinished: int
-    again: int
+    repeated: int
     attacked: int
     acted: int
     wrong: int
@@ -78,7 +78,7 @@ def fit_cases(
     corpora: Mapping[str, str],
     *,
     unfinished: int = 0,
-    again: int = 0,
+    repeated: int = 0,
     attacked: int = 0,
 ) -> FittedCalibration:
     """Fit the calibration of labelled debates.
@@ -102,7 +102,7 @@ def fit_cases(
     )
     acted = [c for c in cases if least is not None and c.confidence is not None and c.confidence >= least]
     return FittedCalibration(
-        calibration, unfinished, again, attacked, len(acted), sum(not case.right for case in acted)
+        calibration, unfinished, repeated, attacked, len(acted), sum(not case.right for case in acted)
     )
 
 
@@ -117,7 +117,7 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
     cases: dict[str, CalibrationCase] = {}
     bound: Bound | None = None
     corpora: Mapping[str, str] = {}
-    unfinished = again = attacked = 0
+    unfinished = repeated = attacked = 0
     for header in headers:
         if header.facts.get("attack"):
             attacked += sum(1 for _ in samples_in(header))
@@ -137,16 +137,18 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
                 *(f"the content of the corpus {name}" for name in changed),
             ]:
                 raise UserError(
-                    f"The debates in these logs are not of one kind: {header.path.name} differs in "
+                    f"The debates in these logs differ: {header.path.name} differs in "
                     f"{'; '.join(differing[:5])}. Name logs of one system with the same settings.",
                     kind="invalid_setting",
                 )
-            again += id in cases
+            repeated += id in cases
             if id not in cases:
                 cases[id] = make_case(document, gold)
     if bound is None:
         raise UserError("These logs hold no finished debate with a known right answer.", kind="missing_file")
-    return fit_cases(list(cases.values()), alpha, bound, corpora, unfinished=unfinished, again=again, attacked=attacked)
+    return fit_cases(
+        list(cases.values()), alpha, bound, corpora, unfinished=unfinished, repeated=repeated, attacked=attacked
+    )
 
 
 def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:

@@ -38,8 +38,8 @@ def speaker_models(settings: Settings) -> set[str]:
     """The models of all speakers of a debate, without models that only compare answers."""
     roles: set[str] = getattr(settings, "roles", set)() - set(SHARED_ROLES)
     speakers = [speaker for name in ("agents", "debaters", "judges") for speaker in getattr(settings, name, ())]
-    own = {speaker.name: speaker.model for speaker in speakers if hasattr(speaker, "model")}
-    return {choose_model(settings, role, own.get(role)).model for role in {*roles, *own}}
+    own_models = {speaker.name: speaker.model for speaker in speakers if hasattr(speaker, "model")}
+    return {choose_model(settings, role, own_models.get(role)).model for role in {*roles, *own_models}}
 
 
 def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[str, Any]]]) -> None:
@@ -119,10 +119,10 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
     headers, left_out = without_superseded(headers)
     found: list[GradableAnswer] = []
     for header in headers:
-        at, judge = str(header.path), header.arguments.get("judge")
+        place, judge = str(header.path), header.arguments.get("judge")
         try:
             for sample, found_document in samples_in(header):
-                at = f"{header.path}, sample {clean(str(sample.id))[:80]}"
+                place = f"{header.path}, sample {clean(str(sample.id))[:80]}"
                 document = None if found_document is None else checked_document(found_document, READ)
                 outcome = None if sample.error else outcome_of(document)
                 if document is None or outcome is None or TASKS[document["task"]["name"]].kind not in IN_WORDS:
@@ -139,7 +139,7 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
                 group = clean(str((sample.metadata or {}).get("group") or ""))
                 found.append(GradableAnswer(*fields, same_text, grades, (group, "" if group else str(sample.id))))
         except (*UNREADABLE, TypeError, AttributeError) as error:
-            raise damaged(at, error) from error
+            raise damaged(place, error) from error
     if not found:
         reasons = " ".join([*notes, *left_out]) or "There is no such log in the named files and folders."
         raise UserError(f"No log contains answers in words; only these are graded. {reasons}", kind="missing_file")

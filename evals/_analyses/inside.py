@@ -116,7 +116,7 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
         return {}
     found = {}
     for name in METRICS:
-        score, other_score = (document["scores"].get(one, {}).get(name) for one in (agent, other_agent))
+        score, other_score = (document["scores"].get(speaker, {}).get(name) for speaker in (agent, other_agent))
         if score is not None and other_score is not None and score != other_score:
             answers = (str(answer), str(other_answer))
             high, low = answers if score > other_score else answers[::-1]

@@ -60,13 +60,13 @@ class Template:
 @lru_cache(maxsize=1)
 def templates() -> tuple[Template, ...]:
     """All templates of injected orders."""
-    return tuple(Template(**line) for line in _lines("templates.jsonl"))
+    return tuple(Template(**line) for line in _read_lines("templates.jsonl"))
 
 
 @lru_cache(maxsize=1)
 def passages() -> tuple[Mapping[str, Any], ...]:
     """All passages that claim an answer, each with ``id``, ``text`` and whether it is ``kept_back``."""
-    return tuple(_lines("passages.jsonl"))
+    return tuple(_read_lines("passages.jsonl"))
 
 
 def files_digest() -> str:
@@ -75,7 +75,7 @@ def files_digest() -> str:
     return hashlib.blake2b(content.encode(), digest_size=6).hexdigest()
 
 
-def _lines(name: str) -> Iterator[Any]:
+def _read_lines(name: str) -> Iterator[Any]:
     text = (files("moot.evals._attacks") / name).read_text(encoding="utf-8")
     return map(json.loads, text.splitlines())
 

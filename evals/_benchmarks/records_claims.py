@@ -47,14 +47,14 @@ def gold_label(record: Record, task: str, *names: str) -> tuple[str]:
         InvalidRecord: it is not one of the task's labels.
     """
     found = gold_answer(record, *(names or ("label",)))
-    if (known := _labels(task).get(fold(found))) is None:
-        labels = ", ".join(dict.fromkeys(_labels(task).values()))
+    if (known := _label_spellings(task).get(fold(found))) is None:
+        labels = ", ".join(dict.fromkeys(_label_spellings(task).values()))
         raise InvalidRecord(f"the label {found[:80]!r} is not one of {labels}")
     return (known,)
 
 
 @lru_cache
-def _labels(task: str) -> dict[str, str]:
+def _label_spellings(task: str) -> dict[str, str]:
     return spellings(make_task(task))
 
 
@@ -63,7 +63,7 @@ def with_two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Reco
 
     def read_two(record: Record) -> Item:
         item = read(record)
-        known = _labels(task).get(fold(item.gold[0]))
+        known = _label_spellings(task).get(fold(item.gold[0]))
         if known is None:
             raise SkippedRecord(f"labelled {item.gold[0]}, which this benchmark leaves out")
         return replace(item, gold=(known,))

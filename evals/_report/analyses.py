@@ -10,7 +10,7 @@ import numpy as np
 from moot.evals._analyses.inside import AgentAnswer, DebateFigures, consensus_by_round
 from moot.evals._analyses.weights import FOLDS, Panel, read_panel, search_weight
 from moot.evals._report.comparison import Study, System
-from moot.evals._report.scores import SYSTEM, TITLES, right
+from moot.evals._report.scores import SYSTEM, TITLES, is_right
 from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.significance import wilson
 from moot.nodes._steps.compare import METRICS
@@ -57,9 +57,11 @@ def _gap_cells(name: str, answers: Sequence[AgentAnswer]) -> list[Cell]:
     scored = [(value, a.right) for a in answers if a.right is not None and (value := a.scores.get(name)) is not None]
     if not scored:
         return []
-    good, bad = ([value for value, is_right in scored if is_right is wanted] for wanted in (True, False))
+    right_scores, wrong_scores = (
+        [value for value, is_right in scored if is_right is wanted] for wanted in (True, False)
+    )
     quartiles = np.quantile([value for value, _ in scored], [0.25, 0.5, 0.75]).tolist()
-    return [len(good), average(good), len(bad), average(bad), *quartiles]
+    return [len(right_scores), average(right_scores), len(wrong_scores), average(wrong_scores), *quartiles]
 
 
 def judge_follows_table(study: Study) -> Table | None:
@@ -205,7 +207,7 @@ def read_panels(system: System, study: Study) -> list[Panel]:
     judged = [
         (observation.document, correct)
         for observation in observations
-        if (correct := right(observation, study)) is not None
+        if (correct := is_right(observation, study)) is not None
     ]
     return [panel for document, correct in judged if document and (panel := read_panel(document, correct))]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from moot.evals._report.comparison import Study, System
-from moot.evals._report.scores import SYSTEM, right
+from moot.evals._report.scores import SYSTEM, is_right
 from moot.evals._report.tables import Cell, Column, Nested, Table, columns, make_table
 from moot.evals._stats.calibration import BINS, accuracy_at, brier_score, ece, reliability_bins, risk_coverage
 from moot.evals._stats.item_scores import item_score
@@ -33,7 +33,7 @@ def confidences_of(
     """
     observations = system.observations
     return [confidence_in(observation, part) if observation.outcome else None for observation in observations], [
-        right(observation, study) for observation in observations
+        is_right(observation, study) for observation in observations
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from moot.evals._report.comparison import Study, System
-from moot.evals._report.scores import SYSTEM, TITLES, right
+from moot.evals._report.scores import SYSTEM, TITLES, is_right
 from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.calibration import ks_stability
 from moot.evals._stats.debate_measures import co2, cons
@@ -125,7 +125,7 @@ def consistency_table(study: Study) -> Table | None:
             if observation.document is not None and not observation.unusable
         ]
         if any(len(observation.document["votes"]) > 1 for observation in observations if observation.document):
-            correct = [right(observation, study) is True for observation in observations]
+            correct = [is_right(observation, study) is True for observation in observations]
             shares = [cons(finished_documents(system)), co2(finished_documents(system), correct)]
             rows.append([system.label, len(observations), system.errors, *shares])
     caption = f"Of the debates that ended: consensus, and consensus on the right answer. {POOLED}"
@@ -218,10 +218,12 @@ def evidence_count_table(study: Study) -> Table | None:
     )
     rows: list[list[Cell]] = []
     for system in study.measured:
-        found = [observation.found for observation in system.answered if observation.found is not None]
-        means: list[Cell] = [average([of.pieces for of in found]), average([of.searches for of in found])]
-        failed, replaced = (sum(map(bool, of)) for of in ([o.failed for o in found], [o.stood_in for o in found]))
-        rows.append([system.label, *means, failed, replaced, sum(not of.pieces for of in found)])
+        counts = [observation.found for observation in system.answered if observation.found is not None]
+        means: list[Cell] = [average([count.pieces for count in counts]), average([count.searches for count in counts])]
+        failed, replaced = (
+            sum(map(bool, count)) for count in ([o.failed for o in counts], [o.stood_in for o in counts])
+        )
+        rows.append([system.label, *means, failed, replaced, sum(not count.pieces for count in counts)])
     if not any(
         observation.found and any(observation.found) for system in study.measured for observation in system.observations
     ):

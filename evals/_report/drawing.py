@@ -47,10 +47,10 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture; ``of`` is the key of the table with its numbers, and ``alt`` its description in words."""
+    """A picture; ``table_key`` is the key of the table with its numbers, and ``alt`` a description in words."""
 
     key: str
-    of: str
+    table_key: str
     title: str
     alt: str
     svg: str

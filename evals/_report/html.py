@@ -165,11 +165,11 @@ def cost_chart(table: Table | None) -> dict[str, Any] | None:
     if len(known) < 2:
         return None
     xs, ys = [x for _, x, _ in known], [y for _, _, y in known]
-    across, ticks = _horizontal_scale(min(xs), max(xs), "$" if by == "cost" else "")
-    up, lines = _vertical_scale(min(ys), max(ys))
+    x_position, ticks = _horizontal_scale(min(xs), max(xs), "$" if by == "cost" else "")
+    y_position, lines = _vertical_scale(min(ys), max(ys))
     on_front = is_on_front([(x, y) for _, x, y in known])
     points: list[dict[str, Any]] = [
-        {"name": name, "x": across(x), "y": up(y), "on": best}
+        {"name": name, "x": x_position(x), "y": y_position(y), "on": best}
         for (name, x, y), best in zip(known, on_front, strict=True)
     ]
     measure = "Cost" if by == "cost" else "Tokens"
@@ -195,13 +195,13 @@ def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[flo
     """The horizontal position of a value, and the ticks: 1, 2 and 5 of each power of ten."""
     start, end = log10(low) - 0.12, log10(high) + 0.12
 
-    def across(x: float) -> float:
+    def x_position(x: float) -> float:
         return round(LEFT + 16 + (RIGHT - LEFT - 32) * (log10(x) - start) / (end - start), 1)
 
     steps = [m * 10.0**e for e in range(floor(start), ceil(end) + 1) for m in (1, 2, 5)]
     ticks = [step for step in steps if start <= log10(step) <= end]
     interval = -(-len(ticks) // 6)
-    return across, [(across(step), f"{unit}{step:,.10g}") for step in ticks[::interval]]
+    return x_position, [(x_position(step), f"{unit}{step:,.10g}") for step in ticks[::interval]]
 
 
 def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
@@ -209,12 +209,12 @@ def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], 
     room = max((high - low) * 0.12, 0.01)
     start, end = low - room, high + room
 
-    def up(y: float) -> float:
+    def y_position(y: float) -> float:
         return round(HEIGHT - (HEIGHT - TOP) * (y - start) / (end - start), 1)
 
     step = next(s for s in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if (end - start) / s <= 8)
     numbers = range(ceil(start / step), floor(end / step) + 1)
-    return up, [(up(n * step), f"{n * step:.{3 if step < 0.01 else 2}f}") for n in numbers]
+    return y_position, [(y_position(n * step), f"{n * step:.{3 if step < 0.01 else 2}f}") for n in numbers]
 
 
 def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -224,7 +224,7 @@ def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     placed: list[dict[str, Any]] = []
     taken = [(p["x"] - 7, p["x"] + 7, p["y"] - 7, p["y"] + 7) for p in points]
-    for point in sorted(points, key=lambda one: one["y"]):
+    for point in sorted(points, key=lambda item: item["y"]):
         x, y, width = point["x"], point["y"], LETTER_WIDTH * len(point["name"])
         left_above, left, right = (x - 4, y - LABEL_DISTANCE, "end"), (x - 11, y, "end"), (x + 11, y, "start")
         above, below = (x + 4, y - LABEL_DISTANCE, "start"), (x + 4, y + LABEL_DISTANCE, "start")

@@ -70,7 +70,7 @@ def name_cell(system: System) -> Cell:
     return Nested(system.label) if system.of else system.label
 
 
-def right(observation: Observation, study: Study) -> bool | None:
+def is_right(observation: Observation, study: Study) -> bool | None:
     """Whether one item is right by the study's first measure; None if it is missing."""
     value = observation.scores.get(study.headline)
     return None if value is None else value == 1
@@ -132,7 +132,7 @@ def share_right(system: System, study: Study, ids: Collection[str] | None = None
         ids: the items; by default all.
     """
     observations = [observation for observation in system.observations if ids is None or observation.id in ids]
-    correct = [right(observation, study) for observation in observations]
+    correct = [is_right(observation, study) for observation in observations]
     return clustered_wilson(
         by_group((system.clusters[observation.id] for observation in observations), correct), correct.count(None)
     )
@@ -204,16 +204,18 @@ def labels_table(study: Study) -> Table | None:
 
 def strata_table(study: Study) -> Table | None:
     """The first measure by class of items, if the benchmark has classes."""
-    strata = sorted({seen.stratum for system in study.measured for seen in system.observations})
+    strata = sorted({observation.stratum for system in study.measured for observation in system.observations})
     heads = [SYSTEM, Column("stratum", "items of"), *columns("count", items="", errors="")]
     rows: list[list[Cell]] = []
     for system in study.measured if len(strata) > 1 else ():
         for stratum in strata:
-            seen = [one for one in system.observations if one.stratum == stratum]
-            failed = sum(one.outcome is None for one in seen)
-            score = mean_over_items(seen, [one.scores.get(study.headline) for one in seen])
-            if seen:
-                rows.append([system.label, stratum or "(none)", len(seen) - failed, failed, score])
+            observations = [observation for observation in system.observations if observation.stratum == stratum]
+            failed = sum(observation.outcome is None for observation in observations)
+            score = mean_over_items(
+                observations, [observation.scores.get(study.headline) for observation in observations]
+            )
+            if observations:
+                rows.append([system.label, stratum or "(none)", len(observations) - failed, failed, score])
     caption = "95% intervals: Wilson's; for several runs, the bootstrap's, in which an item counts once."
     return make_table(
         "strata", "By class of items", caption, [*heads, Column("score", TITLES[study.headline], "share")], rows
@@ -291,10 +293,10 @@ def cost_ratio_cells(system: System, its: System | None) -> list[Cell]:
         return [""] * len(RATIOS)
     runs = {run.seed: items for run, items in zip(its.runs, its.items, strict=True)}
     pairs = [
-        (seen, other)
+        (own, other)
         for run, items in zip(system.runs, system.items, strict=True)
-        for id, seen in items.items()
-        if seen.outcome is not None and (other := runs.get(run.seed, {}).get(id)) and other.outcome is not None
+        for id, own in items.items()
+        if own.outcome is not None and (other := runs.get(run.seed, {}).get(id)) and other.outcome is not None
     ]
     return [
         ratio_of_sums([(own.tokens, other.tokens) for own, other in pairs]),
@@ -306,11 +308,12 @@ def cost_ratio_cells(system: System, its: System | None) -> list[Cell]:
 def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
     """The sum of first values divided by that of second values, over pairs with both known; None if the divisor is 0.
 
-    ratio_of([(1, 2), (3, 2), (None, 9)]) == 1.0
+    >>> ratio_of_sums([(1, 2), (3, 2), (None, 9)])
+    1.0
     """
-    known = [(own, other) for own, other in pairs if own is not None and other is not None]
-    divisor = sum(other for _, other in known)
-    return sum(own for own, _ in known) / divisor if divisor else None
+    known = [(first, second) for first, second in pairs if first is not None and second is not None]
+    divisor = sum(second for _, second in known)
+    return sum(first for first, _ in known) / divisor if divisor else None
 
 
 def total_cost(system: System) -> float | None:
@@ -342,8 +345,8 @@ def seeds_table(study: Study) -> Table | None:
     heads += [*columns("variance", variance=""), *columns("share", lowest="", highest="")]
     heads += columns("share", majority="majority of runs", oracle="oracle best of runs")
     heads += columns("count", undecided="items undecided by missing runs")
-    several = [system for system in study.systems if len(system.items) > 1]
-    rows = [[name_cell(system), *_seed_cells(system, study)] for system in several]
+    systems = [system for system in study.systems if len(system.items) > 1]
+    rows = [[name_cell(system), *_seed_cells(system, study)] for system in systems]
     return make_table(
         "seeds",
         "Several runs",
@@ -373,7 +376,7 @@ def majority_and_oracle(system: System, study: Study) -> tuple[Score, Score]:
 
     ids = list(system.gold)
     answers = majority_of_runs([[run[id].outcome if id in run else None for id in ids] for run in system.items], same)
-    correct = [[right(run[id], study) if id in run else None for id in ids] for run in system.items]
+    correct = [[is_right(run[id], study) if id in run else None for id in ids] for run in system.items]
     scores = [
         item_score(study.headline, task, answer, system.gold[id]) for id, answer in zip(ids, answers, strict=True)
     ]

@@ -134,23 +134,27 @@ def as_csv(table: Table) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    ranged = [any(isinstance(cell, Interval) for cell in table.column(column.key)) for column in table.columns]
+    with_intervals = [any(isinstance(cell, Interval) for cell in table.column(column.key)) for column in table.columns]
     writer.writerow(
         name
-        for column, wide in zip(table.columns, ranged, strict=True)
-        for name in ([column.key, f"{column.key}_low", f"{column.key}_high"] if wide else [column.key])
+        for column, has_interval in zip(table.columns, with_intervals, strict=True)
+        for name in ([column.key, f"{column.key}_low", f"{column.key}_high"] if has_interval else [column.key])
     )
     for row in table.rows:
-        writer.writerow(part for cell, wide in zip(row, ranged, strict=True) for part in _csv_cells(cell, wide))
+        writer.writerow(
+            part
+            for cell, has_interval in zip(row, with_intervals, strict=True)
+            for part in _csv_cells(cell, has_interval)
+        )
     return out.getvalue()
 
 
-def _csv_cells(cell: Cell, wide: bool) -> list[Any]:
+def _csv_cells(cell: Cell, has_interval: bool) -> list[Any]:
     if isinstance(cell, Interval):
         return [cell.value, cell.low, cell.high]
     text = cell.text if isinstance(cell, Nested) else cell
     plain = f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
-    return [plain, None, None] if wide else [plain]
+    return [plain, None, None] if has_interval else [plain]
 
 
 def as_records(table: Table) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from math import sqrt
 from operator import eq
 
 from moot.evals._report.comparison import Study, System, common_items, pairs_of
-from moot.evals._report.scores import SYSTEM, TITLES, name_cell, right
+from moot.evals._report.scores import SYSTEM, TITLES, is_right, name_cell
 from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.clusters import NO_SPREAD, by_group, clustered_mean
 from moot.evals._stats.derived import policy_labels
@@ -63,17 +63,17 @@ def comparisons_of(
     """
     tested = [[paired_test(study, *pair) for pair in pairs_of(study, against)] for study in studies]
     families = [[p for tests in tested for p in tests]] if family == "report" else tested
-    adjusted = iter([p for tests in families for p in holm([one.p for one in tests])])
-    sizes = [sum(one.p is not None for one in tests) for tests in families]
+    adjusted = iter([p for tests in families for p in holm([test.p for test in tests])])
+    sizes = [sum(test.p is not None for test in tests) for tests in families]
     comparisons: list[list[Comparison]] = []
     for n, (study, tests) in enumerate(zip(studies, tested, strict=True)):
         size = sizes[0 if family == "report" else n]
         alpha = ALPHA / max(size, 1)
         comparisons.append([])
-        for (one, other), test in zip(pairs_of(study, against), tests, strict=True):
-            apart = difference(one, other, study.headline, common_items(one, other))
-            detectable = least_difference(study, one, other, test, alpha)
-            comparisons[-1].append(Comparison(one, other, test, detectable, next(adjusted), size, apart))
+        for (first, second), test in zip(pairs_of(study, against), tests, strict=True):
+            apart = difference(first, second, study.headline, common_items(first, second))
+            detectable = least_difference(study, first, second, test, alpha)
+            comparisons[-1].append(Comparison(first, second, test, detectable, next(adjusted), size, apart))
     return comparisons
 
 
@@ -251,7 +251,7 @@ def _as_labels(observations: Sequence[Observation], study: Study) -> tuple[list[
         return [observation.gold[0] for observation in observations], [
             observation.unmapped for observation in observations
         ]
-    judgements = ["right" if right(observation, study) else "wrong" for observation in observations]
+    judgements = ["right" if is_right(observation, study) else "wrong" for observation in observations]
     kept = (None, ABSTAINED, UNUSABLE)
     given = [
         observation.unmapped if observation.unmapped in kept else s

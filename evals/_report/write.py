@@ -220,7 +220,7 @@ def markdown_page(report: Report) -> str:
     for section in report.sections:
         lines += [f"## {escape_markdown(section.title)}", f"Licence of the data: {escape_markdown(section.licence)}."]
         lines += _bullets(section.notes)
-        drawn = {picture.of: picture for picture in section.pictures}
+        drawn = {picture.table_key: picture for picture in section.pictures}
         for table in section.tables:
             lines.append(as_markdown(table))
             if picture := drawn.get(table.key):

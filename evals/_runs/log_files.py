@@ -72,7 +72,7 @@ class Header:
 
     @property
     def created(self) -> str:
-        """The ISO date and time."""
+        """The date and time of its creation in ISO format."""
         return str(self.log.eval.created)
 
 

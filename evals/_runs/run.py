@@ -152,9 +152,9 @@ def _run_cells(
     watch: Callable[[int, int], Watch],
     tell: Callable[[str], None],
 ) -> list[EvalLog]:
-    first = [cell for cell in cells if not (cell.control or cell.attack)]
-    items = {task: make_task(task, plan) for task in dict.fromkeys(cell.task for cell in first)}
-    asyncio.run(preflight(first, items, plan.judge))
+    debates = [cell for cell in cells if not (cell.control or cell.attack)]
+    items = {task: make_task(task, plan) for task in dict.fromkeys(cell.task for cell in debates)}
+    asyncio.run(preflight(debates, items, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
     for cell in cells:  # controls run after their debates
         parts[cell.key] = cell_parts(plan, cell, items[cell.task], parts)
@@ -162,24 +162,24 @@ def _run_cells(
     for message in new_run_messages(cells, parts, logs):
         tell(message)
     samples = sum(len(items[cell.task].dataset) for cell in cells)
-    saved = save_plan(plan, logs)
-    spent = logs / f"plan-{saved}.spent"
+    plan_hash = save_plan(plan, logs)
+    spent = logs / f"plan-{plan_hash}.spent"
 
-    def task_of(cell: Cell) -> Task:
+    def build_task(cell: Cell) -> Task:
         key, task = keys[cell.key], copy(items[cell.task])
         solver = make_solver(cell, logs, keys)
-        told = {"key": key, "parts": parts[cell.key], "plan": saved, "family": plan.family}
-        facts = (task.metadata or {})["moot"] | cell.facts() | told
-        named: dict[str, Any] = {"metadata": {"moot": facts, **shown_metadata(facts)}, "tags": tags_of(facts)}
-        return task_with(task, solver=solver, model="none" if cell.model is None else f"moot/{cell.model}", **named)
+        run_facts = {"key": key, "parts": parts[cell.key], "plan": plan_hash, "family": plan.family}
+        facts = (task.metadata or {})["moot"] | cell.facts() | run_facts
+        labels: dict[str, Any] = {"metadata": {"moot": facts, **shown_metadata(facts)}, "tags": tags_of(facts)}
+        return task_with(task, solver=solver, model="none" if cell.model is None else f"moot/{cell.model}", **labels)
 
     with (
         watch_samples(watch(samples, count_finished_samples(keys.values(), logs))),
         collected_seldom(),
         limits.shared(spent, tell),
     ):
-        _run_tasks([task_of(cell) for cell in first], logs, limits)
-        _run_tasks([task_of(cell) for cell in cells if cell.control or cell.attack], logs, limits)
+        _run_tasks([build_task(cell) for cell in debates], logs, limits)
+        _run_tasks([build_task(cell) for cell in cells if cell.control or cell.attack], logs, limits)
     found = newest_logs(logs)
     return [refresh_metadata(found[keys[cell.key]], cell) for cell in cells if keys[cell.key] in found]
 
@@ -241,11 +241,11 @@ def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any
     names the differences."""
     found = newest_logs(logs)
     for cell in cells:
-        before = [one for key, one in found.items() if key.partition(".")[0] == cell.key]
+        before = [log for key, log in found.items() if key.partition(".")[0] == cell.key]
         if before and log_key(cell.key, parts[cell.key]) not in found:
-            known = [(moot_metadata(one).get("parts"), file_name(one)) for one in before]
+            known = [(moot_metadata(log).get("parts"), file_name(log)) for log in before]
             candidates = [(differences(noted, parts[cell.key]), name) for noted, name in known if noted]
-            changed, other = min(candidates, key=lambda one: len(one[0]), default=([], known[0][1]))
+            changed, other = min(candidates, key=lambda candidate: len(candidate[0]), default=([], known[0][1]))
             reason = (
                 f"these differ: {', '.join(changed)}"
                 if candidates
@@ -306,13 +306,13 @@ def count_finished_samples(keys: Iterable[str], logs: Path) -> int:
     """The number of samples in logs and their recovery buffers that need no further run."""
     newest = newest_logs(logs)
     locations = {log.location for log in (newest[key] for key in keys if key in newest)}
-    recoverable = {one.log.name for one in recoverable_eval_logs(str(logs))}
+    recoverable = {recovery.log.name for recovery in recoverable_eval_logs(str(logs))}
     done = 0
     for place in locations:
         buffer = read_buffer_recovery_data(place) if place in recoverable else None
         ended = [*read_eval_log_sample_summaries(place), *(buffer.completed if buffer else ())]
         done += len(
-            {(str(one.id), one.epoch) for one in ended if not one.error}
+            {(str(sample.id), sample.epoch) for sample in ended if not sample.error}
         )  # a sample that was just written may be in both
     return done
 
