@@ -44,7 +44,7 @@ def agreement(
 
     Args:
         first: one grader's judgement of each answer; None if it gave none.
-        second: the other's, of the same answers in the same order.
+        second: the other grader's judgements, of the same answers in the same order.
         groups: the group of each answer, such as the item that several systems answered; by default each answer is its
             own group.
 

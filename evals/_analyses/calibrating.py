@@ -87,7 +87,7 @@ def fit_cases(
         UserError: there is no labelled debate.
     """
     if not cases:
-        raise UserError("These logs hold no finished debate with a known right answer.", kind="missing_file")
+        raise UserError("These logs contain no finished debate with a known right answer.", kind="missing_file")
     confidences, right = [case.confidence for case in cases], [case.right for case in cases]
     least = least_confidence(confidences, right, alpha)
     calibration = Calibration(
@@ -145,7 +145,7 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
             if id not in cases:
                 cases[id] = make_case(document, gold)
     if bound is None:
-        raise UserError("These logs hold no finished debate with a known right answer.", kind="missing_file")
+        raise UserError("These logs contain no finished debate with a known right answer.", kind="missing_file")
     return fit_cases(
         list(cases.values()), alpha, bound, corpora, unfinished=unfinished, repeated=repeated, attacked=attacked
     )

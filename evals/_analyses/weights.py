@@ -60,7 +60,7 @@ def reweighted_confidence(panel: Panel, consensus_weight: float, quality_weight:
 
 
 def error_with_weight(panels: Sequence[Panel], weight: float, quality_weight: float) -> float:
-    """The expected calibration error with a weight, of at least one panel."""
+    """The expected calibration error of at least one panel, with a weight of votes."""
     return calibration_error(
         [reweighted_confidence(p, weight, quality_weight) for p in panels], [p.right for p in panels]
     )

@@ -84,7 +84,7 @@ def attacked(
         raise UserError(f"{logs} has no log of the debate to attack.", kind="missing_file")
     location = log.location
 
-    async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
+    async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
         original = await ended_document(location, sample.sample_id)
         if original is None:
             raise DebateFailed("not_attacked: the debate did not end on this sample when it was not attacked")
@@ -92,9 +92,8 @@ def attacked(
         if label is None:
             raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need answers to choose from")
         chosen = checked_settings(system.settings, add_inspect_settings(settings))
-        chosen = with_sample_seed(
-            settings_for_sample(chosen, sample), sample, graph, settings
-        )  # the seeds of the debate without an attack
+        # the seeds of the debate without an attack
+        chosen = with_sample_seed(settings_for_sample(chosen, sample), sample, graph, settings)
         facts: dict[str, Any] = {"label": label}
         meaning = original["task"]["meanings"].get(label, "")
         shown = f"{label} ({meaning})" if question.get("options") else label
@@ -119,7 +118,7 @@ def attacked(
         with tamper_with(tampering):
             return await run_debate(system, question, chosen)
 
-    return debate_solver(hold)
+    return debate_solver(run_sample)
 
 
 async def adaptive_texts(original: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:

@@ -62,7 +62,7 @@ class Benchmark:
 
 
 def benchmark_names() -> list[str]:
-    """The names of moot's benchmarks, then of those of installed packages; imports none."""
+    """The names of moot's benchmarks, then of installed packages' benchmarks; no package is imported."""
     return [*BENCHMARKS, *INSTALLED.names()]
 
 
@@ -70,7 +70,7 @@ def load_benchmark(name: str) -> Benchmark:
     """A benchmark by name, moot's own or one of an installed package.
 
     Args:
-        name: a key of `BENCHMARKS`, or an entry point's of the group ``moot.benchmarks``.
+        name: a key of `BENCHMARKS`, or the name of an entry point of the group ``moot.benchmarks``.
 
     Raises:
         UserError: there is no benchmark of that name, or the package that declares it has a fault.

@@ -189,9 +189,11 @@ class ClaimsFile:
         """
         if name in COLUMNS or not name:
             return False
-        near = difflib.get_close_matches(name.lower(), [c for c in COLUMNS if c not in self._header], 1, 0.75)
-        if near:
-            raise invalid(self.path.name, f"the column {name[:60]!r} is unknown. Did you mean `{near[0]}`? Rename it.")
+        similar = difflib.get_close_matches(name.lower(), [c for c in COLUMNS if c not in self._header], 1, 0.75)
+        if similar:
+            raise invalid(
+                self.path.name, f"the column {name[:60]!r} is unknown. Did you mean `{similar[0]}`? Rename it."
+            )
         return True
 
     def _csv_rows(self) -> Iterator[tuple[int, Any]]:

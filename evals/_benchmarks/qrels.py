@@ -64,7 +64,7 @@ def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Seque
         folder: the data.
         split: the folder below ``qrels``.
         names: qrels files, without their ending; all files of the split if none is named.
-        scopes: which passages are searched.
+        scopes: the scopes of the searches, one row each.
 
     Raises:
         UserError: no such folder, split or name, a malformed line, or a gold id that is in no corpus.

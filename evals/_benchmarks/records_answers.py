@@ -85,8 +85,8 @@ def nq_open(record: Record) -> Item:
 def hotpotqa(record: Record) -> Item:
     """{_id, question, answer, type, supporting_facts: [[title, sentence]], context: [[title, [sentence]]]}.
 
-    The Hub has {title: [...], sent_id: [...]} and {title: [...], sentences: [...]} in their place; a copy (ReAct's) has
-    neither, and no ids. Paragraphs are not given to the system: it searches all of Wikipedia.
+    On the Hub, supporting_facts is {title: [...], sent_id: [...]}, and context is {title: [...], sentences: [...]}.
+    ReAct's copy has neither field, and no ids. The system is not given the paragraphs: it searches all of Wikipedia.
     """
     gold = accepted_answers(record.fields.get("answer"), "answer")
     with published_shape("supporting_facts"):

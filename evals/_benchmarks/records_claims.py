@@ -229,14 +229,14 @@ def _answer_text(found: Mapping[str, Any]) -> str:
     return ". ".join(filter(None, (str(found["answer"]), found.get("boolean_explanation"))))
 
 
-def _parse_day(written: str) -> str | None:
-    if not written:
+def _parse_day(text: str) -> str | None:
+    if not text:
         return None
-    match = DAY.fullmatch(written)
+    match = DAY.fullmatch(text)
     try:
-        return (date(int(match[3]), int(match[2]), int(match[1])) if match else date.fromisoformat(written)).isoformat()
+        return (date(int(match[3]), int(match[2]), int(match[1])) if match else date.fromisoformat(text)).isoformat()
     except ValueError as error:
-        raise InvalidRecord(f"the field claim_date is not a date: {written[:40]!r}") from error
+        raise InvalidRecord(f"the field claim_date is not a date: {text[:40]!r}") from error
 
 
 # --- science ----------------------------------------------------------------------------------------------------------

@@ -218,7 +218,7 @@ def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedVal
 
 
 def label_names(metadata: Any) -> dict[str, list[str]]:
-    """The label names of a column's numbers, from the metadata that `datasets` writes into a Parquet file."""
+    """By column, the names of its numbered labels, from the metadata that `datasets` writes into a Parquet file."""
     info = metadata.get("info") if isinstance(metadata, dict) else None
     features = info.get("features") if isinstance(info, dict) else None
     columns = features.items() if isinstance(features, dict) else ()

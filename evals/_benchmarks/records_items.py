@@ -20,13 +20,13 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
     """Convert all records to items, with notes on records that are left out and on duplicates.
 
     Args:
-        records: in order.
+        records: the records, in order.
         convert: makes an item of a record.
         task: the name of moot's task.
         title: the benchmark's title, for errors.
 
     Raises:
-        UserError: a broken record (with its place), or two different ones with one id.
+        UserError: a record is broken (the error names its place), or two different records have one id.
     """
     items: dict[str, Item] = {}
     left_out: dict[str, list[str]] = defaultdict(list)
@@ -34,14 +34,14 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
     sizes = Counter(record.file for record in records)
     for record in records:
         try:
-            found = convert(record)
-            item = checked_item(found, task)
+            converted = convert(record)
+            item = checked_item(converted, task)
         except InvalidRecord as error:
             raise invalid(record.where, f"{error}. It was read as a record of {title}.") from error
         except SkippedRecord as reason:
             left_out[str(reason)].append(record.where)
             continue
-        dropped_answers += len(found.gold) - len(item.gold)
+        dropped_answers += len(converted.gold) - len(item.gold)
         item = replace(item, id=record.id or item.id or _substitute_id(record, sizes), source=record.where)
         other = items.setdefault(item.id, item)
         if other is not item and replace(item, source=other.source) != other:

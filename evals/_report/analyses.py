@@ -67,7 +67,9 @@ def _gap_cells(name: str, answers: Sequence[AgentAnswer]) -> list[Cell]:
 def judge_follows_table(study: Study) -> Table | None:
     """Whether the judge takes the answer that scored higher, and whether that is the right one (S0, figure 4)."""
     heads = [SYSTEM, Column("score", "score"), *columns("count", judged="debates that count")]
-    heads += columns("share", follows="judge takes the higher", higher_right="higher is right", lower_right="lower is")
+    heads += columns(
+        "share", follows="judge takes the higher", higher_right="higher is right", lower_right="lower is right"
+    )
     rows: list[list[Cell]] = []
     for system in study.measured:
         for name in METRICS:

@@ -28,7 +28,7 @@ def confidences_of(
 
     Args:
         system: the system.
-        study: its study.
+        study: the system's study.
         part: the confidence of the documents, or one of `PARTS`.
     """
     observations = system.observations

@@ -254,17 +254,17 @@ def evidence_table(study: Study) -> Table | None:
             (Counter(document["metrics"]["citations"]) for document in finished_documents(system)), Counter[str]()
         )
         precision = citation_precision(finished_documents(system))
-        found = [mean_logged_score(system, name) for name in scored]
-        if counts["total"] or any(score.n for score in found):
+        logged = [mean_logged_score(system, name) for name in scored]
+        if counts["total"] or any(score.n for score in logged):
             cited: list[Cell] = [counts["total"], counts["verified"], counts["fabricated"], precision.value]
-            values: list[Cell] = [*(score.value for score in found), *(score.n or None for score in found)]
+            values: list[Cell] = [*(score.value for score in logged), *(score.n or None for score in logged)]
             rows.append([system.label, len(system.answered), system.errors, *cited, precision.left_out, *values])
     return make_table(
         "evidence",
         "Citations and evidence",
         "A verified citation quotes words of the evidence that it names; a fabricated one names evidence that was not "
         "shown. Precision is the mean over items with citations of verified / all. Gold recall and official scores "
-        f"are the logs', over the items for which they are defined. {POOLED}",
+        f"are those in the logs, over the items for which they are defined. {POOLED}",
         heads,
         rows,
     )

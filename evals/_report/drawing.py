@@ -128,9 +128,9 @@ def name_rows(axes: Any, names: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def draw_dots(axes: Any, values: Sequence[Interval | float | None], looks: Sequence[Mapping[str, Any]]) -> None:
+def draw_dots(axes: Any, values: Sequence[Interval | float | None], styles: Sequence[Mapping[str, Any]]) -> None:
     """Draw a dot with its interval in each row; no dot if the value is unknown."""
-    for y, (cell, style) in enumerate(zip(values, looks, strict=True)):
+    for y, (cell, style) in enumerate(zip(values, styles, strict=True)):
         interval = cell if isinstance(cell, Interval) else Interval(cell, cell, cell, 0)
         if interval.value is not None:
             axes.errorbar(

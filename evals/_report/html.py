@@ -120,7 +120,7 @@ def best_scores(table: Table | None) -> dict[str, float | None]:
 
 def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
     """The paired differences of each study by their first measure."""
-    shown_of = []
+    studies = []
     for section in report.sections:
         table = next((candidate for candidate in section.tables if candidate.key == "differences"), None)
         signed = next((column.key for column in table.columns if column.kind == "signed"), None) if table else None
@@ -140,8 +140,8 @@ def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
             }
             for a, b, difference, p, q in cells
         ]
-        shown_of.append((section.title if len(report.sections) > 1 else "", rows))
-    return shown_of
+        studies.append((section.title if len(report.sections) > 1 else "", rows))
+    return studies
 
 
 # --- cost and score ---------------------------------------------------------------------------------------------------

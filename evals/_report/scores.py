@@ -127,8 +127,8 @@ def share_right(system: System, study: Study, ids: Collection[str] | None = None
     """The share of right items in a single run, with Wilson's interval over groups.
 
     Args:
-        system: with one run.
-        study: its study.
+        system: a system with a single run.
+        study: the system's study.
         ids: the items; by default all.
     """
     observations = [observation for observation in system.observations if ids is None or observation.id in ids]
@@ -170,8 +170,8 @@ def confusion_table(study: Study) -> Table | None:
     return make_table(
         "confusion",
         "Confusion matrix",
-        "How many items with each right label were given each answer, of all runs together. No answer: the system "
-        "ended without one. Missing: it failed.",
+        "The number of items with each right label that got each answer, over all runs. No answer: the system ended "
+        "without one. Missing: it failed.",
         heads,
         rows,
     )

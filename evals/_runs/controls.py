@@ -130,7 +130,7 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
     checked_settings(system.settings, settings, matched.graph)
     debates = References(logs, of)
 
-    async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
+    async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
         debate = await debates.for_sample(sample.sample_id)
         if debate is None:
             raise DebateFailed("unknown_budget: the debate itself did not end on this sample")
@@ -143,4 +143,4 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
         chosen = with_sample_seed(settings_for_sample(chosen, sample), sample, name, of, equal, settings)
         return await run_debate(system, {**question, **evidence}, chosen)
 
-    return debate_solver(hold)
+    return debate_solver(run_sample)

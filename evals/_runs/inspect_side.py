@@ -221,9 +221,9 @@ def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
         if usage is not None and not was_paid_before:
             used.setdefault((model, False), []).append(usage)
             used.setdefault((call["role"], True), []).append(usage)
-    for (name, of_role), usages in used.items():
-        for book in ROLE_USAGE if of_role else MODEL_USAGE:
-            set_model_usage(name, sum_usages(usages), book.get(None))
+    for (name, is_role), usages in used.items():
+        for variable in ROLE_USAGE if is_role else MODEL_USAGE:
+            set_model_usage(name, sum_usages(usages), variable.get(None))
 
 
 def sum_usages(usages: Sequence[ModelUsage]) -> ModelUsage:

@@ -122,7 +122,7 @@ def _embedding(encoder: Encoder) -> BaseRagasEmbedding:
     """Wrap one of our encoders for RAGAS."""
     from ragas.embeddings.base import BaseRagasEmbedding
 
-    class EncoderEmbedding(BaseRagasEmbedding):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
+    class EncoderEmbedding(BaseRagasEmbedding):  # type: ignore[misc,unused-ignore]  # Any if ragas is missing
         def embed_text(self, text: str, **_: Any) -> list[float]:
             raise NotImplementedError("Encoders are asynchronous: use aembed_text.")
 
@@ -349,7 +349,7 @@ class _CountingEncoder:
 
 @asynccontextmanager
 async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBaseRagasLLM]:
-    """RAGAS's model at an endpoint of moot's, with moot's retries, limits and errors."""
+    """Open RAGAS's model at one of moot's endpoints, with moot's retries, limits and errors."""
     chosen = await open_chat_model(name)
     if name.startswith("fake:"):
         raise UserError("RAGAS needs a real model: fake:SEED answers at random.", kind="unknown_model")
@@ -367,7 +367,7 @@ async def _open_model(name: str, limits: Limits) -> AsyncIterator[InstructorBase
     # RAGAS asks once more, with the reason, if a reply is unreadable
     plain = llm_factory(model, client=client, max_tokens=LONGEST_REPLY, max_retries=1)
 
-    class LimitedLLM(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any where ragas is missing
+    class LimitedLLM(InstructorBaseRagasLLM):  # type: ignore[misc,unused-ignore]  # Any if ragas is missing
         def generate(self, prompt: str, response_model: Any) -> Any:
             raise NotImplementedError("Use agenerate.")
 

@@ -311,9 +311,8 @@ def count_finished_samples(keys: Iterable[str], logs: Path) -> int:
     for place in locations:
         buffer = read_buffer_recovery_data(place) if place in recoverable else None
         ended = [*read_eval_log_sample_summaries(place), *(buffer.completed if buffer else ())]
-        done += len(
-            {(str(sample.id), sample.epoch) for sample in ended if not sample.error}
-        )  # a sample that was just written may be in both
+        # a sample that was just written may be in both
+        done += len({(str(sample.id), sample.epoch) for sample in ended if not sample.error})
     return done
 
 

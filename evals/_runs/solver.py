@@ -51,8 +51,9 @@ class DebateFailed(Exception):  # noqa: N818 - what Inspect shows of a sample
 def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
     """Debate a sample's input. The sample's output is the answer; its store has the result document under `DOCUMENT`.
 
-    A sample's ``choices`` are the options of a multiple-choice question; its metadata may hold further inputs under the
-    key `INPUTS`. ``published_before`` applies to systems with retrieval, unless the settings set it for all samples.
+    A sample's ``choices`` are the options of a multiple-choice question; its metadata may contain further inputs under
+    the key `INPUTS`. ``published_before`` applies to systems with retrieval, unless the settings set it for all
+    samples.
 
     Args:
         graph: a debate system by name.
@@ -66,16 +67,16 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
     system = load_graph(graph)
     checked_settings(system.settings, settings, graph)
 
-    async def hold(question: Question, sample: TaskState) -> dict[str, Any]:
+    async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
         chosen = checked_settings(system.settings, add_inspect_settings(settings))
         return await run_debate(
             system, question, with_sample_seed(settings_for_sample(chosen, sample), sample, graph, settings)
         )
 
-    return debate_solver(hold)
+    return debate_solver(run_sample)
 
 
-def debate_solver(hold: DebateRunner) -> Solver:
+def debate_solver(run_sample: DebateRunner) -> Solver:
     """Make a solver that runs a debate on every sample.
 
     If the debate fails, the sample fails, too, as missing data; but if the failure is the system's own fault
@@ -84,7 +85,7 @@ def debate_solver(hold: DebateRunner) -> Solver:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         options = [choice.value for choice in state.choices]
-        document = await hold(make_question(state.input_text, options, state.metadata), state)
+        document = await run_sample(make_question(state.input_text, options, state.metadata), state)
         state.store.set(DOCUMENT, dumps(document).decode())
         state.metadata[FOUND] = count_evidence(document)._asdict()
         state.messages += messages_of(document)
@@ -98,7 +99,7 @@ def debate_solver(hold: DebateRunner) -> Solver:
 
 
 async def run_debate(system: DebateSystem, question: Question, settings: Settings) -> dict[str, Any]:
-    """The result document of a debate, as the API also returns it."""
+    """Run a debate, and return its result document as the API does."""
     document: dict[str, Any] = await system.graph.ainvoke(dict(question), context=settings)
     return document
 
@@ -159,8 +160,8 @@ def with_sample_seed(settings: Settings, sample: TaskState, *system: Any) -> Set
     A debate that runs again with the settings in its document sends the same seeds.
 
     Args:
-        settings: the system's, with the run's seed.
-        sample: only its id and epoch count.
+        settings: the system's settings, with the run's seed.
+        sample: the sample, of which only id and epoch are used.
         system: values that identify the system among systems with the same seed.
     """
     if settings.seed is None:

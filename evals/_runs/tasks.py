@@ -130,9 +130,8 @@ def _task_function(name: str) -> Callable[..., Task]:
     ) -> Task:
         return benchmark_task(name, data, limit, seed, judge)
 
-    title = (
-        BENCHMARKS[name].title if name in BENCHMARKS else name
-    )  # other packages are imported only when their task is created
+    # other packages are imported only when their task is created
+    title = BENCHMARKS[name].title if name in BENCHMARKS else name
     build.__doc__ = f"{title}; see `benchmark_task`."
     registered: Callable[..., Task] = task(name=name)(build)
     return registered

@@ -38,7 +38,7 @@ def item_score(measure: str, task: str, outcome: str | None, gold: Collection[st
         None if the outcome is missing.
 
     Raises:
-        ValueError: there is no right answer, or one that should be a number is not.
+        ValueError: there is no right answer, or a right answer that must be a number is not a number.
     """
     return best_score(_metrics_for(task)[measure], outcome, gold)
 

@@ -194,7 +194,8 @@ def _numeric_scores(scores: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def measured_fields(document: Document) -> dict[str, Any]:
-    """The fields of a result document that measures of `moot.evals` read: no texts, evidence, calls or settings."""
+    """The fields of a result document that measures of `moot.evals` read, without texts, evidence, single calls and
+    settings."""
     turns = [turn for turn in document["turns"] if turn["step"] in TURN_STEPS]
     return {
         **{key: document[key] for key in DOCUMENT_FIELDS},

@@ -115,7 +115,7 @@ def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None
 
     Returns:
         For each item True if any run was right; None if none was right but one is missing, which could have been right;
-        else False. `mean_score` makes a share of it.
+        else False. `mean_score` computes the share.
 
     Raises:
         ValueError: no run, or runs of different lengths.

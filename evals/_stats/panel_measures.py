@@ -60,7 +60,7 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
 
     Args:
         first: one judge's verdict of each case; None if it gave none.
-        second: the other's, of the same cases in the same order.
+        second: the other judge's verdicts, of the same cases in the same order.
 
     Returns:
         None if kappa is undefined: there is no case in which both judged, or agreement by chance is 1, because both
@@ -275,7 +275,7 @@ def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[
 
     Args:
         document: a result document of a trial.
-        phase: which of a trial's two debates.
+        phase: the trial's primary debate, or the one with switched sides.
     """
     return _by_round(document, "reflection_total", phase)
 
@@ -293,7 +293,7 @@ def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primar
 
     Args:
         documents: result documents of trials.
-        phase: which of a trial's two debates.
+        phase: the trial's primary debate, or the one with switched sides.
     """
     return average([abs(d) for document in documents for d in changes(reflection_trajectory(document, phase))])
 
@@ -324,7 +324,7 @@ def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") ->
 
     Args:
         documents: result documents of trials.
-        phase: which of a trial's two debates.
+        phase: the trial's primary debate, or the one with switched sides.
     """
     debates = [_by_round(document, "novelty", phase) for document in documents]
     last = max(map(len, debates), default=0)

@@ -39,7 +39,7 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
 
     Args:
         first: one system's accuracy, in [0, 1].
-        second: the other's.
+        second: the other system's accuracy.
         n: the number of items; for two samples, of each system.
         discordant: the share of items on which only one system is right. If given, the design is paired, and the power
             is that of the exact McNemar test, averaged over the number of discordant items. None: the design is two
@@ -87,7 +87,7 @@ def items_needed(
 
     Args:
         first: one system's accuracy.
-        second: the other's.
+        second: the other system's accuracy.
         discordant: as for `power`.
         target: the required power.
         alpha: the level of significance.
@@ -192,7 +192,7 @@ def separation(
 
     Args:
         first: one system's accuracy, measured on n items or expected.
-        second: the other's.
+        second: the other system's accuracy.
         n: items; for two samples, of each system.
         discordant: a known share, from logs of both systems; it is added to the designs.
         target: the required power.

@@ -196,7 +196,7 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
 
     Args:
         first: whether one system is right on each item; None is missing.
-        second: the other's.
+        second: the same for the other system.
         exact: the binomial test of better out of better + worse at 1/2. It is valid at any count, and
             `moot.evals._stats.sample_size` plans for it. False: chi-square with Edwards' continuity correction, for
             comparison with papers; it is an approximation for 25 discordant items and more.
@@ -233,7 +233,7 @@ def sign_flips(
 
     Args:
         first: one system's value of each item, such as its mean over runs; None is missing.
-        second: the other's.
+        second: the other system's values.
         groups: the group of each item; by default each item is its own group.
         seed: the seed of the generator that draws `FLIPS` of the possible sign flips, if there are more.
 
