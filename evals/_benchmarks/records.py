@@ -76,7 +76,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Reading:
-    """Items, and notes about them: how many records were left out and why, and duplicates."""
+    """Items, and notes about them: the number of records left out, with the reasons, and duplicates."""
 
     items: tuple[Item, ...]
     notes: tuple[str, ...] = ()

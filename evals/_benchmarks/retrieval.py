@@ -131,12 +131,12 @@ def gold_texts(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
 
 
 async def _search(source: Retriever, row: Row, progress: Progress) -> list[list[Evidence]]:
-    turns = asyncio.Semaphore(AT_ONCE)
+    semaphore = asyncio.Semaphore(AT_ONCE)
     done = 0
 
     async def search(query: Query) -> list[Evidence]:
         nonlocal done
-        async with turns:
+        async with semaphore:
             found = await source.search(query.query, K)
         done += 1
         progress(f"{row.qrels} ({row.scope}): {source.name.partition(':')[0]}", done, len(row.queries))

@@ -246,10 +246,9 @@ def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         ]
         best = next((n for n, box in enumerate(boxes) if _is_free(box, taken)), 0)
         taken.append(boxes[best])
-        label, label_x, anchor = spots[best]
-        placed.append(
-            {**point, "at": label_x, "label": label, "anchor": anchor, "far": abs(label_x - y) > LABEL_DISTANCE}
-        )
+        label_x, label_y, anchor = spots[best]
+        far = abs(label_y - y) > LABEL_DISTANCE
+        placed.append({**point, "label_x": label_x, "label_y": label_y, "anchor": anchor, "far": far})
     return placed
 
 

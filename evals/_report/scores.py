@@ -361,9 +361,18 @@ def seeds_table(study: Study) -> Table | None:
 def _seed_cells(system: System, study: Study) -> list[Cell]:
     known = [mean for mean in run_means(system, study.headline) if mean is not None]
     spread = [stdev(known), variance(known)] if len(known) > 1 else [None, None]
-    most, best = majority_and_oracle(system, study)
+    majority, oracle = majority_and_oracle(system, study)
     ends = [min(known, default=None), max(known, default=None)]
-    return [len(system.items), system.errors, average(known), *spread, *ends, most.value, best.value, most.missing]
+    return [
+        len(system.items),
+        system.errors,
+        average(known),
+        *spread,
+        *ends,
+        majority.value,
+        oracle.value,
+        majority.missing,
+    ]
 
 
 def majority_and_oracle(system: System, study: Study) -> tuple[Score, Score]:

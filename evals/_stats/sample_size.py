@@ -73,8 +73,8 @@ def _mcnemar_power(share: float, discordant: float, n: int, alpha: float) -> flo
     counts = np.arange(max(0, int(middle - spread)), min(n, int(middle + spread)) + 1)
     fewest: Any = binom.ppf(alpha / 2, counts, 0.5)
     fewest = np.where(2 * binom.cdf(fewest, counts, 0.5) <= alpha, fewest, fewest - 1)
-    found = binom.cdf(fewest, counts, share) + binom.sf(counts - fewest - 1, counts, share)
-    return float(min(1.0, (binom.pmf(counts, n, discordant) * found).sum()))
+    significant = binom.cdf(fewest, counts, share) + binom.sf(counts - fewest - 1, counts, share)
+    return float(min(1.0, (binom.pmf(counts, n, discordant) * significant).sum()))
 
 
 def items_needed(

@@ -82,8 +82,8 @@ def test_labels_of_points_do_not_overlap() -> None:
     boxes = []
     for one in placed:
         width = LETTER_WIDTH * len(one["name"])
-        left = one["label"] - width if one["anchor"] == "end" else one["label"]
-        boxes.append((left, left + width, one["at"] - 6, one["at"] + 6))
+        left = one["label_x"] - width if one["anchor"] == "end" else one["label_x"]
+        boxes.append((left, left + width, one["label_y"] - 6, one["label_y"] + 6))
     boxes += [(x - 6, x + 6, y - 6, y + 6) for x, y in places]
     for (a, b, c, d), (e, f, g, h) in combinations(boxes, 2):
         assert b <= e or f <= a or d <= g or h <= c
