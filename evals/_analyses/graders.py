@@ -55,7 +55,7 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
     for label, graph, settings in systems if judge is not None else ():
         if judge in speaker_models(checked_settings(load_graph(graph).settings, settings)):
             raise UserError(
-                f"{judge} grades the answers of {label}, in which it also speaks: a model may like its own answers. "
+                f"{judge} grades the answers of {label}, in which it also speaks: a model may prefer its own answers. "
                 "Name another model with --judge (judge: in a plan), or allow it with --judge-may-debate "
                 "(judge_may_debate: true in a plan).",
                 kind="invalid_setting",
@@ -204,9 +204,7 @@ def add_human_grades(answers: Sequence[GradableAnswer], file: Path) -> int:
     for number, row in enumerate(rows, 1):
         judgement = str(row.get("right") if isinstance(row, dict) else "").strip().casefold()
         if not isinstance(row, dict) or row.get("id") in (None, "") or judgement not in YES + NO:
-            raise UserError(
-                f"{file}, row {number}: it needs an `id` and a `right` that says yes or no.", kind="invalid_file"
-            )
+            raise UserError(f"{file}, row {number}: it needs an `id`, and yes or no in `right`.", kind="invalid_file")
         known[str(row.get("system") or ""), str(row["id"])] = judgement in YES
     matched = 0
     for answer in answers:

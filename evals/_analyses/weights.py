@@ -73,7 +73,7 @@ def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> fl
         ValueError: there is no item.
     """
     if (found := ece(confidences, right).value) is None:
-        raise ValueError("there is no calibration error of no item")
+        raise ValueError("the calibration error needs at least one item")
     return found
 
 

@@ -88,7 +88,7 @@ def load_benchmark(name: str) -> Benchmark:
             name, f"its `name` is {found.name!r}. Give the benchmark and its entry point the same name"
         )
     if found.task not in TASKS:
-        raise INSTALLED.wrong(name, f"moot has no task {found.task!r}: `moot tasks` lists them")
+        raise INSTALLED.wrong(name, f"moot has no task {found.task!r}: `moot tasks` lists the tasks")
     return found
 
 
@@ -153,7 +153,7 @@ def _from_path(benchmark: Benchmark, path: Path) -> tuple[list[Record], list[str
         if benchmark.together or not found:
             found |= dict.fromkeys(sorted(file for file in path.glob(pattern) if _is_records_file(file)))
     if not found:
-        raise _missing_data(benchmark, f"the folder {path} holds none of its files")
+        raise _missing_data(benchmark, f"the folder {path} contains none of its files")
     records: list[Record] = []
     notes: list[str] = []
     for file in found:

@@ -150,7 +150,9 @@ class ClaimsFile:
             while line := lines.readline(LONGEST_LINE):
                 number += 1
                 if len(line) == LONGEST_LINE:
-                    raise invalid(f"{self.path.name}, line {number}", f"more than {LONGEST_LINE:,} characters.")
+                    raise invalid(
+                        f"{self.path.name}, line {number}", f"the line has more than {LONGEST_LINE:,} characters."
+                    )
                 yield line
         except UnicodeDecodeError as error:
             raise self._encoding_error(error) from error

@@ -153,7 +153,7 @@ def mean_interval(*samples: Sequence[float]) -> Estimate:
     """
     found = stratified_bootstrap(samples)
     if found.value is None or found.low is None or found.high is None:
-        raise ValueError("there is no mean of nothing")
+        raise ValueError("each sample needs at least one value")
     return Estimate(found.value, found.low, found.high)
 
 

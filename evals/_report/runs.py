@@ -30,7 +30,7 @@ def runs_table(study: Study) -> Table | None:
             counts: list[Cell] = [len(items) - failed, failed, run.planned - len(items) or ""]
             texts: list[Cell] = [run.status, run.created, run.file, run.versions]
             rows.append([system.label, "" if run.seed is None else run.seed, score, *counts, *texts])
-    return make_table("runs", "Runs", "One log each; items are those with an outcome.", heads, rows)
+    return make_table("runs", "Runs", "Each row is a log; items are those with an outcome.", heads, rows)
 
 
 def settings_table(study: Study) -> Table | None:

@@ -351,7 +351,7 @@ def seeds_table(study: Study) -> Table | None:
         "seeds",
         "Several runs",
         f"{TITLES[study.headline].capitalize()} of each run; standard deviation and variance over runs (n - 1). The "
-        "majority takes each item's most frequent answer (a tie: the earliest run's), the oracle a run that was "
+        "majority takes each item's most frequent answer (a tie: the earliest run's), the oracle takes a run that was "
         "right, if there is one: no system can choose it. Items that missing runs could change count in neither.",
         heads,
         rows,

@@ -44,7 +44,7 @@ def experiment_of(path: Path) -> dict[str, Any]:
     except UNREADABLE as error:
         raise UserError(f"{path} cannot be read as a log of an evaluation ({error}).", kind="invalid_file") from error
     if not rows:
-        raise UserError(f"{path} holds no sample.", kind="invalid_file")
+        raise UserError(f"{path} contains no sample.", kind="invalid_file")
     body = {
         "experiment_name": f"{facts.get('system') or log.eval.task} {log.eval.created} {log.eval.eval_id}",
         "dataset_name": dataset,

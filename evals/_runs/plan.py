@@ -194,7 +194,7 @@ def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
     except (UnicodeDecodeError, package("yaml").YAMLError) as error:
         raise UserError(f"{path} is not a YAML file: {' '.join(str(error).split())}.", kind="invalid_file") from error
     if not isinstance(fields, Mapping):
-        raise UserError(f"{path} does not contain a plan: graphs and tasks, at least.", kind="invalid_file")
+        raise UserError(f"{path} is not a plan, which needs at least graphs and tasks.", kind="invalid_file")
     settings = {**(fields.get("settings") or {}), **(given.get("settings") or {})}
     return make_plan(
         {**fields, **given, "settings": settings}, f"{path}: ", Path() if "tasks" in given else path.parent

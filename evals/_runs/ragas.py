@@ -211,7 +211,7 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSam
             raise damaged(place or str(header.path), error) from error
     if not found:
         reasons = " ".join([*notes, *left_out]) or "There is no log in it."
-        raise UserError(f"{path} holds no sample of a debate system. {reasons}", kind="missing_file")
+        raise UserError(f"{path} contains no sample of a debate system. {reasons}", kind="missing_file")
     return found, [*notes, *left_out]
 
 
@@ -299,7 +299,7 @@ async def measure(
                 raise
             return MetricValue(None, error.detail, failed=True)
         failures = 0
-        return MetricValue(None, "RAGAS found nothing to judge in it") if math.isnan(value) else MetricValue(value)
+        return MetricValue(None, "RAGAS found nothing to judge") if math.isnan(value) else MetricValue(value)
 
     async def measure_sample(place: int, sample: AnsweredSample, llm: InstructorBaseRagasLLM, encoder: Encoder) -> None:
         async with gate:

@@ -54,7 +54,7 @@ def _known_pairs(confidences: Sequence[float | None], correct: Sequence[bool | N
     pairs = list(zip(confidences, correct, strict=True))
     known = [(confidence, right) for confidence, right in pairs if confidence is not None and right is not None]
     if not all(0 <= confidence <= 1 for confidence, _ in known):
-        raise ValueError("a confidence is a number from 0 to 1")
+        raise ValueError("confidences must be numbers from 0 to 1")
     missing = sum(right is None for _, right in pairs)
     values = np.array(known, dtype=float).reshape(-1, 2)
     return values[:, 0], values[:, 1], missing, len(pairs) - len(known) - missing
@@ -79,7 +79,7 @@ def reliability_bins(
         ValueError: lists of different lengths, a confidence outside [0, 1], or less than one bin.
     """
     if bins < 1:
-        raise ValueError("there is no diagram without a bin")
+        raise ValueError("a diagram needs at least one bin")
     confidence, right, _, _ = _known_pairs(confidences, correct)
     if not len(confidence):
         return []
@@ -189,7 +189,7 @@ def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: flo
         ValueError: lists of different lengths, or empty ones.
     """
     if not scores:
-        raise ValueError("there is no share of no answers")
+        raise ValueError("there must be at least one answer")
     passing = [right for score, right in zip(scores, correct, strict=True) if score >= threshold]
     return PassingAnswers(len(passing), len(passing) / len(scores), sum(passing) / len(passing) if passing else None)
 
@@ -242,7 +242,7 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
     """
     given = np.round(np.asarray(scores, dtype=float), PLACES)
     if not given.size or not ((given >= 0) & (given <= 1)).all():
-        raise ValueError("scores are numbers from 0 to 1, and there is at least one")
+        raise ValueError("there must be at least one score, and scores must be numbers from 0 to 1")
     values, counts = np.unique(given, return_counts=True)
     return [(float(value), int(count)) for value, count in zip(values, counts, strict=True)]
 
@@ -270,7 +270,7 @@ def least_confidence(confidences: Sequence[float | None], right: Sequence[bool],
     ]
     n = len(confidences)
     if not n:
-        raise ValueError("there is nothing to fit on")
+        raise ValueError("there must be at least one case")
     given = np.array([confidence for confidence, _ in pairs], dtype=float)
     wrong = np.array([not is_right for _, is_right in pairs], dtype=bool)
     fit = [c for c in np.unique(given) if (wrong[given >= c].sum() + 1) / (n + 1) <= alpha]

@@ -61,7 +61,7 @@ def co2(documents: Sequence[Document], correct: Sequence[bool]) -> float:
         ValueError: there is no document, or not one judgement for each.
     """
     if not documents:
-        raise ValueError("there is no share of no documents")
+        raise ValueError("there must be at least one document")
     if len(documents) != len(correct):
         raise ValueError(f"{len(documents)} documents need as many judgements, not {len(correct)}")
     both = [consistent(document) and right for document, right in zip(documents, correct, strict=True)]
@@ -83,7 +83,7 @@ def average_debates(documents: Sequence[Document]) -> dict[str, float]:
         ValueError: there is no document.
     """
     if not documents:
-        raise ValueError("there is no mean of no documents")
+        raise ValueError("there must be at least one document")
     counts = [debates(document) for document in documents]
     agents = dict.fromkeys(agent for count in counts for agent in count)
     return {agent: sum(count.get(agent, 0) for count in counts) / len(counts) for agent in agents}

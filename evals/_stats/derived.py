@@ -35,7 +35,7 @@ def label_prior(gold: Sequence[str]) -> str:
         ValueError: there is no label.
     """
     if not gold:
-        raise ValueError("there is no label")
+        raise ValueError("there must be at least one label")
     counts = Counter(gold)
     return min(counts, key=lambda label: (-counts[label], label))
 

@@ -113,7 +113,7 @@ def best_score(metric: Metric, given: str | None, golds: Collection[str]) -> flo
         ValueError: there is no right answer.
     """
     if not golds:
-        raise ValueError("there is no right answer to compare with")
+        raise ValueError("there must be at least one right answer")
     values = [metric(given, gold) for gold in golds]
     return max((value for value in values if value is not None), default=None)
 

@@ -67,7 +67,7 @@ def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
     """
     known = [float(value) for value in values if value is not None]
     if not all(map(isfinite, known)):
-        raise ValueError("a value that is not known is None, not NaN")
+        raise ValueError("an unknown value must be None, not NaN")
     return Score(average(known), len(known), len(values) - len(known), left_out)
 
 
@@ -162,5 +162,5 @@ def _majority(item: tuple[str | None, ...], same: Callable[[str, str], bool]) ->
 
 def _by_item(runs: Sequence[Sequence[T]]) -> list[tuple[T, ...]]:
     if not runs:
-        raise ValueError("there is no run")
+        raise ValueError("there must be at least one run")
     return list(zip(*runs, strict=True))

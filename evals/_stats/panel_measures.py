@@ -71,7 +71,7 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
         ValueError: not the same number of cases.
     """
     if len(first) != len(second):
-        raise ValueError(f"two judges of the same cases, not of {len(first)} and {len(second)}")
+        raise ValueError(f"both judges must judge the same number of cases, not {len(first)} and {len(second)}")
     both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     if len({verdict for pair in both for verdict in pair}) < 2:
         return None
@@ -121,7 +121,7 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
         ValueError: the cases have different numbers of judges.
     """
     if len({len(row) for row in verdicts}) > 1:
-        raise ValueError("each case needs a verdict, or None, of every judge")
+        raise ValueError("each case needs a verdict or None from each judge")
     complete = [row for row in verdicts if len(row) > 1 and None not in row]
     categories = list(dict.fromkeys(verdict for row in complete for verdict in row))
     if len(categories) < 2:

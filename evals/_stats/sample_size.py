@@ -29,7 +29,7 @@ def discordance(first: float, second: float) -> tuple[float, float, float]:
         ValueError: an accuracy outside [0, 1].
     """
     if not (0 <= first <= 1 and 0 <= second <= 1):
-        raise ValueError("an accuracy is a share from 0 to 1")
+        raise ValueError("accuracies must be between 0 and 1")
     independent = first * (1 - second) + second * (1 - first)
     return abs(first - second), independent, min(first + second, 2 - first - second)
 
@@ -52,7 +52,7 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
     """
     least, _, most = discordance(first, second)
     if n < 1 or not 0 < alpha < 1:
-        raise ValueError("a test needs an item, and an alpha between 0 and 1")
+        raise ValueError("a test needs at least one item, and an alpha between 0 and 1")
     if discordant is None:
         # The formula divides by the variance of the two accuracies, which is 0 if both are 0 or 1.
         a, b = (min(max(accuracy, SLACK), 1 - SLACK) for accuracy in (first, second))
@@ -100,7 +100,7 @@ def items_needed(
         ValueError: as `power`, or a target that is not between alpha and 1.
     """
     if not alpha < target < 1:
-        raise ValueError("a power is a share between alpha and 1")
+        raise ValueError("the power must be between alpha and 1")
     upper = 1
     while power(first, second, upper, discordant, alpha) < target:
         upper *= 2
@@ -136,7 +136,7 @@ def minimum_detectable_effect(
         ValueError: as `items_needed`.
     """
     if not alpha < target < 1:
-        raise ValueError("a power is a share between alpha and 1")
+        raise ValueError("the power must be between alpha and 1")
     room = 1 - accuracy
     largest = room if discordant is None else min(room, discordant, 2 * room - discordant)
 

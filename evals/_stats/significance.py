@@ -114,7 +114,7 @@ def stratified_bootstrap(
         ValueError: as `bootstrap`.
     """
     if not 0 < confidence < 1 or resamples < 1:
-        raise ValueError("an interval needs a confidence between 0 and 1, and a resample")
+        raise ValueError("an interval needs a confidence between 0 and 1, and at least one resample")
     given = [np.asarray(sample) for sample in samples]
     n = sum(map(len, given))
     if not given or not all(map(len, given)):
@@ -288,7 +288,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """
     known = [p for p in p_values if p is not None]
     if not all(0 <= p <= 1 for p in known):
-        raise ValueError("a p-value is a number from 0 to 1")
+        raise ValueError("p-values must be numbers from 0 to 1")
     if not known:
         return list(p_values)
     adjusted = iter(package("statsmodels.stats.multitest").multipletests(known, method="holm")[1].tolist())
