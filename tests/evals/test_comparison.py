@@ -272,7 +272,7 @@ def test_equal_constant_answers_are_one_row(tmp_path: Path) -> None:
 def test_the_prior_is_the_most_frequent_label() -> None:
     assert label_prior([R, S, S]) == S
     assert label_prior([S, R]) == R
-    with pytest.raises(ValueError, match="no label"):
+    with pytest.raises(ValueError, match="at least one label"):
         label_prior([])
 
 

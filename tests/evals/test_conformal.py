@@ -88,7 +88,7 @@ def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
     for wrong in ([], [1.2], [float("nan")]):
         with pytest.raises(ValueError, match="from 0 to 1"):
             score_counts(wrong)
-    with pytest.raises(ValueError, match="nothing"):
+    with pytest.raises(ValueError, match="at least one case"):
         least_confidence([], [], 0.1)
 
 
