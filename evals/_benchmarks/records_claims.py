@@ -90,7 +90,7 @@ def fever(record: Record) -> Item:
 
 
 def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Convert FEVER from the Hub, which has one sentence of evidence a row, to records in the published shape."""
+    """Convert FEVER from the Hub, which has one sentence of evidence in each row, to records in the published shape."""
     records: dict[Any, dict[str, Any]] = {}
     groups: dict[Any, dict[Any, list[Any]]] = {}
     for row in rows:
@@ -264,7 +264,7 @@ def scifact(record: Record) -> Item:
 
 
 def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Convert SciFact from the Hub, which has one piece of evidence a row, to records in the published shape."""
+    """Convert SciFact from the Hub, which has one piece of evidence in each row, to records in the published shape."""
     records: dict[Any, dict[str, Any]] = {}
     for row in rows:
         record = records.setdefault(row["id"], {"id": row["id"], "claim": row["claim"], "evidence": {}})

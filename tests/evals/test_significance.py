@@ -242,7 +242,7 @@ def test_holm_is_monotone(p_values: list[float]) -> None:
 def test_discordance() -> None:
     assert discordance(0.73, 0.72) == approx((0.01, 0.73 * 0.28 + 0.72 * 0.27, 0.55))
     assert discordance(0.2, 0.3) == approx((0.1, 0.2 * 0.7 + 0.3 * 0.8, 0.5))
-    with pytest.raises(ValueError, match="from 0 to 1"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         discordance(73, 72)
 
 
