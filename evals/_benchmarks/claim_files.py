@@ -48,7 +48,7 @@ class ClaimRow:
         given: the (title, text) of each text that comes with it.
         group: a name shared by claims that are not independent of each other, such as claims about one page.
         graph: the debate system for this row.
-        settings: of that system, for this row.
+        settings: settings of that system, for this row.
     """
 
     number: int

@@ -218,7 +218,7 @@ def _vertical_scale(low: float, high: float) -> tuple[Callable[[float], float], 
 
 
 def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the places of their labels to points. A label overlaps no point and no other label if there is such a place.
+    """Add the places of labels to points. A label overlaps no point and no other label if there is such a place.
 
     The line of the front goes to the right of its points and up, so their labels are above on the left, or below.
     """

@@ -88,13 +88,13 @@ def _label_metric(compute: metrics.LabelScore) -> Metric:
 
 @metric(name="macro_f1")
 def macro_f1() -> Metric:
-    """`moot.evals._stats.metrics.macro_f1`."""
+    """Macro-F1 over all samples (`moot.evals._stats.metrics.macro_f1`)."""
     return _label_metric(metrics.macro_f1)
 
 
 @metric(name="balanced_accuracy")
 def balanced_accuracy() -> Metric:
-    """`moot.evals._stats.metrics.balanced_accuracy`."""
+    """Balanced accuracy over all samples (`moot.evals._stats.metrics.balanced_accuracy`)."""
     return _label_metric(metrics.balanced_accuracy)
 
 
