@@ -104,7 +104,7 @@ def test_graders_that_cannot_be_compared(logs: Path, tmp_path: Path) -> None:
     people = tmp_path / "people.jsonl"
     for said, error in (
         ('{"id": "9", "right": true}', "names no answer of these logs"),
-        ('{"id": "1", "right": "perhaps"}', "row 1: it needs an `id` and a `right`"),
+        ('{"id": "1", "right": "perhaps"}', "row 1: it needs an `id`, and yes or no in `right`"),
         ("{", "cannot be read"),
     ):
         people.write_text(said)

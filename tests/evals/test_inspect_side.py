@@ -46,10 +46,10 @@ def test_inspects_model_roles_and_options_apply_to_the_debate(start_stub: StartS
 @pytest.mark.parametrize(
     ("options", "settings", "told"),
     [
-        ({}, {"model": "openai:other"}, "Inspect's --model says openai:stub, and -S model= says openai:other"),
-        ({"temperature": 0.5}, {"temperature": 0.1}, "Inspect's --temperature says 0.5"),
+        ({}, {"model": "openai:other"}, "Inspect's --model is openai:stub, but -S model= is openai:other"),
+        ({"temperature": 0.5}, {"temperature": 0.1}, "Inspect's --temperature is 0.5"),
         ({"model": "mockllm/model"}, {}, "mockllm/model cannot debate: moot calls openai/NAME"),
-        ({"model_base_url": "http://127.0.0.1:9/v1"}, {}, "set OPENAI_BASE_URL in place of --model-base-url"),
+        ({"model_base_url": "http://127.0.0.1:9/v1"}, {}, "set OPENAI_BASE_URL instead of --model-base-url"),
         ({"model_roles": {"nobody": "moot/openai:x"}}, {}, "there is no role 'nobody'"),
     ],
 )

@@ -277,7 +277,7 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
     file = lines(folder / "check_covid.jsonl", COVID)
     reading = read_benchmark("check_covid", file)
     assert ceiling(reading.items, "check_covid") == pytest.approx(2 / 3)
-    assert any("no corpus.json is near its file" in note for note in reading.notes)
+    assert any("there is no corpus.json near its file" in note for note in reading.notes)
     assert {item.group for item in reading.items} == {"a1"}
     run = await ran(tmp_path, "check_covid", file, "standard_prompting")
     assert run.ceiling == pytest.approx(2 / 3)
