@@ -293,7 +293,11 @@ def test_choices_in_other_shapes(name: str, record: dict[str, Any], gold: str, o
             {"question": "?", "cop": 0, "opa": "w", "opb": "x", "opc": "y", "opd": "z"},
             "not one of the 4",
         ),
-        ("medmcqa", {"question": "?", "cop": True, "opa": "w", "opb": "x", "opc": "y", "opd": "z"}, "neither a text nor a number"),
+        (
+            "medmcqa",
+            {"question": "?", "cop": True, "opa": "w", "opb": "x", "opc": "y", "opd": "z"},
+            "neither a text nor",
+        ),
         ("mmlu", {"question": "?", "choices": ["x", "y"], "answer": "AB"}, "not one of the 2"),
         ("mmlu", {"question": "?", "choices": 4, "answer": "A"}, "choices does not have the published shape"),
         ("mmlu_pro", {"question": "?", "options": ["x", "y"], "answer": "A", "answer_index": 1}, "different options"),

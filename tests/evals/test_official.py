@@ -251,7 +251,7 @@ async def test_supporting_facts_are_the_quoted_sentences(
     measures = ("support_em", "support_f1", "joint_em", "joint_f1")
     found = tuple(values(run, name)["one"] for name in measures)
     assert found == (pytest.approx(expected) if expected else (None,) * 4)
-    assert any("no verdict cites a text" in note for note in run.notes) == (expected is None)
+    assert any("no verdict cites any evidence" in note for note in run.notes) == (expected is None)
 
 
 # --- Check-COVID ------------------------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ def test_errors_in_a_plan_are_named(fields: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("graphs: [", "not a YAML"), ("- a\n- b", "contain a plan"), ("graphs: [rag]", "tasks: this is missing")],
+    [("graphs: [", "not a YAML"), ("- a\n- b", "is not a plan"), ("graphs: [rag]", "tasks: this is missing")],
 )
 def test_a_file_that_is_not_a_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "plan.yaml").write_text(text)
