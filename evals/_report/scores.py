@@ -284,17 +284,17 @@ def _score_and_cost(system: System, study: Study) -> ScoreAndCost:
     return ScoreAndCost(estimate(system, study.headline, study.same_items).value, average(tokens), average(costs))
 
 
-def cost_ratio_cells(system: System, its: System | None) -> list[Cell]:
+def cost_ratio_cells(control: System, system: System | None) -> list[Cell]:
     """A control's tokens, USD and seconds divided by its system's, over the items for which both are known.
 
     Runs are paired by their seeds.
     """
-    if its is None:
+    if system is None:
         return [""] * len(RATIOS)
-    runs = {run.seed: items for run, items in zip(its.runs, its.items, strict=True)}
+    runs = {run.seed: items for run, items in zip(system.runs, system.items, strict=True)}
     pairs = [
         (own, other)
-        for run, items in zip(system.runs, system.items, strict=True)
+        for run, items in zip(control.runs, control.items, strict=True)
         for id, own in items.items()
         if own.outcome is not None and (other := runs.get(run.seed, {}).get(id)) and other.outcome is not None
     ]

@@ -129,7 +129,7 @@ def without_superseded(headers: Sequence[Header]) -> tuple[list[Header], list[st
     notes = []
     for group in groups.values():
         succeeded = [header for header in group if header.log.status == "success"]
-        best = max(succeeded, key=lambda h: h.created) if succeeded else max(group, key=_sample_count)
+        best = max(succeeded, key=lambda h: h.created) if succeeded else max(group, key=_count_and_date)
         kept_ids.add(id(best))
         notes += [_superseded(header, best) for header in group if header is not best]
     return [header for header in headers if id(header) in kept_ids], notes
@@ -140,7 +140,7 @@ def _superseded(header: Header, best: Header) -> str:
     return f"{header.path.name}: superseded by {best.path.name}{renamed}; left out."
 
 
-def _sample_count(header: Header) -> tuple[int, str]:
+def _count_and_date(header: Header) -> tuple[int, str]:
     """The number of samples in a log, then its date."""
     read = package("inspect_ai.log").read_eval_log_sample_summaries
     return len(read(str(header.path))) if header.planned else 0, header.created

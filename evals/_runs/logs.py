@@ -228,7 +228,7 @@ def damaged(place: str, error: Exception) -> UserError:
 
 
 def checked_document(found: Any, names: Sequence[str]) -> Document:
-    """Check these fields of a result document, and their types.
+    """Check fields of a result document and their types, and return these fields.
 
     Raises:
         LookupError, TypeError, ValueError: a field is missing, or has another type.
