@@ -108,8 +108,8 @@ def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
     """The result document of the debate on a sample, in this version's form; None if there is none.
 
     Args:
-        sample: a sample from a log, or as scorers receive it. A sample that Inspect recovered after a kill has an empty store:
-            it must have been read with its events and attachments, which also contain the document.
+        sample: a sample from a log, or as scorers receive it. A sample that Inspect recovered after a kill has an empty
+            store: it must have been read with its events and attachments, which also contain the document.
 
     Raises:
         ValueError: it is damaged.
