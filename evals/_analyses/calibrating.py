@@ -137,7 +137,7 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
                 *(f"the content of the corpus {name}" for name in changed),
             ]:
                 raise UserError(
-                    f"The debates in these logs differ: {header.path.name} differs in "
+                    f"These logs cannot be fitted together: {header.path.name} differs in "
                     f"{'; '.join(differing[:5])}. Name logs of one system with the same settings.",
                     kind="invalid_setting",
                 )

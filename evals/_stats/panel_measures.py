@@ -198,7 +198,7 @@ Only phrases in the first person, or about the other side: whether "the defense 
 speaker. "Granted" and "admittedly", which begin many counterarguments, are left out.
 """
 _CONCESSION = re.compile(rf"\b(?:{'|'.join(CONCESSIONS)})\b", re.IGNORECASE)
-_WITHHELD = re.compile(
+_NEGATION_OR_CONDITION = re.compile(
     r"\b(?:not|cannot|never|no|nor|neither|nothing|none|nobody|without|hardly|refuse|deny|dispute|doubt|reject"
     r"|if|unless|whether)\b|n't\b",
     re.IGNORECASE,
@@ -218,7 +218,7 @@ def concessions(text: str) -> list[str]:
         found[0]
         for clause in clauses
         for found in _CONCESSION.finditer(clause)
-        if not _WITHHELD.search(clause, 0, found.start())
+        if not _NEGATION_OR_CONDITION.search(clause, 0, found.start())
     ]
 
 
@@ -264,7 +264,7 @@ def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
 
 
 def _by_round(document: Document, key: str, phase: Phase) -> list[float | None]:
-    """A debate's list with one value a round; [] if the debate was not held."""
+    """A debate's list with one value for each round; [] if the debate was not held."""
     return next((list(debate[key]) for debate in document["debates"] if debate["phase"] == phase), [])
 
 
