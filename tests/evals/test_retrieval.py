@@ -307,7 +307,7 @@ def test_bad_corpora_are_refused(data: Path) -> None:
 
 def test_missing_files_are_named(data: Path, tmp_path: Path) -> None:
     mistakes: list[tuple[Path, str, list[str], str]] = [
-        (tmp_path / "nowhere", "visible", [], "There is no folder .*nowhere/qrels. --data takes"),
+        (tmp_path / "nowhere", "visible", [], "There is no folder .*nowhere/qrels. --data must be"),
         (data, "visibel", [], "no folder 'visibel'. Did you mean visible"),
         (data, "visible", ["aloys"], "no qrels 'aloys' in visible. Did you mean alloys"),
     ]
