@@ -38,7 +38,7 @@ class ClaimRow:
 
     Args:
         number: its place among the rows, from 1.
-        line: the line where it begins, from 1.
+        line: the number of its first line, from 1.
         id: its own id, or else its number.
         claim: the claim to check.
         label: the right answer, as the file writes it.

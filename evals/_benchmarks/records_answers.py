@@ -1,6 +1,6 @@
 """Records of questions with short answers, with numbers, and with expressions.
 
-Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
+Each function takes a record in its published shape (or in the shape of its dataset on the Hub, if it differs), and
 returns an item; its errors are documented in `moot.evals._benchmarks.records`. Worked solutions are dropped.
 """
 

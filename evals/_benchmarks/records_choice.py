@@ -1,6 +1,6 @@
 """Records of multiple choice: MedQA, MedMCQA, MMLU and MMLU-Pro, GPQA, ARC.
 
-Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
+Each function takes a record in its published shape (or in the shape of its dataset on the Hub, if it differs), and
 returns an item; its errors are documented in `moot.evals._benchmarks.records`. Letters run from A in the order of the
 options, whatever the record calls them.
 """

@@ -1,6 +1,6 @@
 """Records of benchmarks of claims, each with one label: FEVER and its variants, AVeriTeC, HoVer, SciFact and others.
 
-Each function takes a record in its published shape (and, where that differs, the shape of its dataset on the Hub), and
+Each function takes a record in its published shape (or in the shape of its dataset on the Hub, if it differs), and
 returns an item; its errors are documented in `moot.evals._benchmarks.records`.
 """
 
