@@ -24,7 +24,7 @@ demo: setup
 	$(BIN)/moot verify "$(DEMO_CLAIM)"
 
 demo-eval: setup
-	@echo "A scripted stand-in answers at random: this shows the path from claims to a report, and measures no model."
+	@echo "The replies are random (fake:1): this shows the way from claims to a report, and measures no model."
 	$(BIN)/moot eval run --task claims=retrievers/demo/claims.jsonl --model fake:1 --logs $(DEMO)/logs \
 		--graph tool_mad --graph rag --graph self_consistency --graph multi_agent_voting
 	$(BIN)/moot eval compare $(DEMO)/logs --out $(DEMO)/report

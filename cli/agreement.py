@@ -16,7 +16,7 @@ from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
 from moot.core.files import check_writable, write_atomically, write_error
 from moot.evals._analyses.agreement import agreement
-from moot.evals._analyses.graders import Gradable, add_people, ask_graders, read_gradable
+from moot.evals._analyses.graders import GradableAnswer, add_human_grades, ask_graders, read_gradable_answers
 from moot.evals._report.tables import Cell, Column, Table, as_csv, as_records, columns
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
@@ -40,9 +40,9 @@ def measure_agreement(
     """
     if out is not None:
         check_writable(out)
-    answers, notes = read_gradable(logs)
+    answers, notes = read_gradable_answers(logs)
     if gold is not None:
-        add_people(answers, gold)
+        add_human_grades(answers, gold)
     console = Console(stderr=True)
     if models:
         notes += _ask(answers, list(dict.fromkeys(models)), at_once, console)
@@ -68,7 +68,7 @@ def measure_agreement(
             raise write_error(out, error) from error
 
 
-def _ask(answers: Sequence[Gradable], models: Sequence[str], at_once: int, console: Console) -> list[str]:
+def _ask(answers: Sequence[GradableAnswer], models: Sequence[str], at_once: int, console: Console) -> list[str]:
     bars = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*bars, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=len(answers) * len(models))
@@ -82,15 +82,15 @@ def _ask(answers: Sequence[Gradable], models: Sequence[str], at_once: int, conso
         return asyncio.run(work())
 
 
-def graders_of(answers: Sequence[Gradable]) -> list[str]:
+def graders_of(answers: Sequence[GradableAnswer]) -> list[str]:
     """The names of all graders."""
     return list(dict.fromkeys(name for answer in answers for name in answer.grades))
 
 
-def pairs_table(answers: Sequence[Gradable]) -> Table:
+def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
     """Two lines for each pair of graders: over all answers, and over answers whose text differs from the right one."""
     rows: list[tuple[Cell, ...]] = []
-    apart = [answer for answer in answers if not answer.alike]
+    apart = [answer for answer in answers if not answer.same_text]
     for first, second in combinations(graders_of(answers), 2):
         for called, of in (("all answers", answers), ("texts that differ", apart)):
             ours, theirs = ([one.grades.get(name) for one in of] for name in (first, second))
@@ -107,7 +107,7 @@ def pairs_table(answers: Sequence[Gradable]) -> Table:
     return Table("pairs", "Agreement of graders", caption, HEADS, tuple(rows))
 
 
-def grades(answers: Sequence[Gradable]) -> Table:
+def grades(answers: Sequence[GradableAnswer]) -> Table:
     """Every answer with the grade from each grader."""
     names = graders_of(answers)
     heads = [*columns("text", system="", file="log", id="sample", answer="", gold="")]

@@ -50,7 +50,7 @@ def lines(fitted: FittedCalibration, out: Path) -> list[str]:
     from moot.nodes._texts.calibrated import guarantee
 
     found, bound = fitted.calibration, fitted.calibration.bound
-    left = [f"{fitted.unfinished} unfinished", f"{fitted.again} further runs of an item"]
+    left = [f"{fitted.unfinished} unfinished", f"{fitted.repeated} further runs of an item"]
     left += [f"{fitted.attacked} under attack"]
     left_out = " and ".join(said for said in left if not said.startswith("0 "))
     acts = (

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moot.cli.tables import show
-from moot.evals._report.html import ASIDE
-from moot.evals._report.tables import Nested, Table, is_number, shown
-from moot.evals._report.write import as_document, check_folder, compare, write_report
+from moot.evals._report.html import HIDDEN_COLUMNS
+from moot.evals._report.tables import Nested, Table, format_cell, is_number
+from moot.evals._report.write import as_document, compare, create_folders, write_report
 from rich.console import Console
 from rich.table import Table as Screen
 from rich.text import Text
@@ -42,7 +42,7 @@ def compare_logs(
         UserError: nothing to compare, an unknown baseline, a damaged log, or a folder that cannot be written to.
     """
     if out is not None:
-        check_folder(out)
+        create_folders(out)
     report = compare(logs, against=against, prices=prices)
     written = [] if out is None else write_report(report, out)
     if as_json:
@@ -53,7 +53,7 @@ def compare_logs(
     for said in report.findings.sentences:
         console.print(Text(f"- {said}"))
     if report.overview is not None and len(report.sections) > 1:
-        show(on_screen(report.overview.without((*ASIDE, "lost"))))
+        show(on_screen(report.overview.without((*HIDDEN_COLUMNS, "lost"))))
     for section in report.sections:
         console.print(Text(f"\n{section.title}", style="bold"))
         for made in section.tables:
@@ -78,7 +78,7 @@ def on_screen(of: Table) -> Screen:
     for column in of.columns:
         screen.add_column(Text(column.title), justify="right" if is_number(column) else "left", vertical="bottom")
     for row in of.rows:
-        cells = [shown(cell, column.kind) for cell, column in zip(row, of.columns, strict=True)]
+        cells = [format_cell(cell, column.kind) for cell, column in zip(row, of.columns, strict=True)]
         cells[0] = f"  {cells[0]}" if isinstance(row[0], Nested) else cells[0]
         screen.add_row(*map(Text, cells))
     return screen

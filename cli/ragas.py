@@ -20,13 +20,13 @@ from moot.core.endpoint import close_clients
 from moot.core.errors import MootError
 from moot.core.files import check_writable, write_atomically, write_error
 from moot.evals._report.tables import Cell, Column, Table, as_csv, columns
-from moot.evals._runs.ragas import METRICS, AnsweredSample, Figure, check_installed, measure, read_answers
+from moot.evals._runs.ragas import METRICS, AnsweredSample, MetricValue, check_installed, measure, read_answers
 from moot.evals._stats.outcomes import mean_score
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 INTERRUPTED = 130
-UNMEASURED = Figure(None, "not measured: the command ended before", failed=True)
+UNMEASURED = MetricValue(None, "not measured: the command ended before", failed=True)
 MOST_REASONS = 5
 """Most reasons for missing figures that are printed."""
 MOST_IDS = 5
@@ -62,7 +62,7 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     check_installed()
     samples, notes = read_answers(options.log, options.limit)
     console = Console(stderr=True)
-    measured: dict[int, dict[str, Figure]] = {}
+    measured: dict[int, dict[str, MetricValue]] = {}
     ended: MootError | None = None
     try:
         _run(samples, options, measured, console)
@@ -84,13 +84,13 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
 
 
 def _run(
-    samples: Sequence[AnsweredSample], options: Options, measured: dict[int, dict[str, Figure]], console: Console
+    samples: Sequence[AnsweredSample], options: Options, measured: dict[int, dict[str, MetricValue]], console: Console
 ) -> None:
     bars = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("samples"))
     with Progress(*bars, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=len(samples))
 
-        def done(place: int, figures: dict[str, Figure]) -> None:
+        def done(place: int, figures: dict[str, MetricValue]) -> None:
             measured[place] = figures
             progress.update(bar, completed=len(measured))
 
@@ -105,7 +105,7 @@ def _run(
 
 def _give(
     samples: Sequence[AnsweredSample],
-    figures: Sequence[dict[str, Figure]],
+    figures: Sequence[dict[str, MetricValue]],
     options: Options,
     *,
     as_json: bool,
@@ -134,7 +134,7 @@ def _give(
             raise write_error(out, error) from error
 
 
-def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, Figure]]) -> Table:
+def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> Table:
     """One row per run: for each metric the mean, the number of samples, and the number of missing ones."""
     heads = [*RUN, *columns("count", samples="")]
     for name, title in METRICS.items():
@@ -150,13 +150,13 @@ def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str,
     return Table("systems", "RAGAS", "", tuple(heads), tuple(map(tuple, rows)))
 
 
-def samples_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, Figure]]) -> Table:
+def samples_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> Table:
     """One row per sample: for each metric the value, or why it is missing."""
     heads = [*RUN, *columns("text", id="sample")]
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), Column(f"{name}_missing", "missing")]
     rows = [
-        [*_run_of(sample), sample.id, *(cell for name in METRICS for cell in (of[name].value, of[name].why))]
+        [*_run_of(sample), sample.id, *(cell for name in METRICS for cell in (of[name].value, of[name].reason))]
         for sample, of in zip(samples, figures, strict=True)
     ]
     return Table("samples", "Samples", "", tuple(heads), tuple(map(tuple, rows)))
@@ -172,12 +172,12 @@ def _records(of: Table) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in of.rows]
 
 
-def _reasons(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, Figure]]) -> list[str]:
+def _reasons(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> list[str]:
     """Why figures are missing: each reason with its number of samples and the first of them."""
     lines = []
     for name, title in METRICS.items():
         each = zip(samples, figures, strict=True)
-        missing = [(of[name].why, f"{sample.system} {sample.id}") for sample, of in each if of[name].why]
+        missing = [(of[name].reason, f"{sample.system} {sample.id}") for sample, of in each if of[name].reason]
         for why, times in Counter(why for why, _ in missing).most_common(MOST_REASONS):
             ids = [id for said, id in missing if said == why]
             more = f" and {times - MOST_IDS} more" if times > MOST_IDS else ""

@@ -16,7 +16,7 @@ from moot.cli.output import write_document
 from moot.cli.tables import show
 from moot.core.errors import UserError
 from moot.evals._runs.plan import Plan, make_plan, read_plan
-from moot.evals._runs.reference import facts_of
+from moot.evals._runs.reference import moot_metadata
 from moot.evals._runs.run import Limits, run_plan
 from moot.evals._runs.solver import document_in
 from moot.evals._stats.outcomes import is_model_fault
@@ -222,7 +222,7 @@ def in_short(fault: str) -> str:
 
 def record_of(log: EvalLog) -> dict[str, Any]:
     """The results of one run of the plan: Inspect's scores, and the number of missing samples."""
-    facts, results = facts_of(log), log.results
+    facts, results = moot_metadata(log), log.results
     total = results.total_samples if results else log.eval.dataset.samples or 0
     summaries = read_eval_log_sample_summaries(log.location)
     figures = {score.name: score.metrics["mean"].value for score in (results.scores if results else [])}

@@ -1,5 +1,4 @@
-"""Figures from inside a debate that the sources report beside verdicts. They are small, so that no document stays in
-memory.
+"""Figures from inside debates that the papers report. Documents are reduced to them, so that none stays in memory.
 
 S1 (figures 10 and 11) and S0 (figure 4): scores of right and wrong answers, and whether the judge follows them. S3
 (tables 3, 4, 7 and 8): consensus after each round, each agent's accuracy, its opponents, and its prompt length.
@@ -30,7 +29,11 @@ class AgentAnswer(NamedTuple):
 
 
 class JudgeChoice(NamedTuple):
-    """A judge's choice between two answers with different scores: did it take the higher one, and which were right?"""
+    """A judge's choice between two answers with different scores.
+
+    ``higher``: whether it took the answer with the higher score. ``right`` and ``other_right``: whether the answer with
+    the higher score, and the other one, are right.
+    """
 
     higher: bool
     right: bool
@@ -54,7 +57,7 @@ class DebateFigures(NamedTuple):
     context: Mapping[str, float | None]
 
 
-def inside_of(document: Document, right: Right) -> DebateFigures:
+def compute_debate_figures(document: Document, right: Right) -> DebateFigures:
     """Compute the figures of a debate.
 
     Args:
@@ -107,15 +110,16 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
     last = {turn["agent"]: turn.get("answer") for turn in document["turns"] if turn["step"] == "respond"}
     if len(last) != 2 or None in last.values() or document["answer"] is None:
         return {}
-    (one, first), (other, second) = last.items()
+    (agent, answer), (other_agent, other_answer) = last.items()
     task = document["task"]
-    if same_answer(task, str(first), str(second)):
+    if same_answer(task, str(answer), str(other_answer)):
         return {}
     found = {}
     for name in METRICS:
-        mine, theirs = (document["scores"].get(agent, {}).get(name) for agent in (one, other))
-        if mine is not None and theirs is not None and mine != theirs:
-            high, low = (str(first), str(second)) if mine > theirs else (str(second), str(first))
+        score, other_score = (document["scores"].get(speaker, {}).get(name) for speaker in (agent, other_agent))
+        if score is not None and other_score is not None and score != other_score:
+            answers = (str(answer), str(other_answer))
+            high, low = answers if score > other_score else answers[::-1]
             found[name] = JudgeChoice(same_answer(task, high, document["answer"]), right(high), right(low))
     return found
 
@@ -125,11 +129,11 @@ def consensus_by_round(insides: Sequence[DebateFigures]) -> dict[int, float]:
 
     A debate that has ended keeps its last state in later rounds.
     """
-    held = [inside.agreed for inside in insides if inside.agreed]
-    rounds = sorted({round for agreed in held for round in agreed})
+    agreements = [inside.agreed for inside in insides if inside.agreed]
+    rounds = sorted({round for agreed in agreements for round in agreed})
 
-    def then(agreed: Mapping[int, bool], round: int) -> bool:
+    def in_consensus(agreed: Mapping[int, bool], round: int) -> bool:
         before = [number for number in agreed if number <= round]
         return agreed[max(before)] if before else False
 
-    return {round: sum(then(agreed, round) for agreed in held) / len(held) for round in rounds}
+    return {round: sum(in_consensus(agreed, round) for agreed in agreements) / len(agreements) for round in rounds}

@@ -3,7 +3,7 @@ claim.
 
 Items of a group are alike, so they carry less information than as many independent items, and intervals that assume
 independence are too narrow. Here whole groups are resampled or flipped. An item without a group is its own group; if
-this holds for all, every figure is that of independent items. A figure that cannot be computed is None, with its
+no item has a group, every figure is that of independent items. A figure that cannot be computed is None, with its
 ``reason``.
 """
 
@@ -19,12 +19,12 @@ import numpy as np
 from moot.evals._stats.measures import package
 from moot.evals._stats.significance import CONFIDENCE, ONE_GROUP, Array, Interval, Statistic, bootstrap, wilson
 
-NO_ITEMS, ALL_ALIKE, UNDEFINED = "no items", "no spread", "undefined"
-"""Why a figure or its interval is not computable. No spread: all items, or all resamples, have one value. Undefined:
-the figure's divisor is 0."""
+NO_ITEMS, NO_SPREAD, UNDEFINED = "no items", "no spread", "undefined"
+"""Reasons why a figure or its interval is not computable. No spread: all items, or all resamples, have the same value.
+Undefined: the figure's divisor is 0."""
 FEW_GROUPS = 30
 """With fewer groups than this, intervals tend to be too narrow (Cameron and Miller 2015 name 20 to 50)."""
-SPREAD = 1e-12
+ROUNDING = 1e-12
 """Maximum difference between the ends of an interval, due to rounding, if all resamples have one value."""
 T = TypeVar("T", bound=Hashable)
 
@@ -49,7 +49,7 @@ class ClusteredMean:
 
 
 def by_group(groups: Iterable[Hashable], values: Iterable[T | None]) -> list[list[T]]:
-    """The known values, one list for each group that has some."""
+    """The known values: a list for each group with known values."""
     found: dict[Hashable, list[T]] = {}
     for group, value in zip(groups, values, strict=True):
         if value is not None:
@@ -75,7 +75,7 @@ def clustered_mean(groups: Sequence[Sequence[float]]) -> ClusteredMean:
     if count < 2:
         return ClusteredMean(mean, None, n, count, ONE_GROUP)
     if len({value for group in groups for value in group}) == 1:
-        return ClusteredMean(mean, None, n, count, ALL_ALIKE)
+        return ClusteredMean(mean, None, n, count, NO_SPREAD)
     spread = float(((sums - mean * sizes) ** 2).sum())
     return ClusteredMean(mean, sqrt(count / (count - 1) * spread) / n, n, count)
 
@@ -90,7 +90,7 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
     Args:
         groups: whether each item of each group is right.
         missing: the number of unknown items, which is only reported in the result.
-        confidence: of the interval.
+        confidence: the confidence of the interval.
 
     Raises:
         UserError: scipy or statsmodels is not installed.
@@ -124,14 +124,18 @@ def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
     Returns:
         An interval without a value if a figure has none, and without ends if a figure has no interval.
     """
-    n, missing, k = sum(one.n for one in intervals), sum(one.missing for one in intervals), len(intervals)
-    values = [one.value for one in intervals if one.value is not None]
+    n, missing, k = (
+        sum(interval.n for interval in intervals),
+        sum(interval.missing for interval in intervals),
+        len(intervals),
+    )
+    values = [interval.value for interval in intervals if interval.value is not None]
     if not k or len(values) < k:
         return Interval(None, None, None, n, missing, reason="a figure is missing")
     mean = sum(values) / k
     ends = [(x.value - x.low, x.high - x.value) for x in intervals if None not in (x.value, x.low, x.high)]  # type: ignore[operator]
     if len(ends) < k:
-        return Interval(mean, None, None, n, missing, reason="a figure has none")
+        return Interval(mean, None, None, n, missing, reason="a figure has no interval")
     below, above = (sqrt(sum(arm**2 for arm in arms)) / k for arms in zip(*ends, strict=True))
     return Interval(mean, mean - below, mean + above, n, missing)
 
@@ -154,8 +158,8 @@ def cluster_bootstrap(
     if not kinds:
         return Interval(None, None, None, 0, missing, reason=NO_ITEMS)
     # Equal groups are of one kind, too: kinds of groups are drawn, each with its counts of each kind of item.
-    held = [frozenset(Counter(kinds[item] for item in group).items()) for group in groups]
-    places = {group: i for i, group in enumerate(dict.fromkeys(held))}
+    group_counts = [frozenset(Counter(kinds[item] for item in group).items()) for group in groups]
+    places = {group: i for i, group in enumerate(dict.fromkeys(group_counts))}
     holds = np.zeros((len(places), len(kinds)))
     for group, i in places.items():
         for kind, count in group:
@@ -167,11 +171,13 @@ def cluster_bootstrap(
         offsets = drawn + n * np.arange(rows)[:, None]
         return of_counts(np.bincount(offsets.ravel(), minlength=rows * n).reshape(rows, n) @ holds)
 
-    found = replace(bootstrap([places[group] for group in held], statistic), n=sum(map(len, groups)), missing=missing)
+    found = replace(
+        bootstrap([places[group] for group in group_counts], statistic), n=sum(map(len, groups)), missing=missing
+    )
     if found.low is None or found.high is None:
         return replace(found, reason=UNDEFINED)
     if len(groups) < 2:
         return replace(found, low=None, high=None, reason=ONE_GROUP)
-    if found.high - found.low < SPREAD:
-        return replace(found, low=None, high=None, reason=ALL_ALIKE)
+    if found.high - found.low < ROUNDING:
+        return replace(found, low=None, high=None, reason=NO_SPREAD)
     return found

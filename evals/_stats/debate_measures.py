@@ -1,4 +1,4 @@
-"""Measures of debates beside their verdicts, from result documents: S4's consistency, and S3's figures of rounds.
+"""Measures of debates other than their verdicts, from result documents: S4's consistency, and S3's figures of rounds.
 
 A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). S3 reports its figures per
 question, so the figure of several documents is their mean.
@@ -22,8 +22,8 @@ Document = Mapping[str, Any]
 def consistent(document: Document) -> bool:
     """Whether a debate ended in consensus, including consensus in its last round.
 
-    By its stop reason; else by the reading of the judge's last reply, if a judge was asked (MADKE), or by the last
-    votes: all in one group, and every voter with an answer. A debate that is not done, or failed, is not consistent.
+    The stop reason shows it; else the judge's last reply, if a judge was asked (MADKE); else the last votes, which are
+    in consensus if all voters have an answer of one group. A debate that is not done, or failed, is not consistent.
 
     Args:
         document: a result document.
@@ -32,9 +32,9 @@ def consistent(document: Document) -> bool:
         return False
     if document["stop_reason"] in ("consensus", "stable_consensus"):
         return True
-    judged = [turn for turn in document["turns"] if turn["step"] == "agree"]
-    if judged:
-        return judged[-1].get("agreed", judged[-1].get("agree")) is True
+    judgements = [turn for turn in document["turns"] if turn["step"] == "agree"]
+    if judgements:
+        return judgements[-1].get("agreed", judgements[-1].get("agree")) is True
     return agreed_answer(document["votes"]) is not None
 
 
@@ -54,14 +54,14 @@ def co2(documents: Sequence[Document], correct: Sequence[bool]) -> float:
     """Co2 = consistent debates with a correct answer / N (S4, Eq. 7), in [0, 1]. Failed debates count in N.
 
     Args:
-        documents: one for each question.
+        documents: a result document for each question.
         correct: whether each document's answer is right.
 
     Raises:
         ValueError: there is no document, or not one judgement for each.
     """
     if not documents:
-        raise ValueError("there is no share of no documents")
+        raise ValueError("there must be at least one document")
     if len(documents) != len(correct):
         raise ValueError(f"{len(documents)} documents need as many judgements, not {len(correct)}")
     both = [consistent(document) and right for document, right in zip(documents, correct, strict=True)]
@@ -83,7 +83,7 @@ def average_debates(documents: Sequence[Document]) -> dict[str, float]:
         ValueError: there is no document.
     """
     if not documents:
-        raise ValueError("there is no mean of no documents")
+        raise ValueError("there must be at least one document")
     counts = [debates(document) for document in documents]
     agents = dict.fromkeys(agent for count in counts for agent in count)
     return {agent: sum(count.get(agent, 0) for count in counts) / len(counts) for agent in agents}
@@ -105,7 +105,7 @@ def correct_revisions(document: Document, correct: Callable[[str], bool] | str) 
     agent gave in round d - 1. Two opponents who gave that answer both count.
 
     Args:
-        document: of a CortexDebate.
+        document: a result document of `cortex_debate`.
         correct: the gold answer, or a function that says whether an answer is right.
     """
     task, answers = document["task"], answers_by_round(document)
@@ -132,7 +132,7 @@ def context_tokens(document: Document) -> dict[str, float | None]:
     add nothing. None if no call's tokens are known.
 
     Args:
-        document: of any system whose agents answer in rounds.
+        document: a result document of any system whose agents answer in rounds.
     """
     agents = dict.fromkeys(turn["agent"] for turn in document["turns"] if turn["step"] == "respond")
     sent: dict[tuple[str, int, str], int] = {}

@@ -44,7 +44,7 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
     if not gold or len(gold) != len(found) or not all(grades and min(grades.values()) >= 1 for grades in gold):
         raise ValueError("each query needs a ranking, and gold documents with grades of 1 or more")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="unsafe cast from uint64")  # of numba, about its own loop counters
+        warnings.filterwarnings("ignore", message="unsafe cast from uint64")  # from numba's own loop counters
         values = package("ranx").evaluate(*as_arrays(gold, found), list(MEASURES.values()), return_mean=False)
     return {ours: values[theirs].tolist() for ours, theirs in MEASURES.items()}
 

@@ -1,4 +1,4 @@
-"""Measures of PROClaim's debates beside their verdicts, from result documents (S2 4.2, 4.7, app. O).
+"""Measures of PROClaim's debates other than their verdicts, from result documents (S2 4.2, 4.7, app. O).
 
 A result document is the plain JSON object that a graph returns (`moot.nodes.VerdictOutput`). Documents of every status
 count with the data that they have: a debate that failed before the panel has no verdicts, but may have turns and
@@ -60,7 +60,7 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
 
     Args:
         first: one judge's verdict of each case; None if it gave none.
-        second: the other's, of the same cases in the same order.
+        second: the other judge's verdicts, of the same cases in the same order.
 
     Returns:
         None if kappa is undefined: there is no case in which both judged, or agreement by chance is 1, because both
@@ -71,7 +71,7 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
         ValueError: not the same number of cases.
     """
     if len(first) != len(second):
-        raise ValueError(f"two judges of the same cases, not of {len(first)} and {len(second)}")
+        raise ValueError(f"both judges must judge the same number of cases, not {len(first)} and {len(second)}")
     both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     if len({verdict for pair in both for verdict in pair}) < 2:
         return None
@@ -121,7 +121,7 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
         ValueError: the cases have different numbers of judges.
     """
     if len({len(row) for row in verdicts}) > 1:
-        raise ValueError("each case needs a verdict, or None, of every judge")
+        raise ValueError("each case needs a verdict or None from each judge")
     complete = [row for row in verdicts if len(row) > 1 and None not in row]
     categories = list(dict.fromkeys(verdict for row in complete for verdict in row))
     if len(categories) < 2:
@@ -198,7 +198,7 @@ Only phrases in the first person, or about the other side: whether "the defense 
 speaker. "Granted" and "admittedly", which begin many counterarguments, are left out.
 """
 _CONCESSION = re.compile(rf"\b(?:{'|'.join(CONCESSIONS)})\b", re.IGNORECASE)
-_WITHHELD = re.compile(
+_NEGATION_OR_CONDITION = re.compile(
     r"\b(?:not|cannot|never|no|nor|neither|nothing|none|nobody|without|hardly|refuse|deny|dispute|doubt|reject"
     r"|if|unless|whether)\b|n't\b",
     re.IGNORECASE,
@@ -218,7 +218,7 @@ def concessions(text: str) -> list[str]:
         found[0]
         for clause in clauses
         for found in _CONCESSION.finditer(clause)
-        if not _WITHHELD.search(clause, 0, found.start())
+        if not _NEGATION_OR_CONDITION.search(clause, 0, found.start())
     ]
 
 
@@ -228,17 +228,17 @@ def count_concessions(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[str,
     Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's speaks
     for the defense in the switched debate.
     """
-    said: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
+    arguments: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
     for turn in turns:
-        if turn["step"] == "argue" and turn["agent"] in said:
-            said[turn["agent"]].append(turn.get("argument") or "")
+        if turn["step"] == "argue" and turn["agent"] in arguments:
+            arguments[turn["agent"]].append(turn.get("argument") or "")
     return {
-        counsel: {"concessions": sum(len(concessions(text)) for text in texts), "words": sum(map(_words, texts))}
-        for counsel, texts in said.items()
+        counsel: {"concessions": sum(len(concessions(text)) for text in texts), "words": sum(map(_count_words, texts))}
+        for counsel, texts in arguments.items()
     }
 
 
-def _words(text: str) -> int:
+def _count_words(text: str) -> int:
     return len(_WORD.findall(text))
 
 
@@ -250,16 +250,21 @@ def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
     Args:
         documents: result documents of trials.
     """
-    held = [document["metrics"].get("concessions") or count_concessions(document["turns"]) for document in documents]
-    sums = {who: sum((Counter(one[who]) for one in held), Counter[str]()) for who in COUNSEL}
-    return {who: 1000 * of["concessions"] / of["words"] if of["words"] else None for who, of in sums.items()}
+    by_document = [
+        document["metrics"].get("concessions") or count_concessions(document["turns"]) for document in documents
+    ]
+    sums = {counsel: sum((Counter(counts[counsel]) for counts in by_document), Counter[str]()) for counsel in COUNSEL}
+    return {
+        counsel: 1000 * total["concessions"] / total["words"] if total["words"] else None
+        for counsel, total in sums.items()
+    }
 
 
 # --- rounds ---------------------------------------------------------------------------------------------------------
 
 
 def _by_round(document: Document, key: str, phase: Phase) -> list[float | None]:
-    """A debate's list with one value a round; [] if the debate was not held."""
+    """A debate's list with one value for each round; [] if the debate was not held."""
     return next((list(debate[key]) for debate in document["debates"] if debate["phase"] == phase), [])
 
 
@@ -270,7 +275,7 @@ def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[
 
     Args:
         document: a result document of a trial.
-        phase: which of a trial's two debates.
+        phase: the trial's primary debate, or the one with switched sides.
     """
     return _by_round(document, "reflection_total", phase)
 
@@ -288,7 +293,7 @@ def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primar
 
     Args:
         documents: result documents of trials.
-        phase: which of a trial's two debates.
+        phase: the trial's primary debate, or the one with switched sides.
     """
     return average([abs(d) for document in documents for d in changes(reflection_trajectory(document, phase))])
 
@@ -319,7 +324,7 @@ def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") ->
 
     Args:
         documents: result documents of trials.
-        phase: which of a trial's two debates.
+        phase: the trial's primary debate, or the one with switched sides.
     """
     debates = [_by_round(document, "novelty", phase) for document in documents]
     last = max(map(len, debates), default=0)

@@ -27,8 +27,7 @@ BATCH = 200
 ONE_GROUP = "one group"
 """The reason why there is no result if several items are all in one group."""
 FLIPS = 9999
-"""Number of sign flips that a permutation test draws; if there are no more in all, it takes all of them and is
-exact."""
+"""Number of sign flips that a permutation test draws; if no more are possible, it uses all and is exact."""
 
 DIGITS = 12
 """Tolerance for sums and means of differences: values that differ only by rounding are ties."""
@@ -73,11 +72,11 @@ def bootstrap(
     1, and for few items.
 
     Args:
-        items: a number each; None is missing.
-        statistic: the figure of each row of items, by default their mean.
+        items: a number for each item; None is missing.
+        statistic: computes the figure of each row of items; by default their mean.
         confidence: the share of the resamples within the interval.
         resamples: the number of resamples.
-        seed: of the generator (numpy's PCG64); the same seed gives the same interval.
+        seed: the seed of the generator (numpy's PCG64); the same seed gives the same interval.
 
     Raises:
         ValueError: a confidence that is not between 0 and 1, or no resample.
@@ -97,8 +96,8 @@ def stratified_bootstrap(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Interval:
-    """The mean of several samples' figures with its interval, as `bootstrap` computes it; every sample is resampled by
-    itself.
+    """The mean of several samples' figures with its interval, as `bootstrap` computes it; each sample is resampled
+    separately.
 
     Args:
         samples: the items of each sample.
@@ -115,7 +114,7 @@ def stratified_bootstrap(
         ValueError: as `bootstrap`.
     """
     if not 0 < confidence < 1 or resamples < 1:
-        raise ValueError("an interval needs a confidence between 0 and 1, and a resample")
+        raise ValueError("an interval needs a confidence between 0 and 1, and at least one resample")
     given = [np.asarray(sample) for sample in samples]
     n = sum(map(len, given))
     if not given or not all(map(len, given)):
@@ -144,7 +143,7 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
 
     Args:
         correct: whether each item is right; None is missing.
-        confidence: of the interval.
+        confidence: the confidence of the interval.
 
     Returns:
         An interval of None if every item is missing.
@@ -176,8 +175,8 @@ class PairedTest:
         worse: number of items on which the second is better.
         p: the p-value; 1 if no item differs, None if no item counts, or all are in one group.
         n: number of items on which both are known.
-        missing: number of the other items.
-        name: which test it is.
+        missing: number of items on which one or both are unknown.
+        name: the name of the test.
         groups: number of groups of the items that count; equal to n if no items belong together.
         reason: why there is no p-value; empty if there is one.
     """
@@ -197,10 +196,10 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
 
     Args:
         first: whether one system is right on each item; None is missing.
-        second: the other's.
-        exact: the binomial test of better out of better + worse at 1/2. It is valid at any count, and
-            `moot.evals._stats.sample_size` plans for it. False: chi-square with Edwards' continuity correction, for
-            comparison with papers; it is an approximation for 25 discordant items and more.
+        second: the same for the other system.
+        exact: True: the binomial test of ``better`` out of ``better`` + ``worse`` with probability 1/2, which is valid
+            for any count; `moot.evals._stats.sample_size` plans for it. False: chi-square with Edwards' continuity
+            correction, for comparison with papers; it is an approximation for 25 discordant items and more.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -234,27 +233,27 @@ def sign_flips(
 
     Args:
         first: one system's value of each item, such as its mean over runs; None is missing.
-        second: the other's.
+        second: the other system's values.
         groups: the group of each item; by default each item is its own group.
-        seed: of the generator that draws `FLIPS` of the possible sign flips, if there are more.
+        seed: the seed of the generator that draws `FLIPS` of the possible sign flips, if there are more.
 
     Raises:
         UserError: scipy is not installed.
         ValueError: lists of different lengths.
     """
-    which = range(len(first)) if groups is None else groups
-    pairs = list(zip(first, second, which, strict=True))
+    group_ids = range(len(first)) if groups is None else groups
+    pairs = list(zip(first, second, group_ids, strict=True))
     known = [(a - b, group) for a, b, group in pairs if a is not None and b is not None]
     sums: dict[Hashable, list[float]] = {}
     for difference, group in known:
         sums.setdefault(group, []).append(difference)
     totals = [fsum(of_group) for of_group in sums.values()]
-    apart = [total for total in totals if abs(total) > SLACK]  # the others do not change with the sign
+    nonzero = [total for total in totals if abs(total) > SLACK]  # the others do not change with the sign
     reason = ONE_GROUP if len(sums) == 1 < len(known) else "" if known else "no items"
     p = None if reason else 1.0
-    if len(apart) > 1:
+    if len(nonzero) > 1:
         found = package("scipy.stats").permutation_test(
-            (apart,),
+            (nonzero,),
             lambda drawn, axis: drawn.mean(axis=axis).round(DIGITS),
             permutation_type="samples",
             vectorized=True,
@@ -264,10 +263,10 @@ def sign_flips(
         )
         p = float(found.pvalue)
     better, worse = (sum(sign * difference > 0 for difference, _ in known) for sign in (1, -1))
-    of = "sign flips" if len(sums) == len(known) else "sign flips of groups"
-    how = "exact" if 2 ** len(apart) <= FLIPS else f"{FLIPS:,} drawn"
+    test_name = "sign flips" if len(sums) == len(known) else "sign flips of groups"
+    how = "exact" if 2 ** len(nonzero) <= FLIPS else f"{FLIPS:,} drawn"
     missing = len(pairs) - len(known)
-    return PairedTest(better, worse, p, len(known), missing, f"{of}, {how}", len(sums), reason)
+    return PairedTest(better, worse, p, len(known), missing, f"{test_name}, {how}", len(sums), reason)
 
 
 Family = Literal["report", "benchmark"]
@@ -281,7 +280,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     positive. A test that could not be made (None) stays None and is not counted.
 
     Args:
-        p_values: of the tests; None for one that could not be made.
+        p_values: the p-value of each test; None if the test could not be made.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -289,7 +288,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """
     known = [p for p in p_values if p is not None]
     if not all(0 <= p <= 1 for p in known):
-        raise ValueError("a p-value is a number from 0 to 1")
+        raise ValueError("p-values must be numbers from 0 to 1")
     if not known:
         return list(p_values)
     adjusted = iter(package("statsmodels.stats.multitest").multipletests(known, method="holm")[1].tolist())

@@ -82,7 +82,7 @@ def timed(samples: int) -> Iterator[Memory]:
 
 
 async def directly(graph: str, samples: int, at_once: int) -> None:
-    from moot.evals._runs.solver import document_of
+    from moot.evals._runs.solver import run_debate
     from moot.graphs import load_graph
 
     system = load_graph(graph)
@@ -91,11 +91,11 @@ async def directly(graph: str, samples: int, at_once: int) -> None:
 
     async def one(i: int) -> None:
         async with gate:
-            document = await document_of(system, {"claim": f"Resolution {i} says so.", "task": "fever"}, settings)
+            document = await run_debate(system, {"claim": f"Resolution {i} says so.", "task": "fever"}, settings)
             assert document["status"] == "done", document["error"]
             memory.note()
 
-    await document_of(system, {"claim": "First.", "task": "fever"}, settings)  # loads modules and caches
+    await run_debate(system, {"claim": "First.", "task": "fever"}, settings)  # loads modules and caches
     with timed(samples) as memory:
         await asyncio.gather(*(one(i) for i in range(samples)))
 

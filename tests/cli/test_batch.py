@@ -110,7 +110,7 @@ def test_the_table_has_the_errors_of_rows(start_stub: StartStub, tmp_path: Path)
     rows = table_of(out)
     assert done.returncode == 3, done.stderr
     assert [row["status"] for row in rows] == ["done"] * 4 + ["bad"] * 4 + ["failed"] + ["bad"] * 2
-    assert "the id 'a' is that of row 1" in rows[4]["error"]
+    assert "row 1 has the same id 'a'" in rows[4]["error"]
     assert "nosuch" in rows[5]["error"]
     assert "`ask_person`" in rows[7]["error"]
     assert rows[1]["answer"] in ("yes", "no")

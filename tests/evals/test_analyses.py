@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals._analyses.weights import Panel, error_of, reweighed, search
+from moot.evals._analyses.weights import Panel, error_with_weight, reweighted_confidence, search_weight
 from moot.evals._report.analyses import (
     agents_table,
     consensus_rounds_table,
     judge_follows_table,
-    panels_of,
+    read_panels,
     score_gaps_table,
     viewpoints_table,
     weights_table,
@@ -116,26 +116,26 @@ def test_the_weight_of_votes(tmp_path: Path) -> None:
     trials = {id: debate(S, votes=VOTES, confidence=0.84, confidence_parts=PARTS) for id in "12345678"}
     made = study(tmp_path, trial=(trials, {}))
     [system] = made.measured
-    panels = panels_of(system, made)
+    panels = read_panels(system, made)
     assert [panel.right for panel in panels] == [True] * 3 + [False] * 5
-    assert reweighed(panels[0], 0.8) == pytest.approx(0.8 * 2 / 3 + 0.3 * 0.7 + 0.1)
+    assert reweighted_confidence(panels[0], 0.8) == pytest.approx(0.8 * 2 / 3 + 0.3 * 0.7 + 0.1)
     rows = rows_of(weights_table(made))
     assert [row["weight"] for row in rows] == ["0.5", "0.6", "0.7", "0.8", "0.9", "chosen by other folds"]
     assert rows[0]["ece"] == pytest.approx(0.5 * 2 / 3 + 0.31 - 3 / 8)  # all in one bin
     assert rows[-1]["folds"] == "0.5, 0.5, 0.5, 0.5, 0.5"
     assert rows[-1]["ece"] == pytest.approx(rows[0]["ece"])
-    assert search(panels[:4]) is None
+    assert search_weight(panels[:4]) is None
 
 
 def test_a_fold_is_not_scored_with_weights_fitted_on_it() -> None:
     sharp = [Panel(1.0, 0.5, 0.0, 0.0, 3, True)] * 8 + [Panel(1 / 3, 0.5, 0.0, 0.0, 3, False)] * 7
-    found = search(sharp, folds=5)
+    found = search_weight(sharp, folds=5)
     assert found is not None
     assert min(found.errors, key=lambda weight: found.errors[weight]) in found.chosen
     assert found.held_out >= min(found.errors.values()) - 1e-9
     for weight, error in found.errors.items():
         gaps = [8 / 15 * abs(min(1, weight + 0.15) - 1), 7 / 15 * abs(weight / 3 + 0.15)]
-        assert error == pytest.approx(sum(gaps)) == error_of(sharp, weight, 0.3)
+        assert error == pytest.approx(sum(gaps)) == error_with_weight(sharp, weight, 0.3)
 
 
 def test_every_confidence_share_of_a_document_is_measured(tmp_path: Path) -> None:

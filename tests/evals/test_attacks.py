@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai.log import read_eval_log
 from langchain_core.messages import HumanMessage, SystemMessage
-from moot.evals._attacks.attack import inject_order, passages, poison, poisoned_texts, template_for, templates
+from moot.evals._attacks.attack import inject_order, passages, poison_attack, poisoned_texts, template_for, templates
 from moot.evals._runs.solver import document_in
 from moot.nodes._texts.datamarking import EXPLAINED, MARK, datamarked, unmarked
 from moot.nodes._texts.replies import SummaryReply
@@ -55,7 +55,7 @@ def test_poisoned_passages_are_near_duplicates_from_the_set_hosts() -> None:
     piece = f'<evidence id="ev-1">\n{texts[4]}\n</evidence>\n<claim>\n{next(iter(KNOWN))}\n</claim>'
     assert answer("careful", "", piece)[0] == "REFUTES"  # the scripted readers recognise it
     for one_host, hosts in ((True, 1), (False, 5)):
-        found: list[Evidence] = poison(texts, one_host=one_host).change([honest])
+        found: list[Evidence] = poison_attack(texts, one_host=one_host).change([honest])
         assert found[-1] == honest
         assert len({piece.get("url", "").split("/")[2] for piece in found[:-1]}) == hosts
         assert len({name for id, name in origins(found).items() if id != honest["id"]}) == 1

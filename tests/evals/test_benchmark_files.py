@@ -41,13 +41,13 @@ def fails(name: str, path: Path | None, kind: str = "invalid_file") -> str:
     ("line", "problem"),
     [
         ('{"id": 57, "label": "SUPPORTS", "claim": "Quay', "not JSON (Unterminated string"),
-        ('{"id": 57, "label": "SUPPORTS", "claim": 5, "claim": 6}', "the key 'claim' comes twice"),
-        ("[57]", "no object with fields, but a list"),
-        ("null", "no object with fields, but null"),
-        ('{"id": 57, "label": "PERHAPS", "claim": "Quay"}', "the label 'PERHAPS' is none of"),
+        ('{"id": 57, "label": "SUPPORTS", "claim": 5, "claim": 6}', "the key 'claim' occurs twice"),
+        ("[57]", "it must be an object with fields, not a list"),
+        ("null", "it must be an object with fields, not null"),
+        ('{"id": 57, "label": "PERHAPS", "claim": "Quay"}', "the label 'PERHAPS' is not one of"),
         ('{"id": 57, "label": "SUPPORTS"}', "the field claim is missing"),
         ('{"id": 57, "label": "SUPPORTS", "claim": "half \\ud83d"}', "lone surrogate"),
-        ('{"id": 3, "label": "SUPPORTS", "claim": "Another one."}', "the id '3' is that of another record too"),
+        ('{"id": 3, "label": "SUPPORTS", "claim": "Another one."}', "another record has the same id '3'"),
         ("[" * 100_000, "not readable JSON"),
         ("9" * 5000, "not readable JSON"),
     ],
@@ -66,7 +66,7 @@ def test_a_broken_line_is_named_in_other_formats(tmp_path: Path) -> None:
     assert fails("fever", listed).startswith("dev.json, line 346: not JSON")
     listed.write_text(json.dumps([*claims(56), {"label": "SUPPORTS"}]))
     assert fails("fever", listed).startswith(
-        "dev.json, record 57: the field claim is missing. It is read as a record of"
+        "dev.json, record 57: the field claim is missing. It was read as a record of"
     )
     rows = [["Why?", "w", "x", "y", "z", "A"] for _ in range(100)]
     table = tmp_path / "mmlu.csv"
@@ -80,7 +80,7 @@ def test_a_broken_line_is_named_in_other_formats(tmp_path: Path) -> None:
         assert message.startswith("mmlu.csv, line 57: ")
         assert problem in message
     table.write_text('Why?,w,x,y,z,A\n"Why?,w,x,y,z,A\nWhy?,w,x,y,z,A\n')
-    assert fails("mmlu", table).startswith("mmlu.csv, line 2: no CSV")
+    assert fails("mmlu", table).startswith("mmlu.csv, line 2: not CSV")
 
 
 def test_empty_lines_and_a_byte_order_mark_are_skipped(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(records_files, "MOST_RECORDS", 50)
     assert "more than 50 lines" in fails("fever", file)
     monkeypatch.setattr(records_files, "LARGEST_FILE", 1000)
-    assert "MiB. Give a part of it" in fails("fever", file)
+    assert "MiB. Use a part of it" in fails("fever", file)
 
 
 @pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "claims"])
@@ -151,10 +151,10 @@ def test_skipped_records_are_counted(tmp_path: Path) -> None:
     assert [item.id for item in reading.items] == ["0", "99"]
     assert reading.notes == (
         "2 of 6 records left out: no gold answer, as in test sets (fever.jsonl, line 2; fever.jsonl, line 3)",
-        "1 of 6 records left out: the same record again (fever.jsonl, line 4)",
+        "1 of 6 records left out: a duplicate of another record (fever.jsonl, line 4)",
         "1 of 6 records left out: a claim of more than 4,000 characters, which is too long for moot "
         "(fever.jsonl, line 5)",
-        "1 items repeat another one's question and answer under another id",
+        "1 items repeat the question and answer of another item under a different id",
     )
     for record in records:
         record.pop("label", None)
@@ -193,7 +193,7 @@ def test_records_that_cannot_be_measured(tmp_path: Path, name: str, record: dict
 def test_missing_dates_are_reported(tmp_path: Path) -> None:
     records = [{"claim": f"x{n}", "label": "Refuted", "claim_date": "1-2-2020" if n else None} for n in range(3)]
     reading = read_benchmark("averitec", write_lines(tmp_path / "dev.json", records))
-    assert reading.notes == ("1 of 3 items have no day: nothing keeps later evidence from them",)
+    assert reading.notes == ("1 of 3 items have no date: later evidence is not left out for them",)
 
 
 def test_a_list_of_ids_beside_a_file(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_list_of_ids_beside_a_file(tmp_path: Path) -> None:
     beside = tmp_path / "nq_open.ids.json"
     beside.write_text('[7, "b", 9]')
     assert [item.id for item in read_benchmark("nq_open", file).items] == ["7", "b", "9"]
-    for ids, problem in (("[7]", "3 records, but 1 ids"), ("{}", "no list of ids"), ("[7", "not JSON")):
+    for ids, problem in (("[7]", "3 records, but 1 ids"), ("{}", "must be a list of ids"), ("[7", "not JSON")):
         beside.write_text(ids)
         assert problem in fails("nq_open", file)
 
@@ -228,7 +228,7 @@ def test_parquet_files_give_labels_their_names(tmp_path: Path) -> None:
     parquet.write_table(arrow.Table.from_pylist(rows), file)
     assert fails("medmcqa", file).startswith("dev.parquet, row 1: the answer is not one of the 4 options")
     file.write_bytes(b"PAR1 but no more")
-    assert "no Parquet file" in fails("medmcqa", file)
+    assert "not a readable Parquet file" in fails("medmcqa", file)
 
 
 # --- the Hub ----------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import pytest
 from moot.evals._benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
 from moot.evals._benchmarks.records import InvalidRecord, Record, page_title
 from moot.evals._benchmarks.records_answers import last_box, without_csv_quotes
-from moot.evals._runs.solver import question_of
-from moot.evals._runs.tasks import sample_of
+from moot.evals._runs.solver import make_question
+from moot.evals._runs.tasks import make_sample
 from moot.nodes._texts.task import TASKS
 
 from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, reads_itself
@@ -87,7 +87,7 @@ def test_healthver_gives_the_sentence_of_the_label() -> None:
     ]
     assert reading.items[0].given == (("", 'In our trial of 40 sailors, "lime water" did not\nshorten the fever.'),)
     assert reading.items[1].source == "healthver_test.csv, line 4"  # the first record has two lines
-    assert reading.notes == ("1 questions come with different answers: each for another text that is given with it",)
+    assert reading.notes == ("1 questions come with different answers: each comes with a different text",)
     binary = read_sample("healthver_binary", "healthver")
     assert [i.gold for i in binary.items] == [("REFUTE",), ("SUPPORT",)]
     assert binary.notes[0].startswith("1 of 3 records left out: labelled Neutral")
@@ -113,7 +113,7 @@ def test_longbench_items_are_its_question_answering_tasks() -> None:
     ]
     assert reading.items[0].claim == "Who keeps the lamp?"
     assert reading.items[0].given == (("", "Chapter one. Old Bram keeps the lamp. Chapter two. He sleeps."),)
-    assert "of a subset that is no question answering (data/qasper.jsonl, line 2)" in reading.notes[0]
+    assert "of a subset that is not question answering (data/qasper.jsonl, line 2)" in reading.notes[0]
 
 
 def test_gsm_ic_asks_the_question_with_the_irrelevant_sentence() -> None:
@@ -293,27 +293,43 @@ def test_choices_in_other_shapes(name: str, record: dict[str, Any], gold: str, o
             {"question": "?", "cop": 0, "opa": "w", "opb": "x", "opc": "y", "opd": "z"},
             "not one of the 4",
         ),
-        ("medmcqa", {"question": "?", "cop": True, "opa": "w", "opb": "x", "opc": "y", "opd": "z"}, "another kind"),
+        (
+            "medmcqa",
+            {"question": "?", "cop": True, "opa": "w", "opb": "x", "opc": "y", "opd": "z"},
+            "neither a text nor",
+        ),
         ("mmlu", {"question": "?", "choices": ["x", "y"], "answer": "AB"}, "not one of the 2"),
-        ("mmlu", {"question": "?", "choices": 4, "answer": "A"}, "choices has another shape"),
+        ("mmlu", {"question": "?", "choices": 4, "answer": "A"}, "choices does not have the published shape"),
         ("mmlu_pro", {"question": "?", "options": ["x", "y"], "answer": "A", "answer_index": 1}, "different options"),
-        ("arc_challenge", {"question": {"stem": "?"}, "answerKey": "A"}, "question has another shape"),
-        ("fever", {"claim": "x", "label": "MAYBE"}, "the label 'MAYBE' is none of SUPPORTS, REFUTES, NOT ENOUGH INFO"),
-        ("faviq", {"claim": "x", "label": "NOT ENOUGH INFO"}, "none of SUPPORTS, REFUTES$"),
+        ("arc_challenge", {"question": {"stem": "?"}, "answerKey": "A"}, "question does not have the published shape"),
+        (
+            "fever",
+            {"claim": "x", "label": "MAYBE"},
+            "the label 'MAYBE' is not one of SUPPORTS, REFUTES, NOT ENOUGH INFO",
+        ),
+        ("faviq", {"claim": "x", "label": "NOT ENOUGH INFO"}, "not one of SUPPORTS, REFUTES$"),
         ("fever", {"label": "SUPPORTS"}, "the field claim is missing"),
-        ("fever", {"label": "SUPPORTS", "claim": " "}, "the field claim holds no text"),
-        ("fever", {"label": ["SUPPORTS"], "claim": "x"}, "the field label holds another kind"),
-        ("fever", {"label": "SUPPORTS", "claim": "x", "evidence": [["a"]]}, "evidence has another shape"),
+        ("fever", {"label": "SUPPORTS", "claim": " "}, "the field claim is empty"),
+        ("fever", {"label": ["SUPPORTS"], "claim": "x"}, "the field label is neither a text nor a number"),
+        (
+            "fever",
+            {"label": "SUPPORTS", "claim": "x", "evidence": [["a"]]},
+            "evidence does not have the published shape",
+        ),
         (
             "feverous",
             {"label": "SUPPORTS", "claim": "x", "evidence": [{"content": ["?"]}]},
-            "evidence has another shape",
+            "evidence does not have the published shape",
         ),
-        ("averitec", {"label": "Refuted", "claim": "x", "claim_date": "31-2-2020"}, "claim_date holds no day"),
-        ("averitec", {"label": "Refuted", "claim": "x", "questions": ["?"]}, "questions has another shape"),
-        ("scifact", {"claim": "x", "evidence": []}, "evidence has another shape"),
+        ("averitec", {"label": "Refuted", "claim": "x", "claim_date": "31-2-2020"}, "claim_date is not a date"),
+        (
+            "averitec",
+            {"label": "Refuted", "claim": "x", "questions": ["?"]},
+            "questions does not have the published shape",
+        ),
+        ("scifact", {"claim": "x", "evidence": []}, "evidence does not have the published shape"),
         ("gsm8k", {"question": "x", "answer": "12"}, "####"),
-        ("squad", {"question": "x"}, "answers has another shape"),
+        ("squad", {"question": "x"}, "answers does not have the published shape"),
         ("longbench", {"input": "x", "answers": ["y"], "dataset": "qasper"}, "the field context is missing"),
     ],
 )
@@ -348,8 +364,8 @@ def test_claims_of_averitec() -> None:
     }
     assert (item.claim_date, item.speaker) == ("2020-11-05", None)
     assert read_one("averitec", record | {"claim_date": None}).published_before is None
-    said = sample_of(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
-    asked = question_of(str(said.input), said.choices, said.metadata)
+    said = make_sample(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
+    asked = make_question(str(said.input), said.choices, said.metadata)
     assert asked == {"claim": record["claim"], "task": "averitec", "claim_date": "2020-11-05", "speaker": "Ada"}
 
 

@@ -84,7 +84,7 @@ def test_invalid_confidences(confidence: float) -> None:
 def test_confidences_of_other_items() -> None:
     with pytest.raises(ValueError, match="shorter"):
         ece([0.5], [])
-    with pytest.raises(ValueError, match="without a bin"):
+    with pytest.raises(ValueError, match="at least one bin"):
         ece([0.5], [True], 0)
 
 

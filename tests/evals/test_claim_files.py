@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.evals._benchmarks.claim_files import LONGEST_LINE, BadRow, ClaimRow, ClaimsFile, all_rows
+from moot.evals._benchmarks.claim_files import LONGEST_LINE, BadRow, ClaimRow, ClaimsFile, read_all_rows
 from moot.retrievers._evidence import clean
 
 
@@ -122,7 +122,7 @@ def test_reading_continues_after_bad_json_lines(tmp_path: Path) -> None:
         ("text,label\nOne.,true\n", "my.csv", "utf-8", "no column `claim`"),
         ("", "my.csv", "utf-8", "no column `claim`"),
         ("claim,lable\nOne.,true\n", "my.csv", "utf-8", "Did you mean `label`"),
-        ("claim,claim\nOne.,Two.\n", "my.csv", "utf-8", "comes twice"),
+        ("claim,claim\nOne.,Two.\n", "my.csv", "utf-8", "occurs twice"),
         ("claim\nÜber.\n", "my.csv", "latin-1", "UTF-8"),
         ("claim\nOne.\n", "my.csv", "utf-16", "UTF-8"),
         ("One.", "my.txt", "utf-8", ".csv"),
@@ -143,7 +143,7 @@ def test_unknown_columns_are_ignored_and_named(tmp_path: Path) -> None:
 def test_if_all_rows_must_be_valid_the_first_bad_row_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, "claim,label\nOne.,\n,true\nThree.,\n")
     with pytest.raises(UserError, match=r"my.csv, line 2: no label. 2 other rows are bad, too."):
-        all_rows(ClaimsFile(path), lambda row: "" if row.label else "no label")
+        read_all_rows(ClaimsFile(path), lambda row: "" if row.label else "no label")
 
 
 TEXTS = st.text("aé中=+-@,;|\"'\\[]{}#\n\t ", min_size=1, max_size=20).filter(lambda text: text.strip(" \n\t"))
@@ -201,7 +201,7 @@ def test_too_long_fields_and_unclosed_quotes_are_clear_errors(tmp_path: Path) ->
     assert "JSON Lines may have longer texts" in found[0][1]
     assert "a quotation mark is not closed" in found[1][1]
     endless = written(tmp_path, "claim\n" + "x" * (LONGEST_LINE + 1))
-    with pytest.raises(UserError, match="line 2: more than 16,777,216 characters"):
+    with pytest.raises(UserError, match="line 2: the line has more than 16,777,216 characters"):
         list(ClaimsFile(endless))
 
 
@@ -209,7 +209,7 @@ def test_a_row_whose_id_is_not_text_is_bad(tmp_path: Path) -> None:
     path = written(tmp_path, '{"claim": "One.", "id": [1]}\n{"claim": "Two.", "id": 7}', "my.jsonl")
     bad, good = ClaimsFile(path)
     assert (bad.id, good.id) == ("1", "7")
-    assert problems(path) == [(1, "`id` is no text")]
+    assert problems(path) == [(1, "`id` is not a text")]
 
 
 def test_a_long_file_is_read_with_little_memory(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.evals._report.comparison import Study, System, check_against, studies_of
+from moot.evals._report.comparison import Study, System, check_baseline, studies_of
 from moot.evals._report.confidence import calibration_table, reliability_table, thresholds_table
 from moot.evals._report.debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
-from moot.evals._report.runs import errors_table, notes_of
+from moot.evals._report.runs import errors_table, study_notes
 from moot.evals._report.scores import costs_table, is_on_front, seeds_table, strata_table, systems_table
 from moot.evals._report.tables import Nested, Table
 from moot.evals._report.tests import differences_table, policies_table
@@ -210,8 +210,8 @@ def test_the_cost_of_a_sample_without_a_document_is_unknown(tmp_path: Path) -> N
     rows = records(costs_table(made))
     assert (rows["a"]["cost"], rows["a"]["total"]) == (0.001, None)
     assert rows["b"]["total"] == 0.002
-    assert [note for note in notes_of(made) if "document" in note] == [
-        "a: 1 samples left no result document: what they took is unknown, and so is what all samples took."
+    assert [note for note in study_notes(made) if "document" in note] == [
+        "a: 1 samples left no result document: their cost is unknown, and so is the total."
     ]
 
 
@@ -221,7 +221,7 @@ def test_an_unknown_cost_is_never_zero(tmp_path: Path) -> None:
     [made] = studies_of(runs)
     [row] = records(costs_table(made)).values()
     assert (row["cost"], row["total"], row["priced"]) == (None, None, 0)
-    assert "No price is known for openai:gpt-4o-mini" in " ".join(notes_of(made))
+    assert "No price is known for openai:gpt-4o-mini" in " ".join(study_notes(made))
 
 
 POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12)
@@ -253,9 +253,9 @@ def test_baselines(compared: Study) -> None:
     assert prior[0] == ("another", "label prior: SUPPORTS")
     assert len(prior) == len(paired(compared, "always")) == 5
     with pytest.raises(UserError, match="There is no system or control 'debat'. Did you mean debate") as caught:
-        check_against([compared], "debat")
+        check_baseline([compared], "debat")
     assert caught.value.kind == "invalid_setting"
-    check_against([compared], "label prior")
+    check_baseline([compared], "label prior")
 
 
 def test_equal_constant_answers_are_one_row(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_equal_constant_answers_are_one_row(tmp_path: Path) -> None:
 def test_the_prior_is_the_most_frequent_label() -> None:
     assert label_prior([R, S, S]) == S
     assert label_prior([S, R]) == R
-    with pytest.raises(ValueError, match="no label"):
+    with pytest.raises(ValueError, match="at least one label"):
         label_prior([])
 
 
@@ -440,7 +440,7 @@ def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
         "notes": ["3 records have no gold answer"],
     }
     made = study(tmp_path, a=(DEBATE, {}), b=(fewer, facts))
-    said = " ".join(notes_of(made))
+    said = " ".join(study_notes(made))
     for part in (
         "4 of 8 are common to all (a 8, b 4)",
         "The right answers of 1 items differ between logs (such as 2)",
@@ -450,7 +450,7 @@ def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
     ):
         assert part in said
     every = {"notes": ["3 records have no gold answer"]}
-    together = notes_of(study(tmp_path / "alike", a=(DEBATE, every), b=(DEBATE, every)))
+    together = study_notes(study(tmp_path / "alike", a=(DEBATE, every), b=(DEBATE, every)))
     assert "all logs: the benchmark's reader: 3 records have no gold answer." in together
     row = records(differences_table(made))["b"]
     assert (row["items"], row["elsewhere"]) == (3, 5)  # 2 has another right answer, 5 to 8 were not run

@@ -88,7 +88,7 @@ def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
     for wrong in ([], [1.2], [float("nan")]):
         with pytest.raises(ValueError, match="from 0 to 1"):
             score_counts(wrong)
-    with pytest.raises(ValueError, match="nothing"):
+    with pytest.raises(ValueError, match="at least one case"):
         least_confidence([], [], 0.1)
 
 
@@ -258,7 +258,7 @@ def test_a_calibration_is_fitted_used_and_refused_elsewhere(tmp_path: Path, monk
     moot("eval", "run", "--task", "claims=claims.jsonl", *system, "--set", "agents=4")
     mixed = CliRunner().invoke(app, ["calibrate", "logs"])
     # Logs written in the same second have no order.
-    assert re.search(r"differs in agents \(fitted with (3, here 4|4, here 3)\)\. Name the logs", str(mixed.exception))
+    assert re.search(r"differs in agents \(fitted with (3, here 4|4, here 3)\)\. Name logs", str(mixed.exception))
     Path("calibration.json").write_text(Path("calibration.json").read_text().replace("fake:1", "fake:2"))
     with pytest.raises(UserError, match="was changed after it was written"):
         read_calibration("calibration.json")

@@ -102,11 +102,11 @@ def test_shares_of_consistent_debates() -> None:
 
 
 def test_shares_without_any_debate() -> None:
-    with pytest.raises(ValueError, match="no documents"):
+    with pytest.raises(ValueError, match="at least one document"):
         cons([])
-    with pytest.raises(ValueError, match="no documents"):
+    with pytest.raises(ValueError, match="at least one document"):
         co2([], [])
-    with pytest.raises(ValueError, match="no documents"):
+    with pytest.raises(ValueError, match="at least one document"):
         average_debates([])
     with pytest.raises(ValueError, match="1 documents need as many"):
         co2([document()], [])

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals._benchmarks.catalogue import BENCHMARKS
-from moot.evals._report.comparison import Study, System, answering
+from moot.evals._report.comparison import Study, System, with_outcome
 from moot.evals._report.findings import Findings, findings_of
 from moot.evals._report.overview import overview_table
-from moot.evals._report.published import interval_of, published, published_table
+from moot.evals._report.published import figure_interval, published_figures, published_table
 from moot.evals._report.scores import costs_table
 from moot.evals._report.tests import comparisons_of
 from moot.evals._stats.clusters import mean_of_intervals
@@ -51,7 +51,7 @@ def test_without_a_difference_the_detectable_one_is_named(tmp_path: Path) -> Non
     assert "That does not show that these systems are equally good." in said
     assert "No difference would be found with a chance of 80%: too few items tell the systems apart." in said
     assert dict(found.not_measured)["Missing answers"] == (
-        "1 of 16 answers are missing and count for no system. Counted as wrong, they turn no difference round."
+        "1 of 16 answers are missing and count for no system. Counted as wrong, they reverse no difference."
     )
     many = {f"{n}-{id}": said for n in range(9) for id, said in GOLD.items()}
     documents = [{id: debate(said if hash_of(id) % k else None) for id, said in many.items()} for k in (3, 4)]
@@ -81,7 +81,7 @@ def test_a_report_without_tests(tmp_path: Path) -> None:
 def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]], benchmarks: int) -> None:
     def system(name: str, which: int) -> System:
         seen = {str(n): Observation(str(n), (S,)) for n in range(len(items))}
-        told = {id: answering(seen[id], S if items[int(id)][which] else "", fever) for id in seen}
+        told = {id: with_outcome(seen[id], S if items[int(id)][which] else "", fever) for id in seen}
         return System(name, (told,), control="kept" if which else None)
 
     fever = BENCHMARKS["fever"]
@@ -101,7 +101,7 @@ def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]]
 def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None:
     kept = {id: RIGHT[id] if id in "12" else failed() for id in GOLD}
     found = findings(study(tmp_path, a=(kept, {}), b=(RIGHT | {"1": debate(None)}, {})))
-    assert "Counted as wrong, they turn 1 of 1 differences round." in dict(found.not_measured)["Missing answers"]
+    assert "Counted as wrong, they reverse 1 of 1 differences." in dict(found.not_measured)["Missing answers"]
 
 
 # --- systems and benchmarks -------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None
 def test_the_mean_of_intervals_by_hand() -> None:
     found = mean_of_intervals([Interval(0.5, 0.4, 0.6, 10), Interval(0.7, 0.5, 0.8, 20, missing=1)])
     assert found == Interval(approx(0.6), approx(0.6 - 0.05**0.5 / 2), approx(0.6 + 0.02**0.5 / 2), 30, 1)
-    assert mean_of_intervals([Interval(0.5, None, None, 3, reason="one group")]).reason == "a figure has none"
+    assert mean_of_intervals([Interval(0.5, None, None, 3, reason="one group")]).reason == "a figure has no interval"
     assert mean_of_intervals([]).reason == "a figure is missing"
 
 
@@ -149,7 +149,7 @@ def test_the_cost_of_a_control(tmp_path: Path) -> None:
 
 
 def test_the_papers_figures_name_known_systems_and_benchmarks() -> None:
-    every = published()
+    every = published_figures()
     graphs = {name for name in {one.graph for one in every} if load_graph(name)}
     assert len(every) == len({one[:6] for one in every}) > 250
     for one in every:
@@ -157,7 +157,7 @@ def test_the_papers_figures_name_known_systems_and_benchmarks() -> None:
         assert one.graph in graphs
         measure = BENCHMARKS[one.benchmark].metrics
         assert one.measure in ("first", *measure)
-        found, _ = interval_of(one)
+        found, _ = figure_interval(one)
         assert found.low is None or found.high is None or found.low <= one.value <= found.high
     for title, printed in S1_ACCURACY.items():
         ours = {

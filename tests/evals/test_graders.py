@@ -11,7 +11,7 @@ import pytest
 from moot.cli.agreement import measure_agreement
 from moot.core.errors import UserError
 from moot.evals._analyses.agreement import agreement
-from moot.evals._analyses.graders import check_grader, read_gradable
+from moot.evals._analyses.graders import check_grader, read_gradable_answers
 from moot.evals._runs.logs import read_runs
 from moot.evals._stats.measures import package
 
@@ -104,7 +104,7 @@ def test_graders_that_cannot_be_compared(logs: Path, tmp_path: Path) -> None:
     people = tmp_path / "people.jsonl"
     for said, error in (
         ('{"id": "9", "right": true}', "names no answer of these logs"),
-        ('{"id": "1", "right": "perhaps"}', "row 1: it needs an `id` and a `right`"),
+        ('{"id": "1", "right": "perhaps"}', "row 1: it needs an `id`, and yes or no in `right`"),
         ("{", "cannot be read"),
     ):
         people.write_text(said)
@@ -119,7 +119,7 @@ def test_graders_that_cannot_be_compared(logs: Path, tmp_path: Path) -> None:
     labels.mkdir()
     write_log(labels, "c", {"1": debate("SUPPORTS")}, {"1": "SUPPORTS"}, system="s")
     with pytest.raises(UserError, match="No log contains answers in words"):
-        read_gradable([labels])
+        read_gradable_answers([labels])
 
 
 def test_a_log_whose_judge_also_debated_says_so(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from moot.core.endpoint import close_clients
 from moot.evals._identity.behaviour import behaviours
 from moot.evals._identity.parts import differences, parts_of
 from moot.evals._runs.plan import make_plan, read_plan
-from moot.evals._runs.reference import facts_of, headers
+from moot.evals._runs.reference import moot_metadata, read_log_headers
 from moot.evals._runs.run import Limits, run_plan
 from moot.graphs import DESCRIPTIONS
 from moot.nodes._models.speaker import Speaker
@@ -60,11 +60,11 @@ def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
     index("farm", "Saffron grows in spring.", "Wheat grows in summer.")
     ran, (said,) = again()
     assert ran == 3
-    assert said.startswith("rag on fever is another run than 20")
+    assert said.startswith("rag on fever is not the same run as 20")
     assert said.endswith(".eval: these differ: the content of the corpus farm.")
     index("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
     assert again() == (0, [])
-    parts = [facts_of(log)["parts"] for log in headers(str(tmp_path / "logs"))]
+    parts = [moot_metadata(log)["parts"] for log in read_log_headers(str(tmp_path / "logs"))]
     assert {tuple(part["corpora"]) for part in parts} == {("farm",)}
     assert len({part["corpora"]["farm"] for part in parts}) == 2
     monkeypatch.setenv("OPENAI_BASE_URL", os.environ["OPENAI_BASE_URL"].replace("/v1", "/other/v1"))
@@ -103,7 +103,7 @@ def test_the_differences_of_two_runs_are_named(monkeypatch: pytest.MonkeyPatch) 
     )
     monkeypatch.setattr("moot.prompts._files.shipped", lambda name: "same")
     now = parts_of("rag", chosen)
-    named = {"the system's version", "the endpoint of openai", "the prompt rag/answer", "what is read as web"}
+    named = {"the system's version", "the endpoint of openai", "the prompt rag/answer", "the kind of the source web"}
     assert named <= set(differences(before, now))
 
 
@@ -115,7 +115,7 @@ def test_a_plan_is_saved_with_its_logs_and_can_be_run_again(
     fields: dict[str, Any] = {"graphs": [{"graph": "standard_prompting", "label": "alone"}], "tasks": {"fever": data}}
     log = run(tmp_path, **fields, seeds=[3])["alone"]
     (saved,) = (tmp_path / "logs").glob("plan-*.yaml")
-    assert saved.stem == f"plan-{facts_of(log)['plan']}"
+    assert saved.stem == f"plan-{moot_metadata(log)['plan']}"
     monkeypatch.chdir("/")
     plan = read_plan(saved, {})
     assert plan == make_plan({"models": ["openai:stub"], **fields, "seeds": [3]})

@@ -16,7 +16,7 @@ from moot.evals._runs.inspect_side import messages_of
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.evals._runs.solver import debate
-from moot.evals._runs.tasks import benchmark_task, scorers_of
+from moot.evals._runs.tasks import benchmark_task, make_scorers
 
 from tests.conftest import StartStub
 from tests.evals.test_solver import claims, said, samples_of, says
@@ -46,10 +46,10 @@ def test_inspects_model_roles_and_options_apply_to_the_debate(start_stub: StartS
 @pytest.mark.parametrize(
     ("options", "settings", "told"),
     [
-        ({}, {"model": "openai:other"}, "Inspect's --model says openai:stub, and -S model= says openai:other"),
-        ({"temperature": 0.5}, {"temperature": 0.1}, "Inspect's --temperature says 0.5"),
+        ({}, {"model": "openai:other"}, "Inspect's --model is openai:stub, but -S model= is openai:other"),
+        ({"temperature": 0.5}, {"temperature": 0.1}, "Inspect's --temperature is 0.5"),
         ({"model": "mockllm/model"}, {}, "mockllm/model cannot debate: moot calls openai/NAME"),
-        ({"model_base_url": "http://127.0.0.1:9/v1"}, {}, "set OPENAI_BASE_URL in place of --model-base-url"),
+        ({"model_base_url": "http://127.0.0.1:9/v1"}, {}, "set OPENAI_BASE_URL instead of --model-base-url"),
         ({"model_roles": {"nobody": "moot/openai:x"}}, {}, "there is no role 'nobody'"),
     ],
 )
@@ -125,6 +125,6 @@ def test_inspects_data_frames_distinguish_the_logs_of_a_plan(start_stub: StartSt
 def test_inspect_finds_a_logs_scorers_by_name(name: str) -> None:
     import moot.evals._runs.registry  # noqa: F401 - as Inspect imports it, by its entry point
 
-    for scorer in scorers_of(BENCHMARKS[name], "openai:grader"):
+    for scorer in make_scorers(BENCHMARKS[name], "openai:grader"):
         short = registry_unqualified_name(scorer)
         assert registry_lookup("scorer", short) is not None, f"`inspect score` cannot load {short}"

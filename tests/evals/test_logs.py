@@ -130,7 +130,7 @@ def test_the_same_key_is_the_same_system_but_not_on_other_items(tmp_path: Path) 
         write_log(tmp_path, name, one, GOLD, items=items, created=created, **{**named, **facts})
     runs, notes = read(tmp_path)
     assert [run.file for run in runs] == ["before.eval", "before_too.eval", "other.eval", "renamed.eval"]
-    assert notes == ["old.eval: superseded by renamed.eval, where s is called t; left out."]
+    assert notes == ["old.eval: superseded by renamed.eval (there, s is called t); left out."]
     assert {(run.key, run.items, run.data) for run in runs if run.key} == {
         *(("c.aaaa.", "aaaa", "claims.jsonl"), ("c.bbbb.", "bbbb", "claims.jsonl"))
     }
@@ -172,7 +172,7 @@ def test_ignored_logs_are_reported(tmp_path: Path) -> None:
     assert sorted(notes) == [
         "cut.eval: it cannot be read as a log (EOCD not found); left out.",
         "foreign.eval: it is not a log of moot's benchmarks; left out.",
-        "none.eval: it holds no sample; left out.",
+        "none.eval: it contains no sample; left out.",
         "other.eval: its benchmark 'mine' is unknown; left out.",
     ]
     with pytest.raises(UserError, match=r"No log .* cut.eval: it cannot be read") as caught:
@@ -185,7 +185,7 @@ def test_ignored_logs_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [{"turns": None}, {"calls": [{}]}, {"answer": ["REFUTES"]}, {"confidence": 2}])
 def test_a_document_of_another_shape_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
     path = write_log(tmp_path, "log", {"1": debate("SUPPORTS"), "2": debate("REFUTES") | damage}, GOLD)
-    with pytest.raises(UserError, match="log.eval, sample 2: its samples are not as moot writes them") as caught:
+    with pytest.raises(UserError, match="log.eval, sample 2: its samples are not in moot's format") as caught:
         read(path)
     assert caught.value.kind == "invalid_file"
 

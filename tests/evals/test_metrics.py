@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from moot.evals._stats.measures import package
 from moot.evals._stats.metrics import (
     YES_NO,
-    OfLabel,
+    LabelMetrics,
     accuracy,
     balanced_accuracy,
-    best_of,
+    best_score,
     by_label,
     citation_precision,
     exact_match,
@@ -27,8 +27,8 @@ from moot.evals._stats.metrics import (
     fever_score,
     gold_recall,
     macro_f1,
-    normal_squad,
-    normal_triviaqa,
+    normalise_squad,
+    normalise_triviaqa,
     numeric_match,
     token_f1,
     under_policies,
@@ -110,18 +110,18 @@ WORDS = st.lists(st.sampled_from(["the", "a", "red", "Red", "fox", "fox,", "yes"
 
 
 def test_normal_texts() -> None:
-    assert normal_squad("The  Well-known  (U.S.) cat, an animal!") == "wellknown us cat animal"
-    assert normal_triviaqa("The  Well-known  (U.S.) cat, an_animal!") == "well known u s cat animal"
-    assert normal_triviaqa("O’Brien `s") == "o brien s"
-    assert normal_squad("O’Brien") == "o’brien"  # SQuAD's script takes away ASCII signs alone
-    assert normal_squad("Theatre and banana") == "theatre and banana"
+    assert normalise_squad("The  Well-known  (U.S.) cat, an animal!") == "wellknown us cat animal"
+    assert normalise_triviaqa("The  Well-known  (U.S.) cat, an_animal!") == "well known u s cat animal"
+    assert normalise_triviaqa("O’Brien `s") == "o brien s"
+    assert normalise_squad("O’Brien") == "o’brien"  # SQuAD's script takes away ASCII signs alone
+    assert normalise_squad("Theatre and banana") == "theatre and banana"
 
 
 def test_exact_match() -> None:
     assert exact_match("the Eiffel Tower.", "Eiffel Tower") == 1.0
     assert exact_match("Eiffel", "Eiffel Tower") == 0.0
     assert exact_match("well known", "well-known") == 0.0
-    assert exact_match("well known", "well-known", normal_triviaqa) == 1.0
+    assert exact_match("well known", "well-known", normalise_triviaqa) == 1.0
     assert exact_match(None, "Eiffel Tower") is None
     assert exact_match(ABSTAINED, "The The") == 0.0  # of which the script leaves nothing
 
@@ -150,13 +150,13 @@ def test_token_f1_is_symmetric_and_never_below_exact_match(one: str, other: str)
 
 
 def test_best_of_aliases() -> None:
-    assert best_of(exact_match, "JFK", ["John F. Kennedy", "jfk"]) == 1.0
-    assert best_of(token_f1, "John Kennedy", ["JFK", "John F. Kennedy"]) == approx(4 / 5)
-    assert best_of(exact_match, None, ["JFK"]) is None
-    triviaqa = partial(exact_match, normalise=normal_triviaqa)
-    assert best_of(triviaqa, "rock 'n' roll", ["rock n roll"]) == 1.0
-    with pytest.raises(ValueError, match="no right answer"):
-        best_of(exact_match, "JFK", [])
+    assert best_score(exact_match, "JFK", ["John F. Kennedy", "jfk"]) == 1.0
+    assert best_score(token_f1, "John Kennedy", ["JFK", "John F. Kennedy"]) == approx(4 / 5)
+    assert best_score(exact_match, None, ["JFK"]) is None
+    triviaqa = partial(exact_match, normalise=normalise_triviaqa)
+    assert best_score(triviaqa, "rock 'n' roll", ["rock n roll"]) == 1.0
+    with pytest.raises(ValueError, match="at least one right answer"):
+        best_score(exact_match, "JFK", [])
 
 
 def test_numeric_match() -> None:
@@ -305,7 +305,7 @@ def test_a_majority_cannot_be_changed_by_missing_runs(item: list[str | None]) ->
 @pytest.mark.parametrize("runs", [[], [[S, S], [S]]])
 def test_runs_of_other_items(runs: Any) -> None:
     for measure in (oracle_of_runs, majority_of_runs):
-        with pytest.raises(ValueError, match=r"no run|shorter"):
+        with pytest.raises(ValueError, match=r"one run|shorter"):
             measure(runs)
 
 
@@ -405,7 +405,7 @@ def test_labels_are_scored_as_scikit_learn_does(items: list[tuple[str, str | Non
     found = by_label([gold for gold, _ in items], [given for _, given in items], "abc")
     known = [(gold, given) for gold, given in items if given is not None]
     if not known:
-        assert set(found.values()) == {OfLabel(0, 0, None, None, None)}
+        assert set(found.values()) == {LabelMetrics(0, 0, None, None, None)}
         return
     gold, given_ = zip(*known, strict=True)
     with warnings.catch_warnings():
@@ -422,5 +422,5 @@ def test_labels_are_scored_as_scikit_learn_does(items: list[tuple[str, str | Non
 
 def test_one_label_by_hand() -> None:
     found = by_label(["a", "a", "a", "b", "b"], ["a", ABSTAINED, None, "a", "b"], "ab")
-    assert found["a"] == OfLabel(2, 2, 0.5, 0.5, 0.5)
-    assert found["b"] == OfLabel(2, 1, 1.0, 0.5, approx(2 / 3))
+    assert found["a"] == LabelMetrics(2, 2, 0.5, 0.5, 0.5)
+    assert found["b"] == LabelMetrics(2, 1, 1.0, 0.5, approx(2 / 3))

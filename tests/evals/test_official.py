@@ -18,14 +18,14 @@ from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.evals._stats.metrics import fever_score, feverous_score
 from moot.evals._stats.official import (
-    OFFICIAL,
+    OFFICIAL_MEASURES,
     GoldMatch,
     hover_score,
-    joint,
-    matched_answer,
+    joint_match,
+    match_answer,
+    match_facts,
     official_score,
     page_and_element,
-    supporting_facts,
 )
 from moot.retrievers import index_passages
 from moot.retrievers._evidence import GIVEN, evidence_id
@@ -105,15 +105,15 @@ def test_hover_score(outcome: str, found: list[tuple[str, int]], value: float) -
 
 def test_hotpotqas_scores_equal_its_script() -> None:
     """hotpot_evaluate_v1.py gives these for the answer and the facts, and their products."""
-    answer = matched_answer("the city of Paris", ["Paris"])
+    answer = match_answer("the city of Paris", ["Paris"])
     assert [*answer] == pytest.approx([0.0, 1 / 3, 1.0])
-    facts = supporting_facts([("A", 0), ("B", 1), ("B", 2)], [("A", 0), ("C", 0)])
+    facts = match_facts([("A", 0), ("B", 1), ("B", 2)], [("A", 0), ("C", 0)])
     assert [*facts] == pytest.approx([0.0, 1 / 3, 0.5])
-    found = [answer.f1, facts.f1, joint(answer, facts).f1]
+    found = [answer.f1, facts.f1, joint_match(answer, facts).f1]
     assert found == pytest.approx([0.5, 0.4, 2 * (1 / 9) * 0.5 / (11 / 18)])
-    assert matched_answer("no", ["yes"]).f1 == matched_answer("yes it is", ["yes"]).f1 == 0.0
-    assert joint(matched_answer("Yes", ["yes"]), supporting_facts([("A", 0)], [("A", 0)])) == GoldMatch(1.0, 1.0, 1.0)
-    assert supporting_facts([], [("A", 0)]) == GoldMatch(0.0, 0.0, 0.0)
+    assert match_answer("no", ["yes"]).f1 == match_answer("yes it is", ["yes"]).f1 == 0.0
+    assert joint_match(match_answer("Yes", ["yes"]), match_facts([("A", 0)], [("A", 0)])) == GoldMatch(1.0, 1.0, 1.0)
+    assert match_facts([], [("A", 0)]) == GoldMatch(0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tm
     assert not [note for note in run.notes if "computable" in note]
     other = await ran(tmp_path, "fever", file, "rag", corpus="official-pages", **reads)
     assert set(values(other, "fever_score").values()) == {None}
-    assert "fever_score: not computable, as nothing that was read names its page and sentence" in other.notes[-1]
+    assert "fever_score: not computable, as no evidence has an address with its page and sentence" in other.notes[-1]
 
 
 HOTPOT = {
@@ -251,7 +251,7 @@ async def test_supporting_facts_are_the_quoted_sentences(
     measures = ("support_em", "support_f1", "joint_em", "joint_f1")
     found = tuple(values(run, name)["one"] for name in measures)
     assert found == (pytest.approx(expected) if expected else (None,) * 4)
-    assert any("no verdict cites a text" in note for note in run.notes) == (expected is None)
+    assert any("no verdict cites any evidence" in note for note in run.notes) == (expected is None)
 
 
 # --- Check-COVID ------------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
     file = lines(folder / "check_covid.jsonl", COVID)
     reading = read_benchmark("check_covid", file)
     assert ceiling(reading.items, "check_covid") == pytest.approx(2 / 3)
-    assert any("no corpus.json is near its file" in note for note in reading.notes)
+    assert any("there is no corpus.json near its file" in note for note in reading.notes)
     assert {item.group for item in reading.items} == {"a1"}
     run = await ran(tmp_path, "check_covid", file, "standard_prompting")
     assert run.ceiling == pytest.approx(2 / 3)
@@ -296,7 +296,7 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
         (("On masks", "Masks helped."),),
     ]
     assert ceiling(reading.items, "check_covid") is None
-    assert "each claim comes with the sentences it is labelled by" in reading.notes
+    assert "each claim comes with the sentences that its label is about" in reading.notes
     assert not any(item.given for item in read_benchmark("check_covid_binary", file).items)
     lines(folder.parent / "corpus.json", [{**ABSTRACT, "abstract": ["Masks helped."]}])
     with pytest.raises(UserError, match="line 2: its sentences are not in corpus.json"):
@@ -312,8 +312,8 @@ def test_the_ceiling_of_check_covid() -> None:
 
 
 def test_official_scores_that_cannot_be_computed_are_listed_with_reasons() -> None:
-    named = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics if name in OFFICIAL}
-    assert named == set(OFFICIAL)
+    named = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics if name in OFFICIAL_MEASURES}
+    assert named == set(OFFICIAL_MEASURES)
     listed = {name: measures for name, measures, *_ in benchmark_rows(BENCHMARKS.values())}
     assert listed["averitec"].splitlines()[1].startswith("not computable: AVeriTeC score: ")
     assert listed["fever"] == "accuracy, macro_f1, fever_score"

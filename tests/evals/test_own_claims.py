@@ -42,8 +42,8 @@ def test_unknown_columns_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("claim,label\nOne.,true\n", "line 2: the label 'true' is none of .* column `labels`"),
-        ("claim,label,labels\nOne.,a,a|b\nTwo.,c,c|d\n", "the same in each"),
+        ("claim,label\nOne.,true\n", "line 2: the label 'true' is not one of .* column `labels`"),
+        ("claim,label,labels\nOne.,a,a|b\nTwo.,c,c|d\n", "the same labels in all rows"),
         ("claim,label,graph\nOne.,SUPPORTS,rag\n", "line 2: .*moot batch"),
         ("claim,label\nOne.,\n", "no record that can be measured"),
     ],

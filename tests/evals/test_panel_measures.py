@@ -94,7 +94,7 @@ def test_cohen_kappa_undefined(first: list[str | None], second: list[str | None]
 
 
 def test_cohen_kappa_of_other_cases() -> None:
-    with pytest.raises(ValueError, match="not of 1 and 2"):
+    with pytest.raises(ValueError, match="not 1 and 2"):
         cohen_kappa([S], [S, S])
 
 
@@ -166,7 +166,7 @@ def test_fleiss_kappa_undefined(verdicts: list[list[str | None]]) -> None:
 
 
 def test_fleiss_kappa_of_unequal_cases() -> None:
-    with pytest.raises(ValueError, match="every judge"):
+    with pytest.raises(ValueError, match="each judge"):
         fleiss_kappa([[S, N], [S, N, N]])
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.evals._runs.plan import Cell, cells_of, make_plan, read_plan
+from moot.evals._runs.plan import Cell, make_cells, make_plan, read_plan
 
 TASK = {"name": "fever", "data": "fever.jsonl"}
 
 
 def cells(**fields: Any) -> list[Cell]:
-    return cells_of(make_plan({"tasks": [TASK], **fields}))
+    return make_cells(make_plan({"tasks": [TASK], **fields}))
 
 
 def test_a_plan_is_graphs_by_tasks_by_models_by_seeds(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_a_plan_is_graphs_by_tasks_by_models_by_seeds(tmp_path: Path) -> None:
         limit: 100
         """
     )
-    found = cells_of(read_plan(tmp_path / "plan.yaml", {"seeds": [1, 2]}))
+    found = make_cells(read_plan(tmp_path / "plan.yaml", {"seeds": [1, 2]}))
     assert len(found) == len({cell.key for cell in found}) == 2 * 2 * 2 * 2
     first, switched = (next(c for c in found if c.graph == graph) for graph in ("tool_mad", "proclaim"))
     assert first.settings == {"k": 5, "questions": 2, "max_rounds": 1, "model": "openai:a", "seed": 1}
@@ -66,7 +66,7 @@ def test_controls_follow_every_debate_and_nothing_else() -> None:
 def test_controls_have_the_cost_that_the_plan_equalises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fields: dict[str, Any] = {"graphs": ["tool_mad"], "models": ["openai:priced"], "controls": True}
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:priced", "input": 1, "output": 4}')
-    with pytest.raises(UserError, match="No price is known of openai:priced.*equal: tokens"):
+    with pytest.raises(UserError, match="The price of openai:priced is unknown.*equal: tokens"):
         cells(**fields, equal="usd")
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
     ways = [cells(**fields, **more) for more in ({}, {"equal": "tokens"}, {"equal": "usd"}, {"equal": "calls"})]
@@ -124,7 +124,7 @@ def test_errors_in_a_plan_are_named(fields: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("graphs: [", "not a YAML"), ("- a\n- b", "contain a plan"), ("graphs: [rag]", "tasks: this is missing")],
+    [("graphs: [", "not a YAML"), ("- a\n- b", "is not a plan"), ("graphs: [rag]", "tasks: this is missing")],
 )
 def test_a_file_that_is_not_a_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "plan.yaml").write_text(text)
@@ -144,7 +144,7 @@ def test_flags_override_the_file_and_the_smaller_limit_holds(tmp_path: Path) -> 
     (tmp_path / "plan.yaml").write_text(
         "{graphs: [rag], tasks: [{name: fever, limit: 3}], settings: {k: 2, max_tokens: 77}, limit: 9}"
     )
-    (found,) = cells_of(read_plan(tmp_path / "plan.yaml", {"settings": {"k": 4}, "limit": 2}))
+    (found,) = make_cells(read_plan(tmp_path / "plan.yaml", {"settings": {"k": 4}, "limit": 2}))
     assert (found.settings, found.task.limit) == ({"k": 4, "max_tokens": 77}, 2)
 
 

@@ -13,7 +13,7 @@ import pytest
 from inspect_ai.log import read_eval_log
 from moot.core.lazy import imported
 from moot.evals._runs import run as running
-from moot.evals._runs.plan import Cell, Plan, cells_of, make_plan, read_plan
+from moot.evals._runs.plan import Cell, Plan, make_cells, make_plan, read_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.evals._runs.solver import document_in
 from moot.graphs import load_graph
@@ -109,7 +109,7 @@ def chosen(folder: Path) -> dict[Path, list[Cell]]:
     found: dict[Path, list[Cell]] = {}
     known: set[str] = set()
     for file in PLANS:
-        cells = few(cells_of(local(file, folder)))
+        cells = few(make_cells(local(file, folder)))
         found[file] = [cell for cell in cells if system_of(cell) not in known] or cells[:1]
         known |= {system_of(cell) for cell in cells}
     return found
@@ -127,12 +127,12 @@ def test_a_plan_runs_on_two_items(
     start_stub()
     monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", alike)
     plan = local(file, folder)
-    cells = cells_of(plan)
-    assert len(cells_of(read_plan(file, {}))) == len(cells)  # every setting is valid
+    cells = make_cells(plan)
+    assert len(make_cells(read_plan(file, {}))) == len(cells)  # every setting is valid
     once = list({(system_of(cell), cell.task): cell for cell in cells}.values())
-    items = {task: running.items_of(task, plan) for task in dict.fromkeys(cell.task for cell in cells)}
+    items = {task: running.make_task(task, plan) for task in dict.fromkeys(cell.task for cell in cells)}
     asyncio.run(running.preflight(once, items, plan.judge))  # every system takes every benchmark
-    monkeypatch.setattr(running, "cells_of", lambda plan: chosen[file])
+    monkeypatch.setattr(running, "make_cells", lambda plan: chosen[file])
     logs = run_plan(plan, tmp_path / "logs", Limits(32), lambda total, held: lambda sample: None)
     assert len(logs) == len(chosen[file])
     for log in logs:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals._runs.ragas import LOST, read_answers
+from moot.evals._runs.ragas import MOST_FAILURES, read_answers
 from moot.retrievers import make_evidence
 
 from tests.commands import moot
@@ -148,7 +148,7 @@ def some(tmp_path: Path, number: int) -> Path:
         ({"finish": "length"}, "gave no reply that RAGAS can read: it was cut off", 1, 3),
         ({"status": 400}, "did not accept the request for openai:stub-ragas (HTTP 400", 1, 3),
         ({"status": 500}, "failed while answering for openai:stub-ragas (HTTP 500", 3, 3),
-        ({"fields": {"question": "", "noncommittal": 0}}, "RAGAS found nothing to judge in it", 3, 0),
+        ({"fields": {"question": "", "noncommittal": 0}}, "RAGAS found nothing to judge", 3, 0),
     ],
 )
 def test_a_metric_that_fails_on_a_sample_is_missing(
@@ -171,7 +171,7 @@ def test_without_statements_the_score_is_missing_and_not_zero(start_stub: StartS
     start_stub([asks("Why?"), *judged()])
     assert measure(some(tmp_path, 1), tmp_path / "figures.json")[0] == 0
     (row,) = rows(json.loads((tmp_path / "figures.json").read_text()), "some")
-    assert row[:2] == (None, "RAGAS found nothing to judge in it")
+    assert row[:2] == (None, "RAGAS found nothing to judge")
 
 
 def test_an_outage_ends_the_run_and_keeps_finished_scores(start_stub: StartStub, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_after_many_failed_calls_the_run_ends(start_stub: StartStub, tmp_path: P
     stub = start_stub([{"model": "ragas", "status": 400}])
     code, _, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
     assert (code, "did not accept" in said.splitlines()[-1]) == (2, True)
-    assert LOST <= len(stub.prompts("ragas")) < 2 * LOST
+    assert MOST_FAILURES <= len(stub.prompts("ragas")) < 2 * MOST_FAILURES
 
 
 def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path:
     ("log", "model", "said"),
     [
         ("nowhere", "openai:stub", "There is no file or folder"),
-        (".", "openai:stub", "holds no sample of a debate system"),
+        (".", "openai:stub", "contains no sample of a debate system"),
         ("some", "gpt-4o", "A model is named provider:name"),
         ("some", "mistral:small", "The provider 'mistral' is unknown"),
         ("some", "fake:1", "RAGAS needs a real model"),

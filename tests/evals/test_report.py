@@ -18,7 +18,17 @@ import playwright.async_api
 import pytest
 from moot.core.errors import UserError
 from moot.evals._report import drawing
-from moot.evals._report.tables import Cell, Column, Nested, Table, as_csv, as_latex, as_markdown, escaped, shown
+from moot.evals._report.tables import (
+    Cell,
+    Column,
+    Nested,
+    Table,
+    as_csv,
+    as_latex,
+    as_markdown,
+    escape_markdown,
+    format_cell,
+)
 from moot.evals._report.write import Report, as_document, compare, write_report
 from moot.evals._stats.significance import Interval
 from PIL import Image
@@ -335,7 +345,7 @@ def test_cells_cannot_contain_markdown(written: Path) -> None:
     assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [4] * 4
     assert "| -0.500 [-0.750, 0.250] | unknown |" in rows[2]
     assert rows[3] == "| &emsp;@b | – | 0.0013 |"
-    assert escaped("a_b <i> [x](y)\n# z") == r"a\_b &lt;i&gt; \[x\](y) \# z"
+    assert escape_markdown("a_b <i> [x](y)\n# z") == r"a\_b &lt;i&gt; \[x\](y) \# z"
     text = (written / "report.md").read_text(encoding="utf-8")
     assert "<script" not in text
     linked = re.findall(r"^!\[.*\]\((pictures/[^)]*)\)$", text, re.M)
@@ -353,4 +363,4 @@ def test_cells_cannot_contain_markdown(written: Path) -> None:
     ],
 )
 def test_the_format_of_figures(cell: float | None, kind: str, expected: str) -> None:
-    assert shown(cell, kind) == expected  # type: ignore[arg-type]
+    assert format_cell(cell, kind) == expected  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals._report.html import LEFT, LETTER, RIGHT, labelled
+from moot.evals._report.html import LEFT, LETTER_WIDTH, RIGHT, place_labels
 from moot.evals._report.scores import confusion_table, labels_table
 from moot.evals._report.tests import comparisons_of
 from moot.evals._report.write import compare
@@ -77,13 +77,13 @@ def test_labels_of_points_do_not_overlap() -> None:
         {"name": name, "x": x, "y": y, "on": n in (0, 3)}
         for n, (name, (x, y)) in enumerate(zip(names, places, strict=True))
     ]
-    placed = labelled(points)
+    placed = place_labels(points)
     assert {one["name"] for one in placed} == set(names)
     boxes = []
     for one in placed:
-        width = LETTER * len(one["name"])
-        left = one["label"] - width if one["anchor"] == "end" else one["label"]
-        boxes.append((left, left + width, one["at"] - 6, one["at"] + 6))
+        width = LETTER_WIDTH * len(one["name"])
+        left = one["label_x"] - width if one["anchor"] == "end" else one["label_x"]
+        boxes.append((left, left + width, one["label_y"] - 6, one["label_y"] + 6))
     boxes += [(x - 6, x + 6, y - 6, y + 6) for x, y in places]
     for (a, b, c, d), (e, f, g, h) in combinations(boxes, 2):
         assert b <= e or f <= a or d <= g or h <= c

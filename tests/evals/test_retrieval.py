@@ -21,7 +21,7 @@ from moot.evals._benchmarks.retrieval import (
     compare,
     corpus_name,
     estimates,
-    interval,
+    mean_interval,
     measure,
     rival_pairs,
 )
@@ -84,38 +84,38 @@ def test_rankings_without_gold_are_refused(gold: list[dict[str, int]]) -> None:
 
 
 def test_an_interval_holds_its_mean_and_narrows_with_more_queries() -> None:
-    few = interval([0, 1] * 10)
-    many = interval([0, 1] * 200)
+    few = mean_interval([0, 1] * 10)
+    many = mean_interval([0, 1] * 200)
     assert few.value == many.value == 0.5
     # Means of 20 and of 400 coins: 0.5 -+ 1.96 * 0.5 / sqrt(n).
     assert (few.low, few.high) == pytest.approx((0.28, 0.72), abs=0.05)
     assert (many.low, many.high) == pytest.approx((0.451, 0.549), abs=0.01)
-    assert interval([0, 1] * 10) == few
+    assert mean_interval([0, 1] * 10) == few
 
 
 @pytest.mark.parametrize("values", [[0.1] * 7, [0.0], [1.0, 1.0]])
 def test_equal_values_have_an_interval_of_one_point(values: list[float]) -> None:
-    found = interval(values)
+    found = mean_interval(values)
     assert found.low == found.value == found.high == pytest.approx(values[0])
 
 
 def test_a_mean_over_rows_gives_rows_equal_weight() -> None:
-    assert interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
+    assert mean_interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
     # One row varies and one does not: half of the first row's interval, moved.
-    one = interval([0, 1] * 50)
-    both = interval([0, 1] * 50, [1.0])
+    one = mean_interval([0, 1] * 50)
+    both = mean_interval([0, 1] * 50, [1.0])
     assert both == pytest.approx((0.75, 0.5 + one.low / 2, 0.5 + one.high / 2), abs=0.03)
     empty: list[list[list[float]]] = [[], [[]], [[1.0], []]]
     for nothing in empty:
-        with pytest.raises(ValueError, match="mean of nothing"):
-            interval(*nothing)
+        with pytest.raises(ValueError, match="at least one value"):
+            mean_interval(*nothing)
 
 
 def test_differences_are_paired() -> None:
     """Two sources that both vary much, one always better by a tenth: the difference does not vary."""
     ours, theirs = [0.1, 1.0, 0.5, 0.6], [0.0, 0.9, 0.4, 0.5]
     assert differences(ours, theirs) == pytest.approx([0.1] * 4)
-    paired, apart = interval(differences(ours, theirs)), interval(ours)
+    paired, apart = mean_interval(differences(ours, theirs)), mean_interval(ours)
     assert paired.high - paired.low < 1e-9 < apart.high - apart.low
     with pytest.raises(ValueError, match="shorter"):
         differences(ours, theirs[:3])
@@ -279,8 +279,11 @@ def rows_with(*rows: dict[str, list[float]]) -> list[RowScores]:
             '{"qid": "q9", "query": "a", "gold": [{"id": "m1", "rel": 1}, {"id": "m1", "rel": 1}]}',
             "names a passage twice",
         ),
-        ('{"qid": "q1", "query": "tin", "gold": [{"id": "m1", "rel": 1}]}', "line 4: the qid 'q1' comes twice"),
-        ('{"qid": "q9", "query": "a", "gold": [{"id": "z1", "rel": 1}]}', "alloys name 1 passages .* holds: z1. Add"),
+        ('{"qid": "q1", "query": "tin", "gold": [{"id": "m1", "rel": 1}]}', "line 4: the qid 'q1' occurs twice"),
+        (
+            '{"qid": "q9", "query": "a", "gold": [{"id": "z1", "rel": 1}]}',
+            "alloys name 1 passages .* contains: z1. Add",
+        ),
         ('{"qid": "q9", "query": "caf\xe9", "gold": []}', "alloys.jsonl, line 4: Invalid JSON"),
     ],
 )
@@ -304,7 +307,7 @@ def test_bad_corpora_are_refused(data: Path) -> None:
 
 def test_missing_files_are_named(data: Path, tmp_path: Path) -> None:
     mistakes: list[tuple[Path, str, list[str], str]] = [
-        (tmp_path / "nowhere", "visible", [], "There is no folder .*nowhere/qrels. --data takes"),
+        (tmp_path / "nowhere", "visible", [], "There is no folder .*nowhere/qrels. --data must be"),
         (data, "visibel", [], "no folder 'visibel'. Did you mean visible"),
         (data, "visible", ["aloys"], "no qrels 'aloys' in visible. Did you mean alloys"),
     ]
@@ -319,16 +322,16 @@ def test_missing_files_are_named(data: Path, tmp_path: Path) -> None:
             check_sources([kind])
     assert SOURCES == ["bm25", "chroma", "hybrid"]
     shutil.rmtree(data / "corpus")
-    with pytest.raises(UserError, match="holds no folder 'corpus'"):
+    with pytest.raises(UserError, match="contains no folder 'corpus'"):
         read_rows(data, "visible")
     (data / "corpus").mkdir()
-    with pytest.raises(UserError, match=r"holds no .jsonl file"):
+    with pytest.raises(UserError, match=r"it has no .jsonl file"):
         read_rows(data, "visible")
 
 
 def test_an_empty_qrels_file_is_refused(data: Path) -> None:
     (data / "qrels" / "visible" / "alloys.jsonl").write_text("\n\n")
-    with pytest.raises(UserError, match="holds no query"):
+    with pytest.raises(UserError, match="contains no query"):
         read_rows(data, "visible")
 
 

@@ -29,7 +29,7 @@ from moot.evals._report.scores import costs_table
 from moot.evals._runs.experiment import experiment_of
 from moot.evals._runs.logs import read_runs
 from moot.evals._runs.plan import make_plan
-from moot.evals._runs.reference import References, facts_of, headers
+from moot.evals._runs.reference import References, moot_metadata, read_log_headers
 from moot.evals._runs.run import LOCK, Limits, run_plan
 from moot.evals._runs.solver import document_in
 from moot.nodes._models.equal_cost import full_cost
@@ -55,7 +55,7 @@ def run(tmp_path: Path, ended: list[EvalSample] | None = None, **fields: Any) ->
     plan = make_plan({"models": ["openai:stub"], **fields})
     noted = (ended if ended is not None else []).append
     logs = run_plan(plan, tmp_path / "logs", Limits(AT_ONCE), lambda total, held: noted)
-    return {facts_of(log)["system"]: read_eval_log(str(log.location)) for log in logs}
+    return {moot_metadata(log)["system"]: read_eval_log(str(log.location)) for log in logs}
 
 
 def mean(log: EvalLog, scorer: str = "accuracy") -> float:
@@ -86,7 +86,7 @@ def test_every_visible_benchmark_runs_through_three_graphs(start_stub: StartStub
         assert log.status == "success", [str(s.error) for s in read_eval_log(str(log.location)).samples or []]
         assert log.results is not None
         measures = {score.name: score.scored_samples for score in log.results.scores}
-        ours = [name for name in BENCHMARKS[facts_of(log)["benchmark"]].metrics if name in measures]
+        ours = [name for name in BENCHMARKS[moot_metadata(log)["benchmark"]].metrics if name in measures]
         assert ours
         assert all(measures[name] == 1 for name in ours if name != "feverous_score")  # this copy names no sentences
 
@@ -199,8 +199,8 @@ def test_a_run_with_another_setting_model_seed_or_data_is_not_resumed(start_stub
     ran = []
     run(tmp_path, ran, **fields)
     assert len(ran) == 2
-    assert len({facts_of(log)["key"] for log in headers(str(tmp_path / "logs"))}) == 5
-    assert {facts_of(log)["family"] for log in headers(str(tmp_path / "logs"))} == {"report"}
+    assert len({moot_metadata(log)["key"] for log in read_log_headers(str(tmp_path / "logs"))}) == 5
+    assert {moot_metadata(log)["family"] for log in read_log_headers(str(tmp_path / "logs"))} == {"report"}
 
 
 KILLED_BETWEEN = """
@@ -262,7 +262,7 @@ def test_a_stopped_run_resumes(
     (compared,), _ = read_runs([Path(record["log"])], lambda calls: 0.0)
     assert [seen.error for seen in compared.observations] == [None] * count
     debates = References(str(tmp_path / "logs"), compared.key or "")
-    assert all(asyncio.run(debates.of(sample.id)) for sample in whole.samples or [])
+    assert all(asyncio.run(debates.for_sample(sample.id)) for sample in whole.samples or [])
     assert all(row["actual_outputs"]["answer"] for row in experiment_of(Path(record["log"]))["results"])
     assert not [log for log in recoverable_eval_logs(str(tmp_path / "logs")) if log.log.name == record["log"]]
 
@@ -378,7 +378,7 @@ def test_a_new_label_and_position_of_a_system_make_no_calls(start_stub: StartStu
     ran: list[EvalSample] = []
     again = {"graph": "society_of_minds", "label": "all to all"}
     found = run(tmp_path, ran, graphs=["standard_prompting", again], **fields)
-    assert (len(ran), {name: facts_of(log)["position"] for name, log in found.items()}) == (
+    assert (len(ran), {name: moot_metadata(log)["position"] for name, log in found.items()}) == (
         1,
         {"standard_prompting": 0, "all to all": 1},
     )

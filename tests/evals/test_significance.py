@@ -154,7 +154,7 @@ def test_invalid_confidence_levels(confidence: float) -> None:
     for measure in (bootstrap, wilson):
         with pytest.raises(ValueError, match="between 0 and 1"):
             measure([True, False], confidence=confidence)
-    with pytest.raises(ValueError, match="a resample"):
+    with pytest.raises(ValueError, match="one resample"):
         bootstrap([1.0], resamples=0)
 
 
@@ -242,7 +242,7 @@ def test_holm_is_monotone(p_values: list[float]) -> None:
 def test_discordance() -> None:
     assert discordance(0.73, 0.72) == approx((0.01, 0.73 * 0.28 + 0.72 * 0.27, 0.55))
     assert discordance(0.2, 0.3) == approx((0.1, 0.2 * 0.7 + 0.3 * 0.8, 0.5))
-    with pytest.raises(ValueError, match="from 0 to 1"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         discordance(73, 72)
 
 
@@ -306,11 +306,11 @@ def test_effects_that_no_test_can_detect() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0.73, 0.72, 0), "an item"),
+        ((0.73, 0.72, 0), "one item"),
         ((0.73, 0.72, 9, None, 1.5), "alpha"),
         ((0.73, 0.72, 9, 0.005), "allow discordant shares of 0.0100 to 0.5500"),
         ((0.73, 0.72, 9, 0.6), "allow discordant"),
-        ((1.2, 0.72, 9), "from 0 to 1"),
+        ((1.2, 0.72, 9), "between 0 and 1"),
     ],
 )
 def test_power_without_a_valid_test(arguments: Any, message: str) -> None:
