@@ -66,9 +66,9 @@ class Collector(ThreadingHTTPServer):
             self.feedback.append(given)
         else:
             run = self.runs.setdefault(number, {"tags": []})
-            told = {field: given} if field else {key: value for key, value in given.items() if value is not None}
+            fields = {field: given} if field else {key: value for key, value in given.items() if value is not None}
             later = {key: value for key, value in run.items() if value} if kind == "post" else {}
-            run |= told | later  # a run's end may arrive before its start
+            run |= fields | later  # a run's end may arrive before its start
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -58,8 +58,10 @@ def test_another_branch_from_a_past_checkpoint(server: Server) -> None:
     assert (second["status"], [piece["id"] for piece in second["evidence"]]) == ("done", ["ev-changed"])
     assert [t["evidence_ids"] for t in second["turns"] if t["step"] == "judge"] == [["ev-changed"]]
     assert sum("Nobody on the server has seen an egg." in prompt for prompt in server.stub.prompts()) == 1
-    kept = server.json(f"/threads/{thread}/history", {"limit": 100})
-    finished = [state["values"] for state in kept if not state["next"] and state["values"].get("status") == "done"]
+    checkpoints = server.json(f"/threads/{thread}/history", {"limit": 100})
+    finished = [
+        state["values"] for state in checkpoints if not state["next"] and state["values"].get("status") == "done"
+    ]
     assert [[p["id"] for p in values["evidence"]] for values in finished] == [
         ["ev-changed"],
         [p["id"] for p in first["evidence"]],

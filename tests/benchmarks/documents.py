@@ -56,19 +56,19 @@ def main() -> None:
         for n in range(asked.documents):
             pages = [" ".join(draw.choices(WORDS, k=500)) for _ in range(asked.pages)]
             (papers / f"paper-{n}.pdf").write_bytes(pdf(pages, [f"Chapter {i}" for i in range(asked.pages)]))
-        begun = spent()
+        started = spent()
         passages = list(read_passages(papers))
-        print(f"{len(passages)} passages; reading alone: {said(begun)}")
+        print(f"{len(passages)} passages; reading alone: {elapsed_since(started)}")
         texts = [encoded_text(p.title, p.text) for p in passages]
         asyncio.run(encode(texts[:64]))
         for turn in range(asked.turns):
-            begun = spent()
+            started = spent()
             asyncio.run(encode(texts))
-            alone = [b - a for a, b in zip(begun, spent(), strict=True)]
-            begun = spent()
+            alone = [b - a for a, b in zip(started, spent(), strict=True)]
+            started = spent()
             index_path(str(papers), f"turn-{turn}", None)
-            whole = [b - a for a, b in zip(begun, spent(), strict=True)]
-            shares = [f"{a / b:.0%} ({a:.1f} of {b:.1f} s)" for a, b in zip(alone, whole, strict=True)]
+            indexing = [b - a for a, b in zip(started, spent(), strict=True)]
+            shares = [f"{a / b:.0%} ({a:.1f} of {b:.1f} s)" for a, b in zip(alone, indexing, strict=True)]
             print(f"of the encoder's own speed: {shares[0]}; by processor time {shares[1]}")
 
 
@@ -83,8 +83,8 @@ def spent() -> tuple[float, float]:
     return time.perf_counter(), sum(os.times()[:4])
 
 
-def said(begun: tuple[float, float]) -> str:
-    return " s, ".join(f"{b - a:.1f}" for a, b in zip(begun, spent(), strict=True)) + " s of processor time"
+def elapsed_since(started: tuple[float, float]) -> str:
+    return " s, ".join(f"{b - a:.1f}" for a, b in zip(started, spent(), strict=True)) + " s of processor time"
 
 
 if __name__ == "__main__":

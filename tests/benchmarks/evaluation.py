@@ -74,9 +74,9 @@ class Memory:
 
 @contextmanager
 def timed(samples: int) -> Iterator[Memory]:
-    memory, begun, cpu = Memory(), time.perf_counter(), time.process_time()
+    memory, started, cpu = Memory(), time.perf_counter(), time.process_time()
     yield memory
-    wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    wall, cpu = time.perf_counter() - started, time.process_time() - cpu
     marks = [memory.marks[n] for n in (max(1, samples // 4), samples)]
     print(json.dumps({"wall": wall, "cpu": cpu, "memory": marks}))
 
@@ -133,11 +133,11 @@ def main(options: argparse.Namespace) -> None:
         found = {}
         for way in ("directly", "by_inspect")[:: -1 if run % 2 else 1]:
             found[way] = one = measured(way, options)
-            quarter, whole = one["memory"]
+            quarter, full = one["memory"]
             print(
                 f"{way:10s} {options.graph}, {options.samples} samples, {options.at_once} at once: "
                 f"wall {one['wall']:.1f} s, CPU {1000 * one['cpu'] / options.samples:.1f} ms a sample, "
-                f"largest memory {quarter:.0f} MiB after a quarter, {whole:.0f} after all"
+                f"largest memory {quarter:.0f} MiB after a quarter, {full:.0f} after all"
             )
         ratios.append(found["by_inspect"]["wall"] / found["directly"]["wall"])
         more.append(1000 * (found["by_inspect"]["cpu"] - found["directly"]["cpu"]) / options.samples)

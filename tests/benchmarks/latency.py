@@ -97,7 +97,7 @@ async def measure(case: Case, runs: int, latency_ms: float) -> dict[str, Any]:
     with collected_seldom():
         seldom, _ = await debates(case, range(runs + 1, 2 * runs + 1))
     last = documents[-1]
-    walls, seldom_walls = ([document["seconds"] for document in held] for held in (documents, seldom))
+    walls, seldom_walls = ([document["seconds"] for document in results] for results in (documents, seldom))
     alone = last["depth"] * latency_ms / 1000
     return {
         "graph": case.graph,

@@ -95,12 +95,12 @@ async def plain_society(_: Settings) -> AsyncIterator[One]:
         async def one(i: int) -> int:
             start = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION.format(i)}]
             answers = await asyncio.gather(*(ask(start) for _ in range(3)))
-            told = []
+            revised = []
             for own in answers:
                 others = "\n\n".join(f"Another agent: {answer}" for answer in answers if answer is not own)
                 question = f"{others}\n\nRead what the others answered, and answer anew. {QUESTION.format(i)}"
-                told.append([*start, {"role": "assistant", "content": own}, {"role": "user", "content": question}])
-            answers = [*answers, *await asyncio.gather(*(ask(messages) for messages in told))]
+                revised.append([*start, {"role": "assistant", "content": own}, {"role": "user", "content": question}])
+            answers = [*answers, *await asyncio.gather(*(ask(messages) for messages in revised))]
             Counter(answer.rpartition(" ")[2] for answer in answers[-3:]).most_common(1)
             return len(answers)
 

@@ -49,12 +49,12 @@ WRITTEN: list[dict[str, Any]] = [
 
 def rules(**changed: Any) -> list[dict[str, Any]]:
     """The endpoint's reply to each prompt."""
-    said = {"found": FOUND, "rated": RATED, "written": WRITTEN, "groups": [{"numbers": [2, 4]}]} | changed
+    replies = {"found": FOUND, "rated": RATED, "written": WRITTEN, "groups": [{"numbers": [2, 4]}]} | changed
     return [
-        {"match": "Find the claims in a part", "reply": json.dumps({"claims": said["found"]})},
-        {"match": "how much it is worth checking", "reply": json.dumps({"ratings": said["rated"]})},
-        {"match": "Rewrite quotes from a text", "reply": json.dumps({"claims": said["written"]})},
-        {"match": "Say which of them say the same", "reply": json.dumps({"groups": said["groups"]})},
+        {"match": "Find the claims in a part", "reply": json.dumps({"claims": replies["found"]})},
+        {"match": "how much it is worth checking", "reply": json.dumps({"ratings": replies["rated"]})},
+        {"match": "Rewrite quotes from a text", "reply": json.dumps({"claims": replies["written"]})},
+        {"match": "Say which of them say the same", "reply": json.dumps({"groups": replies["groups"]})},
     ]
 
 
@@ -257,10 +257,10 @@ async def test_the_table_is_read_by_moot_batch(start_stub: StartStub, tmp_path: 
     path.write_text(claims_csv([*claims, {"claim": "My own."}], "line.txt"), encoding="utf-8")
     rows = list(ClaimsFile(path))
     assert all(isinstance(row, ClaimRow) for row in rows)
-    told = [(row.id, row.claim, row.group) for row in rows if isinstance(row, ClaimRow)]
-    assert told[0] == ("c1", "'=1+1", "line.txt")
-    assert told[1] == ("c2", WRITTEN[1]["claim"], "line.txt")
-    assert told[3] == ("c4", "My own.", "line.txt")
+    read = [(row.id, row.claim, row.group) for row in rows if isinstance(row, ClaimRow)]
+    assert read[0] == ("c1", "'=1+1", "line.txt")
+    assert read[1] == ("c2", WRITTEN[1]["claim"], "line.txt")
+    assert read[3] == ("c4", "My own.", "line.txt")
     assert [(row.claim_date, row.speaker) for row in rows if isinstance(row, ClaimRow)][1] == (
         "2025-05-14",
         "Helena Brandt",
@@ -290,14 +290,14 @@ def test_a_new_run_on_a_thread_starts_from_empty_state(start_stub: StartStub) ->
     from langgraph.checkpoint.memory import InMemorySaver
 
     start_stub(rules())
-    kept = graph.builder.compile(checkpointer=InMemorySaver())
+    checkpointed = graph.builder.compile(checkpointer=InMemorySaver())
 
     async def twice() -> list[dict[str, Any]]:
         config: Any = {"configurable": {"thread_id": "1"}}
         how: Any = ClaimSettings(model="openai:stub")
         try:
             return [
-                await kept.ainvoke(given, config, context=how)
+                await checkpointed.ainvoke(given, config, context=how)
                 for given in ({"text": " "}, {"text": TEXT}, {"text": TEXT})
             ]
         finally:
@@ -305,5 +305,5 @@ def test_a_new_run_on_a_thread_starts_from_empty_state(start_stub: StartStub) ->
 
     bad, *good = asyncio.run(twice())
     assert bad["status"] == "failed"
-    told = [(one["status"], one["error"], len(one["calls"]), len(one["claims"])) for one in good]
-    assert told == [("done", None, 4, 3)] * 2
+    outcomes = [(one["status"], one["error"], len(one["calls"]), len(one["claims"])) for one in good]
+    assert outcomes == [("done", None, 4, 3)] * 2

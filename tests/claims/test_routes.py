@@ -49,8 +49,8 @@ def test_edited_claims_become_a_table_that_can_be_read_back(client: TestClient) 
     table = client.post("/moot/api/claims/csv", json={"claims": claims, "source": "line.html"})
     assert "attachment" in table.headers["content-disposition"]
     found = client.post("/moot/api/claims/rows?name=claims.csv", content=table.content).json()
-    told = [(row["id"], row["claim"], row["claim_date"], row["speaker"], row["group"]) for row in found["rows"]]
-    assert told == [
+    read = [(row["id"], row["claim"], row["claim_date"], row["speaker"], row["group"]) for row in found["rows"]]
+    assert read == [
         ("c1", "It opened, in May.", "2024", "Ann", "line.html"),
         ("c2", "My own.", None, None, "line.html"),
     ]

@@ -50,8 +50,8 @@ def of(title: str) -> str:
 
 def rule(role: str, match: str = "", times: int | None = None, **fields: Any) -> dict[str, Any]:
     """A role's reply if its prompt matches; without fields, an unusable reply."""
-    said = {"fields": fields} if fields else {"reply": "I would rather not say."}
-    return {"model": f"stub-({role})$", "match": match, **said} | ({"times": times} if times else {})
+    reply = {"fields": fields} if fields else {"reply": "I would rather not say."}
+    return {"model": f"stub-({role})$", "match": match, **reply} | ({"times": times} if times else {})
 
 
 def counsel(role: str, side: str, field: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
@@ -156,8 +156,8 @@ def hold(given: dict[str, Any] | None = None, out: Path | None = None, **more: A
 def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None, **more: Any) -> list[str]:
     """The lines of a scripted trial; the last element is its stderr."""
     hold(given, **more)
-    said = capsys.readouterr()
-    return [*said.out.splitlines(), *said.err.splitlines()]
+    captured = capsys.readouterr()
+    return [*captured.out.splitlines(), *captured.err.splitlines()]
 
 
 def part(lines: list[str], heading: str) -> list[str]:

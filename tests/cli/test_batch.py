@@ -52,9 +52,9 @@ def asked(stub: StubEndpoint) -> Counter[str]:
     return Counter(claim for prompt in stub.prompts() for claim in CLAIMS if claim in prompt)
 
 
-def killed_when(said: Sequence[object], ended: int) -> None:
+def killed_when(command: Sequence[object], ended: int) -> None:
     """Start a command, and kill it and its worker processes after a number of finished debates."""
-    words = [*COMMAND, *map(str, said)]
+    words = [*COMMAND, *map(str, command)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
@@ -71,7 +71,7 @@ def test_a_batch_that_is_killed_twice_is_finished(
     stub, claims, out = start_stub(latency_ms=50), CLAIMS[:count], tmp_path / "out"
     words = ["batch", written(tmp_path, claims), "--out", out, *MODEL, "--at-once", 2, "--workers", workers]
     killed_when(words, 4)
-    kept = {path: path.stat().st_mtime_ns for path in out.glob("*.json")}
+    mtimes = {path: path.stat().st_mtime_ns for path in out.glob("*.json")}
     killed_when(words, 3)
     done = moot(*words)
     assert done.returncode == 0, done.stderr
@@ -81,8 +81,10 @@ def test_a_batch_that_is_killed_twice_is_finished(
     assert [row["claim"] for row in rows] == claims
     assert {row["status"] for row in rows} == {"done"}
     assert all((out / row["document"]).exists() and (out / row["report"]).exists() for row in rows)
-    assert len(kept) >= 4
-    assert all(path.stat().st_mtime_ns == written for path, written in kept.items())  # finished rows are not run again
+    assert len(mtimes) >= 4
+    assert all(
+        path.stat().st_mtime_ns == written for path, written in mtimes.items()
+    )  # finished rows are not run again
     assert set(asked(stub)) == set(claims)
     assert len(chats(stub)) <= count + 2 * 2 * workers  # at most the calls in flight at each kill
     paid = len(chats(stub))
@@ -147,8 +149,8 @@ def test_rows_are_summarised_for_readers(start_stub: StartStub, tmp_path: Path) 
     (tmp_path / "letter.txt").write_text(text)
     id = make_evidence(text=text, title="letter", source="letter.txt", query="", score=None, retriever="given")["id"]
     cited = {"answer": "SUPPORTS", "citations": [{"evidence_id": id, "quote": "Otters sleep by day"}]}
-    told = {"sentences": [{"text": "They do.", "quotes": [1]}], "stances": [{"quote": 1, "stance": "for"}]}
-    stub = start_stub([{"fields": {**cited, **told}}])
+    summary = {"sentences": [{"text": "They do.", "quotes": [1]}], "stances": [{"quote": 1, "stance": "for"}]}
+    stub = start_stub([{"fields": {**cited, **summary}}])
     path, out = written(tmp_path, CLAIMS[:2]), tmp_path / "out"
     words = ["batch", path, "--out", out, *MODEL, "--given", tmp_path / "letter.txt", "--set", "reader_summary=true"]
     done = moot(*words)
@@ -231,9 +233,9 @@ def test_a_signal_leaves_a_table_and_the_same_command_continues(
     while not process.stderr.readline().startswith("3/"):
         pass
     process.send_signal(sent)
-    printed, said = process.communicate()
-    assert process.returncode == 128 + sent, said
-    assert "The same command continues where it stopped" in said
+    printed, stderr = process.communicate()
+    assert process.returncode == 128 + sent, stderr
+    assert "The same command continues where it stopped" in stderr
     assert "of 12 rows have a verdict" in printed
     assert Counter(row["status"] for row in table_of(out))["not begun"]
     assert moot(*words).returncode == 0

@@ -121,11 +121,11 @@ def test_user_errors_end_in_a_clear_sentence(
 ) -> None:
     monkeypatch.setenv("VLLM_BASE_URL", "http://127.0.0.1:9/v1")
     done = moot(*arguments)
-    said = done.stdout + done.stderr
-    assert done.returncode == code, said
-    assert words in " ".join(said.split())
-    assert "Traceback" not in said
-    assert "Verdict" not in said
+    output = done.stdout + done.stderr
+    assert done.returncode == code, output
+    assert words in " ".join(output.split())
+    assert "Traceback" not in output
+    assert "Verdict" not in output
 
 
 @pytest.mark.parametrize(
@@ -169,9 +169,9 @@ def test_an_interrupted_debate_keeps_its_turns(start_stub: StartStub, tmp_path: 
         if "the rounds are used up" in line or "they agree" in line:
             break
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Interrupted: no verdict." in said
+    assert "Interrupted: no verdict." in stderr
     document = json.loads(out.read_text())
     assert (document["status"], document["answer"], len(document["turns"])) == ("interrupted", None, 2)
 
@@ -206,13 +206,13 @@ def test_eval_retrieval(start_stub: StartStub, tmp_path: Path) -> None:
     command = ["eval", "retrieval", "--data", str(tmp_path), "--source", "bm25", "--embedder", "openai:stub-embedding"]
     shown = moot(*command, "--against", "chroma", "--out", str(out))
     assert shown.returncode == 0, shown.stderr
-    said = " ".join(shown.stdout.split())
+    output = " ".join(shown.stdout.split())
     for words in (
         "alloys own 1 bm25 1.000 [1.00, 1.00]",
         "bm25 chroma union alloys +.000 [+.00, +.00]",
         "2,000 resamples",
     ):
-        assert words in said
+        assert words in output
     document = json.loads(out.read_text())
     assert [(row["corpus"], row["passages"]) for row in document["rows"]] == [("own", 1), ("union", 2)]
     assert [s["source"] for s in document["rows"][0]["sources"]] == ["bm25", "chroma"]

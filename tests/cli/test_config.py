@@ -80,7 +80,7 @@ def test_numbers_and_graphs_are_parsed(own_home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["set", "OPENAI_API_KEY", "abc"], "OPENAI_API_KEY is a secret"),
         (["set", "corpus", "sk-proj-abcdefghijklmnopqrstuv"], "The value of corpus is a secret"),
@@ -94,14 +94,14 @@ def test_numbers_and_graphs_are_parsed(own_home: Path) -> None:
         (["unset", "modle"], "Did you mean model?"),
     ],
 )
-def test_settings_that_cannot_be_set(words: list[str], said: str, own_home: Path) -> None:
+def test_settings_that_cannot_be_set(words: list[str], message: str, own_home: Path) -> None:
     done = moot("config", *words)
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert not (own_home / "config.toml").exists()
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("model = ", "not valid TOML"),
         ("modle = 'x'", "Did you mean model?"),
@@ -109,10 +109,10 @@ def test_settings_that_cannot_be_set(words: list[str], said: str, own_home: Path
         ("MY_TOKEN = 'x'", "is a secret"),
     ],
 )
-def test_a_file_with_faults(text: str, said: str, own_home: Path) -> None:
+def test_a_file_with_faults(text: str, message: str, own_home: Path) -> None:
     (own_home / "config.toml").write_text(text)
     done = moot(*CONTROL, "--model", "fake:1")
-    assert (done.returncode, said in done.stderr, str(own_home) in done.stderr) == (2, True, True), done.stderr
+    assert (done.returncode, message in done.stderr, str(own_home) in done.stderr) == (2, True, True), done.stderr
 
 
 def test_keys_come_from_a_file_that_is_named(
@@ -155,7 +155,7 @@ def test_version_and_help() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--model", "opnai:x"), "Did you mean openai?"),
         (("--set", "model=antropic:claude"), "Did you mean anthropic?"),
@@ -165,9 +165,9 @@ def test_version_and_help() -> None:
         (("--graph", "rag", "--set", 'sources=["wikipeda"]'), "Did you mean wikipedia?"),
     ],
 )
-def test_misspelt_commands(words: tuple[str, ...], said: str) -> None:
+def test_misspelt_commands(words: tuple[str, ...], message: str) -> None:
     done = moot(*CONTROL, *words)
-    assert (done.returncode, said in " ".join((done.stdout + done.stderr).split())) == (2, True), done.stderr
+    assert (done.returncode, message in " ".join((done.stdout + done.stderr).split())) == (2, True), done.stderr
 
 
 def shown(line: Line, **console: Any) -> str:

@@ -29,10 +29,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ledger = open_ledger()
         for number, status in ((1, "interrupted"), (2, "done")):
             claim = f"Claim {number} \x1b[31m"
-            begun = await ledger.begin("tool_mad", {"claim": claim}, {"model": "m"}, id=f"{number}" * 32)
-            await ledger.keep(begun.id, CHAT, {"content": "“yes”"}, {"role": "judge", "model": "m"})
-            await ledger.keep(begun.id, TEXT, [[0.1, 2.0]])
-            await ledger.end(begun.id, status, "/doc.json" if number == 2 else None)  # type: ignore[arg-type]
+            start = await ledger.begin("tool_mad", {"claim": claim}, {"model": "m"}, id=f"{number}" * 32)
+            await ledger.keep(start.id, CHAT, {"content": "“yes”"}, {"role": "judge", "model": "m"})
+            await ledger.keep(start.id, TEXT, [[0.1, 2.0]])
+            await ledger.end(start.id, status, "/doc.json" if number == 2 else None)  # type: ignore[arg-type]
         await asyncio.to_thread(ledger.close)
 
     asyncio.run(fill())
@@ -77,10 +77,10 @@ def test_a_debate_is_moved_whole(home: Path, tmp_path: Path, monkeypatch: pytest
 
     async def go_on() -> list[Any]:
         ledger = open_ledger()
-        begun = await ledger.begin("tool_mad", {"claim": "Claim 1 \x1b[31m"}, {"model": "m"})
+        start = await ledger.begin("tool_mad", {"claim": "Claim 1 \x1b[31m"}, {"model": "m"})
         found = [
-            begun.id,
-            *(kept and kept.value for kept in (ledger.stored_result(begun.id, key) for key in (CHAT, TEXT))),
+            start.id,
+            *(stored and stored.value for stored in (ledger.stored_result(start.id, key) for key in (CHAT, TEXT))),
         ]
         await asyncio.to_thread(ledger.close)
         return found
@@ -157,8 +157,8 @@ def test_one_debate_is_deleted(home: Path) -> None:
     assert (missing.returncode, "no debate '11'" in missing.stderr) == (2, True)
     file = LedgerFile(home / "ledger.sqlite")
     assert file.find(CHAT.hash, "1" * 32) == file.find(CHAT.hash, "2" * 32)
-    begun = file.begin(Request(None, "f", "g", "{}", "{}", adopt=False, idempotency_key=None))
-    running = moot("ledger", "delete", begun.id)
+    start = file.begin(Request(None, "f", "g", "{}", "{}", adopt=False, idempotency_key=None))
+    running = moot("ledger", "delete", start.id)
     file.close()
     assert (running.returncode, "is running" in running.stderr) == (2, True)
 

@@ -39,21 +39,21 @@ def test_resume_takes_the_debate_with_its_settings(start_stub: StartStub) -> Non
     start_stub([DOWN])
     code, failed, _ = document(*ONCE, "--set", "k=2")
     assert (code, failed["status"]) == (3, "failed")
-    code, _, said = document("--resume", "--set", "k=3")
-    assert (code, "other settings (k)" in said) == (2, True), said
+    code, _, stderr = document("--resume", "--set", "k=3")
+    assert (code, "other settings (k)" in stderr) == (2, True), stderr
     code, done, _ = document("--resume")
     assert (code, done["id"], done["settings"]["k"]) == (0, failed["id"], 2)
-    code, _, said = document("--resume")
-    assert (code, "no unfinished debate" in said) == (2, True), said
+    code, _, stderr = document("--resume")
+    assert (code, "no unfinished debate" in stderr) == (2, True), stderr
 
 
 def test_a_person_is_not_asked_again_after_a_reply(start_stub: StartStub) -> None:
     stub = start_stub([DOWN])
     code, failed, _ = document(*ONCE, "--ask", "evidence", typed="\nOtters sleep on their backs.\n\n")
     assert (code, failed["status"]) == (3, "failed")
-    code, done, said = document(*ONCE, "--ask", "evidence")
-    assert (code, done["id"]) == (0, failed["id"]), said
-    assert "resuming the debate that failed at" in said
+    code, done, stderr = document(*ONCE, "--ask", "evidence")
+    assert (code, done["id"]) == (0, failed["id"]), stderr
+    assert "resuming the debate that failed at" in stderr
     assert "Otters sleep on their backs." in stub.prompts()[-1]
 
 
@@ -62,9 +62,9 @@ def test_a_debate_that_waits_for_a_person_resumes_in_another_process(start_stub:
     words = ["verify", CLAIM, "--graph", "peer_review", "--model", "openai:stub", "--ask", "remark", "--json"]
     first = subprocess.Popen([*COMMAND, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert first.stderr is not None
-    said = b""
-    while b"> " not in said:  # it asks the person
-        said += os.read(first.stderr.fileno(), 4096)
+    stderr = b""
+    while b"> " not in stderr:  # it asks the person
+        stderr += os.read(first.stderr.fileno(), 4096)
     first.kill()
     first.communicate()
     [row] = json.loads(moot("ledger", "--json").stdout)
@@ -86,15 +86,15 @@ def chats(stub: StubEndpoint) -> list[Any]:
 def test_fresh_starts_a_new_debate(start_stub: StartStub) -> None:
     start_stub([DOWN])
     _, failed, _ = document(*ONCE)
-    code, done, said = document(*ONCE, "--fresh")
-    assert (code, done["id"] != failed["id"], "resuming" in said) == (0, True, False)
-    code, _, said = document("--fresh", "--resume")
-    assert (code, "--resume uses the calls" in said) == (2, True)
+    code, done, stderr = document(*ONCE, "--fresh")
+    assert (code, done["id"] != failed["id"], "resuming" in stderr) == (0, True, False)
+    code, _, stderr = document("--fresh", "--resume")
+    assert (code, "--resume uses the calls" in stderr) == (2, True)
 
 
 def test_an_unknown_mode_is_refused() -> None:
-    code, _, said = document("--ledger", "maybe")
-    assert (code, "record, reuse, replay, off" in said) == (2, True)
+    code, _, stderr = document("--ledger", "maybe")
+    assert (code, "record, reuse, replay, off" in stderr) == (2, True)
 
 
 def test_a_document_that_could_not_be_written_costs_no_calls(start_stub: StartStub, tmp_path: Path) -> None:
@@ -106,11 +106,11 @@ def test_a_document_that_could_not_be_written_costs_no_calls(start_stub: StartSt
     first = subprocess.Popen([*COMMAND, *RAG, "--out", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     select.select([reader], [], [])
     first.kill()
-    _, said = first.communicate()
+    _, stderr = first.communicate()
     os.close(reader)
     os.close(writer)
     paid = len(stub.calls())
-    assert paid, said
+    assert paid, stderr
     assert [row["status"] for row in json.loads(moot("ledger", "--json").stdout)] == ["interrupted"]
     assert moot(*RAG, "--out", tmp_path / "verdict.json").returncode == 0
     assert json.loads((tmp_path / "verdict.json").read_text())["status"] == "done"
@@ -130,8 +130,8 @@ def test_resume_finds_the_graph(start_stub: StartStub) -> None:
 def test_resume_takes_another_ceiling(start_stub: StartStub) -> None:
     start_stub([DOWN])
     _, failed, _ = document(*ONCE, "--set", "max_calls=3")
-    code, done, said = document("--resume", "--set", "max_calls=9")
-    assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), said
+    code, done, stderr = document("--resume", "--set", "max_calls=9")
+    assert (code, done["id"], done["settings"]["max_calls"]) == (0, failed["id"], 9), stderr
     code, another, _ = document(*ONCE, "--set", "max_calls=3")
     assert (code, another["id"] != failed["id"]) == (0, True)  # that debate has ended
 
@@ -152,9 +152,9 @@ def test_a_debate_killed_during_its_decision_resumes_under_a_higher_ceiling(
         first.kill()
     before = len(stub.prompts())
     under_it = moot(*JUDGED, *bounded)
-    said = json.loads(under_it.stdout)["error"]["detail"]
-    enough = re.search(rf"`{ceiling}` of (\d+) or more the same command goes on with this debate", said)
-    assert enough, said
+    detail = json.loads(under_it.stdout)["error"]["detail"]
+    enough = re.search(rf"`{ceiling}` of (\d+) or more the same command goes on with this debate", detail)
+    assert enough, detail
     assert len(stub.prompts()) == before
     assert more in (enough[1], None)
     id, file = json.loads(under_it.stdout)["id"], tmp_path / "debate.jsonl"

@@ -55,7 +55,7 @@ def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[lis
 @pytest.mark.parametrize("name", [name for name in DESCRIPTIONS if name != "proclaim"])  # a trial: see test_trial.py
 def test_every_graph_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixture[str], name: str) -> None:
     start_stub()
-    lines, said = run(name, capsys)
+    lines, labelled = run(name, capsys)
     settings = load_graph(name).settings.model_fields
     assert lines[0] == f"Claim: {CLAIM}"
     assert sum(line.startswith("Verdict: ") for line in lines) == 1
@@ -69,7 +69,7 @@ def test_every_graph_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixtu
         assert answers, heading
         assert set(answers.values()) == {1}  # updates of a subgraph are not printed twice
         assert sum(line.startswith(f"  {heading}: ") for line in part) == 1
-    assert any(what.strip() in ("answers", "answer 1") for _, what in said)
+    assert any(what.strip() in ("answers", "answer 1") for _, what in labelled)
     if name not in ("tool_mad", "gated"):  # these debates do so as Tool-MAD does
         assert not any(words in line for words in GATED for line in lines)
 
@@ -89,8 +89,8 @@ def test_tool_mad_shows_the_decision_of_the_gate(start_stub: StartStub, capsys: 
 
 def test_fallback_sources_are_named(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     start_stub()
-    lines, said = run("madke", capsys, max_rounds=1, sources=["web", "bm25:demo-encyclopaedia"])
-    assert said[0] == ("pool", "finds     ")
+    lines, labelled = run("madke", capsys, max_rounds=1, sources=["web", "bm25:demo-encyclopaedia"])
+    assert labelled[0] == ("pool", "finds     ")
     assert lines.index("Round 1") > next(i for i, line in enumerate(lines) if "10. " in line)
     assert any("pool read bm25:demo-news (instead of the web" in line for line in lines)
     assert any("and bm25:demo-encyclopaedia." in line for line in lines)
@@ -200,8 +200,8 @@ def test_an_agent_with_tools() -> None:
 
 def test_who_hears_whom() -> None:
     weights = {"agent-1": {"agent-2": 0.06, "agent-3": 0.15}, "agent-2": {"agent-1": 0.08}, "agent-3": {}}
-    kept = {"agent-1": ["agent-3"], "agent-2": ["agent-1"], "agent-3": []}
-    entry = {"round": 1, "confidence": {}, "recalibrated": {}, "weights": weights, "kept": kept}
+    kept_edges = {"agent-1": ["agent-3"], "agent-2": ["agent-1"], "agent-3": []}
+    entry = {"round": 1, "confidence": {}, "recalibrated": {}, "weights": weights, "kept": kept_edges}
     plain = {"round": 2, "kept": {"agent-1": ["agent-2"]}, "weights": {}}
     assert shown(CortexSettings(), {"graphs": [entry]}, {"graphs": [entry, plain]}) == [
         "Round 1",
@@ -296,8 +296,10 @@ def test_long_texts_are_indented(terminal: dict[str, Any]) -> None:
 
 def test_long_names_widen_their_column() -> None:
     settings = ReconcileSettings(agents=(Agent(name="a-rather-long-name"), Agent(name="b")))
-    said: dict[str, Any] = {"answer": "yes", "rationale": "So.", "outcome": "ok"}
-    lines = shown(settings, {"turns": [turn("a-rather-long-name", "respond", **said), turn("b", "respond", **said)]})
+    fields: dict[str, Any] = {"answer": "yes", "rationale": "So.", "outcome": "ok"}
+    lines = shown(
+        settings, {"turns": [turn("a-rather-long-name", "respond", **fields), turn("b", "respond", **fields)]}
+    )
     assert [line.index("answers") for line in lines[1:]] == [21, 21]
 
 
@@ -316,8 +318,8 @@ def test_only_some_of_many_reasons_are_printed() -> None:
         "status": "done", "task": make_task(None, None, None, CLAIM), "answer": "SUPPORTS", "votes": votes, "rounds": 1,
         "turns": [{**key, "number": n, "answer": "SUPPORTS", "rationale": f"{n}."} for n in range(1, 8)],
     }  # fmt: skip
-    said = [line for line in ending(document).lines if line.what.startswith("because") or line.tone == "more"]
-    assert [(line.what, line.text) for line in said] == [
+    reasons = [line for line in ending(document).lines if line.what.startswith("because") or line.tone == "more"]
+    assert [(line.what, line.text) for line in reasons] == [
         *((f"because {n}", f"{n}.") for n in range(1, 6)),
         ("", "and 2 more"),
     ]

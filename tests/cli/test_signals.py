@@ -40,21 +40,21 @@ def verify(*words: str, program: Sequence[str] = COMMAND) -> subprocess.Popen[st
 def read_until(process: subprocess.Popen[str], words: str) -> None:
     """Read stderr up to these words."""
     assert process.stderr is not None
-    said = ""
-    while words not in said:
+    stderr = ""
+    while words not in stderr:
         one = process.stderr.read(1)
-        assert one, said
-        said += one
+        assert one, stderr
+        stderr += one
 
 
 def check_stopped(process: subprocess.Popen[str], out: Path, number: signal.Signals) -> dict[str, object]:
     """Check the exit of a stopped debate; return its document."""
-    said, errors = process.communicate(timeout=60)
+    stdout, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number, errors
     assert errors.count("moot: interrupted") == 1
     assert "Traceback" not in errors
     document: dict[str, object] = json.loads(out.read_text())
-    assert json.loads(said) == document
+    assert json.loads(stdout) == document
     assert (document["status"], document["answer"], document["claim"]) == ("interrupted", None, CLAIM)
     return document
 

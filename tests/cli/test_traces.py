@@ -45,9 +45,9 @@ def moot(arguments: tuple[str, ...], **environment: str) -> tuple[dict[str, Any]
             lines.append(process.stdout.readline())
             assert lines[-1], process.stderr.read()
         printed = time.monotonic()
-        said = process.stderr.read()
-        assert process.wait() == 0, said
-        return json.loads("".join(lines)), said, time.monotonic() - printed
+        stderr = process.stderr.read()
+        assert process.wait() == 0, stderr
+        return json.loads("".join(lines)), stderr, time.monotonic() - printed
 
 
 @contextmanager
@@ -72,8 +72,8 @@ def closed() -> Iterator[str]:
 
 def test_a_trace_is_sent_before_the_command_ends() -> None:
     with collecting() as collector:
-        document, said, _ = moot(COMMAND, **collector.environment)
-    assert said == ""
+        document, stderr, _ = moot(COMMAND, **collector.environment)
+    assert stderr == ""
     calls = [run for run in collector.runs.values() if run["run_type"] == "llm"]
     assert len(calls) == len(document["calls"]) == 6
     assert all(run["end_time"] for run in collector.runs.values())
@@ -86,9 +86,9 @@ def test_a_dead_langsmith_does_not_delay_the_end(dead: Any, arguments: tuple[str
     delays: list[float] = []
     while len(delays) < TRIES and (not delays or delays[-1] >= usual + MOST):  # a busy machine may be slow once
         with collecting() as collector, dead() as address:
-            document, said, delay = moot(arguments, **collector.environment | {"LANGSMITH_ENDPOINT": address})
-        assert said.endswith("moot: not all of the trace has reached LangSmith.\n")
-        assert arguments != COMMAND or said.count("\n") == 1
+            document, stderr, delay = moot(arguments, **collector.environment | {"LANGSMITH_ENDPOINT": address})
+        assert stderr.endswith("moot: not all of the trace has reached LangSmith.\n")
+        assert arguments != COMMAND or stderr.count("\n") == 1
         assert document["turns"] == plain["turns"]
         delays.append(delay)
     assert min(delays) < usual + MOST

@@ -44,8 +44,8 @@ def entry(phase: str, rounds: int, reason: str, **course: Any) -> dict[str, Any]
 
 
 def argued(phase: str, round: int, text: str) -> dict[str, Any]:
-    said = turn("plaintiff", "argue", phase, round, side="plaintiff", argument=text, citations=[], outcome="ok")
-    return {"turns": [said]}
+    argument = turn("plaintiff", "argue", phase, round, side="plaintiff", argument=text, citations=[], outcome="ok")
+    return {"turns": [argument]}
 
 
 COURSE: dict[str, Any] = {"reflection_total": [0.5, 1.204, 1.2, 1.22], "novelty": [0.5, None, 0.06, 0.0]}
@@ -84,9 +84,9 @@ def test_the_reason_for_the_end_of_a_sides_search(ended: str, words: str) -> Non
         "scores": {"redundancy": 2 / 3, "novelty": 0.1},
         "evidence_ids": ["a"],
     }
-    said = live.feed({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
-    said += live.end(blank_document("proclaim", ProclaimSettings()))
-    assert [(line.who, line.what, line.text) for line in said[1:3]] == [
+    printed_lines = live.feed({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
+    printed_lines += live.end(blank_document("proclaim", ProclaimSettings()))
+    assert [(line.who, line.what, line.text) for line in printed_lines[1:3]] == [
         ("plaintiff", "finds", "1 piece; none joins the record (mean novelty 0.10)"),
         ("plaintiff", "searches", f"no more: {words}"),
     ]

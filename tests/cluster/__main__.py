@@ -190,8 +190,8 @@ def queue_trials(only: list[str]) -> bool:
             with running_stub(Path(folder) / "stub", latency_ms=200) as stub:
                 found = one(Path(folder) / "trial", server, stub)
             wrong = wrong or bool(found)
-            said = "; ".join(found) or "as expected"
-            print(f"{one.__name__}: {said} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
+            result = "; ".join(found) or "as expected"
+            print(f"{one.__name__}: {result} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
     return wrong
 
 

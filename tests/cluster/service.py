@@ -107,8 +107,8 @@ class Trial:
         """Resume debates that are listed as interrupted or failed, as the page's button does; return how many."""
         asked = [one["debate"] for one in self.listed() if one.get("can") == "resume"]
         for id in asked:
-            told = self.client.post(f"/moot/api/debates/{id}/resume").raise_for_status().json()
-            self.places.append((told["thread_id"], told["run_id"]))
+            reply = self.client.post(f"/moot/api/debates/{id}/resume").raise_for_status().json()
+            self.places.append((reply["thread_id"], reply["run_id"]))
         return len(asked)
 
     def happen(self, event: Callable[[Trial], None]) -> None:
@@ -228,10 +228,10 @@ class Result:
 
     def row(self, fault: Fault) -> str:
         """A line of the table, in Markdown."""
-        held = "**no**" if self.wrong(fault) else "yes"
+        verdict = "**no**" if self.wrong(fault) else "yes"
         again = f"{self.again} of {self.in_flight}"
         counts = (len(fault.events), self.alone, self.resumed, self.lost, self.twice, again, self.errors)
-        return f"| {fault.done} | {' | '.join(map(str, counts))} | {held} |"
+        return f"| {fault.done} | {' | '.join(map(str, counts))} | {verdict} |"
 
 
 FAULTS = (
@@ -299,11 +299,11 @@ def arranged(folder: Path, faults: list[Fault], seed: int) -> dict[Fault, Result
                 service.wait_for(lambda name=name: service.is_ready(name), name)  # type: ignore[misc]
             try:
                 found[fault] = result = happening(service, fault, seed)
-                said = "; ".join(result.wrong(fault)) or "as expected"
-                said += f"; {result.errors} runs ended as errors" * bool(result.errors)
+                outcome = "; ".join(result.wrong(fault)) or "as expected"
+                outcome += f"; {result.errors} runs ended as errors" * bool(result.errors)
             except Exception as error:  # noqa: BLE001 (the others are still tried)
-                said = f"{type(error).__name__}: {error}"
-            print(f"service {fault.name}: {said} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
+                outcome = f"{type(error).__name__}: {error}"
+            print(f"service {fault.name}: {outcome} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
     return found
 
 

@@ -112,11 +112,11 @@ def test_a_database_of_another_version(url: str, monkeypatch: pytest.MonkeyPatch
         with closing(Postgres(url)) as postgres:
             postgres.do(lambda cursor: cursor.execute(query))
 
-    for version, said in ((VERSION - 1, "an earlier version"), (VERSION + 1, "a later version")):
+    for version, words in ((VERSION - 1, "an earlier version"), (VERSION + 1, "a later version")):
         change(f"UPDATE moot.about SET version = {version}")
         done = moot("list", "--database", url)
         assert (done.returncode, done.stdout) == (2, "")
-        assert said in done.stderr
+        assert words in done.stderr
     change("DROP SCHEMA moot CASCADE")
     done = moot("list", "--database", url)
     assert (done.returncode, "has no tables of moot" in done.stderr) == (2, True)

@@ -136,8 +136,8 @@ def test_cancel_and_retry(server: Server, postgres: Postgres) -> None:
     shown = moot("batch", "status", "--queue", server.url).stdout
     assert "claims.csv" in shown
     assert "it was cancelled" in shown
-    said = moot("batch", "retry", "0123", "--queue", server.url).stdout
-    assert "1 row waits for a worker. To collect the results of 0123456789abcdef" in said
+    output = moot("batch", "retry", "0123", "--queue", server.url).stdout
+    assert "1 row waits for a worker. To collect the results of 0123456789abcdef" in output
     assert rows.take("key1", worker) is not None
     for words in (["cancel", "9"], ["retry"]):
         done = moot("batch", *words, "--queue", server.url)
@@ -207,10 +207,10 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
     async def spend(ceilings: Ceilings, calls: int) -> int:
         for made in range(calls):
             try:
-                held = await ceilings.reserve(PlannedCall("judge", "", "openai:x", 300))
+                reservation = await ceilings.reserve(PlannedCall("judge", "", "openai:x", 300))
             except BudgetExhausted:
                 return made
-            ceilings.release_reservation(held, Spend(10, 0, 1), 0.1)
+            ceilings.release_reservation(reservation, Spend(10, 0, 1), 0.1)
         return calls
 
     processes = [LeasedCeilings(lease, most, math.inf) for _ in range(3)]
@@ -259,10 +259,10 @@ def test_the_ledger_behaves_as_in_a_file(postgres: Postgres, tmp_path: Path) -> 
     id, other = "0" * 32, "1" * 32
     found = []
     for ledger in ledgers:
-        told = []
+        listings = []
         with ledger.transaction():
-            told.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
-            told.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
+            listings.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
+            listings.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
         values = [packed(json.dumps(text)) for text in ("1", "2", "x" * 9000)]
         for debate, key, about, value in (
             (id, first, {"role": "a", "failed": 1}, values[0]),
@@ -271,15 +271,19 @@ def test_the_ledger_behaves_as_in_a_file(postgres: Postgres, tmp_path: Path) -> 
             (id, second, {"role": "b"}, values[2]),
         ):
             ledger.keep([Entry(debate, key, about, 1.0, len(value), value)])
-        told.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
-        told += [ledger.find(first.hash, id), ledger.find(first.hash, None), ledger.find(first.hash, id, failed=False)]
-        told += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
-        told.append(ledger.alike(key_of("chat", {"model": "m", "messages": "c"}), other))
+        listings.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
+        listings += [
+            ledger.find(first.hash, id),
+            ledger.find(first.hash, None),
+            ledger.find(first.hash, id, failed=False),
+        ]
+        listings += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
+        listings.append(ledger.alike(key_of("chat", {"model": "m", "messages": "c"}), other))
         with ledger.transaction():
             ledger.end(id, "done", None, None)
             ledger.end(other, "failed", None, None)
         with ledger.transaction():
-            told += [ledger.begin(Request(one, "f", "rag", "{}", "{}", True, None)) for one in (id, other)]
-        found.append(told)
+            listings += [ledger.begin(Request(one, "f", "rag", "{}", "{}", True, None)) for one in (id, other)]
+        found.append(listings)
     file.close()
     assert found[0] == found[1]

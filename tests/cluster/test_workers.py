@@ -36,7 +36,7 @@ def changed(one: Trial, **variables: str) -> Iterator[None]:
     one.env = before
 
 
-def said(one: Trial) -> str:
+def log_of(one: Trial) -> str:
     return " ".join((one.folder / "log.txt").read_text().split())
 
 
@@ -69,8 +69,8 @@ def test_a_worker_without_a_key_leaves_its_rows_to_others(
         one.wait(lambda: batch.poll() is not None)
         assert {row["status"] for row in one.table()} == {"done"}
         assert keyless.wait(30) == 2
-        assert "OPENAI_API_KEY is not set" in said(one)
-        assert "This worker cannot process its rows, so it ends; other workers get them." in said(one)
+        assert "OPENAI_API_KEY is not set" in log_of(one)
+        assert "This worker cannot process its rows, so it ends; other workers get them." in log_of(one)
         assert able.poll() is None
 
 
@@ -82,7 +82,7 @@ def test_the_last_worker_without_a_key_ends_the_batch(server: Server, start_stub
         one.wait(lambda: batch.poll() is not None)
         assert batch.returncode == 3
         assert any("OPENAI_API_KEY is not set" in row["error"] for row in one.table())
-        assert "No further row was started: all rows would fail like this one." in said(one)
+        assert "No further row was started: all rows would fail like this one." in log_of(one)
         assert keyless.poll() is None
         one.start_worker()
         joined(one, 2)
@@ -105,8 +105,8 @@ async def test_a_worker_waits_while_postgres_is_unavailable(
     monkeypatch.setattr(worker, "CONNECTED", 0.5, raising=False)
     with trial(tmp_path / "trial", server, stub) as one:
         working = asyncio.create_task(worker.Site(server.url, 1, 4, 60).work(drain=False))
-        begun = "SELECT 1 FROM procrastinate_workers"
-        await asyncio.to_thread(one.wait, lambda: bool(one.ask(begun)) or working.done())
+        started = "SELECT 1 FROM procrastinate_workers"
+        await asyncio.to_thread(one.wait, lambda: bool(one.ask(started)) or working.done())
         await asyncio.to_thread(server.stop)
         await asyncio.to_thread(one.wait, lambda: "has been unreachable" in str(warned) or working.done())
         await asyncio.to_thread(server.start)
@@ -122,11 +122,11 @@ async def test_a_worker_waits_while_postgres_is_unavailable(
 def test_rows_without_a_worker_are_reported(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
     with trial(tmp_path / "trial", server, start_stub()) as one:
         batch = one.submit(3)
-        one.wait(lambda: "No worker is at the queue" in said(one))
+        one.wait(lambda: "No worker is at the queue" in log_of(one))
         one.start_worker()
         one.wait(lambda: batch.poll() is not None)
         assert {row["status"] for row in one.table()} == {"done"}
-        assert said(one).count("No worker is at the queue") == 1
+        assert log_of(one).count("No worker is at the queue") == 1
         shown = moot("batch", "status", "--queue", server.url).stdout
         assert "9 calls" in shown
         assert "no price known for 3 rows" in " ".join(shown.split())

@@ -40,12 +40,12 @@ async def raw_server(say: Say, **options: Any) -> AsyncIterator[Raw]:
                 sizes = [line.split(":")[1] for line in head.lower().splitlines() if line.startswith("content-length:")]
                 raw.heads.append(head)
                 raw.bodies.append(json.loads(await reader.readexactly(int(sizes[0]))) if sizes else None)
-                said = asyncio.ensure_future(say(writer, raw))
-                gone = asyncio.ensure_future(reader.read(1)) if not writer.is_closing() else said
+                handling = asyncio.ensure_future(say(writer, raw))
+                gone = asyncio.ensure_future(reader.read(1)) if not writer.is_closing() else handling
                 gone.add_done_callback(lambda done: done.cancelled() or done.exception())
-                await asyncio.wait([said, gone], return_when=asyncio.FIRST_COMPLETED)
-                if not said.done():  # the client has gone
-                    said.cancel()
+                await asyncio.wait([handling, gone], return_when=asyncio.FIRST_COMPLETED)
+                if not handling.done():  # the client has gone
+                    handling.cancel()
                     return
                 if not gone.done():
                     gone.cancel()

@@ -60,9 +60,9 @@ except OSError as error:
     print(fault.exit_code, fault)'
     ls -A; cat document.json
     """
-    said = subprocess.run([*ISOLATED, script], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([*ISOLATED, script], capture_output=True, text=True, check=True).stdout
     detail = "document.json cannot be written (No space left on device). Make room, or name a file on another disk."
-    assert said.splitlines() == [f"3 {detail}", "document.json", "filler", "old"]
+    assert output.splitlines() == [f"3 {detail}", "document.json", "filler", "old"]
 
 
 @given(old=st.binary(max_size=50), new=st.one_of(st.binary(max_size=5000), st.text(max_size=5000)))

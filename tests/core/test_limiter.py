@@ -24,13 +24,13 @@ def test_any_calls(calls: list[tuple[int, bool, bool]]) -> None:
 
 
 async def each_has_its_turn(calls: list[tuple[int, bool, bool]]) -> None:
-    gate, begun, running = Limiter(), list[int](), set[int]()
+    gate, started, running = Limiter(), list[int](), set[int]()
     over = [asyncio.Event() for _ in calls]
 
     async def call(i: int, most: int) -> None:
         async with gate.slot(Limits(max_concurrency=most)):
             running.add(i)
-            begun.append(i)
+            started.append(i)
             assert len(running) <= most
             try:
                 await over[i].wait()
@@ -52,8 +52,8 @@ async def each_has_its_turn(calls: list[tuple[int, bool, bool]]) -> None:
     with suppress(asyncio.CancelledError):
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             assert result is None or isinstance(result, asyncio.CancelledError)
-    assert begun == sorted(begun)
-    assert {i for i, (_, left, _) in enumerate(calls) if not left} <= set(begun)
+    assert started == sorted(started)
+    assert {i for i, (_, left, _) in enumerate(calls) if not left} <= set(started)
     async with asyncio.timeout(5), gate.slot(Limits(max_concurrency=1)):  # no slot was lost
         pass
 

@@ -47,7 +47,7 @@ async def test_a_response_that_is_not_http(sent: bytes) -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(
-    ("said", "kind", "words"),
+    ("error_body", "kind", "words"),
     [
         ({"message": "Busy."}, "bad_response", "instead of a reply: Busy. Try again later"),
         ("Busy", "bad_response", "instead of a reply: Busy. Try again later"),
@@ -56,9 +56,9 @@ async def test_a_response_that_is_not_http(sent: bytes) -> None:
         ({"message": "No.", "code": 401}, "authentication", "refused the key"),
     ],
 )
-async def test_an_error_in_an_answer_of_status_200(said: Any, kind: str, words: str, streamed: bool) -> None:
+async def test_an_error_in_an_answer_of_status_200(error_body: Any, kind: str, words: str, streamed: bool) -> None:
     head = STREAM.replace(b"\r\n\r\n", b"\r\nRetry-After: 7\r\n\r\n")
-    whole = (head, event(error=said)) if streamed else (answer({"error": said}, Retry_After=7),)
-    async with raw_server(says(*whole, close=streamed)) as raw:
+    response = (head, event(error=error_body)) if streamed else (answer({"error": error_body}, Retry_After=7),)
+    async with raw_server(says(*response, close=streamed)) as raw:
         error = await fails(line_to(raw.url), streamed)
     assert (error.kind, words in error.detail) == (kind, True)

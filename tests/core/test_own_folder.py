@@ -45,13 +45,13 @@ def another() -> Iterator[tuple[subprocess.Popen[str], Path]]:
 
 
 def test_only_folders_of_killed_processes_are_removed(temporary: Path) -> None:
-    with another() as (dead, left), another() as (_, kept):
+    with another() as (dead, left), another() as (_, in_use):
         dead.send_signal(signal.SIGKILL)
         dead.wait()
         assert (left / "pickle").is_file()
         with own_folder("moot-") as mine:
-            assert set(temporary.iterdir()) == {kept, mine}
-    assert set(temporary.iterdir()) == {kept}  # its process was killed, too
+            assert set(temporary.iterdir()) == {in_use, mine}
+    assert set(temporary.iterdir()) == {in_use}  # its process was killed, too
     remove_left("moot-")
     assert list(temporary.iterdir()) == []
 

@@ -101,10 +101,10 @@ async def test_calls_that_start_while_a_share_shrinks_count_against_the_limit(
     one, other = (SharedEndpoints(Postgres(server.url)) for _ in range(2))
     gates = [Limiter(), Limiter()]
     exchange: Any = SharedEndpoints._exchange
-    begun: list[asyncio.Task[None]] = []
+    started: list[asyncio.Task[None]] = []
 
     async def begin(gate: Limiter) -> None:
-        begun.extend(asyncio.create_task(gate.slot(limits).__aenter__()) for _ in range(12))
+        started.extend(asyncio.create_task(gate.slot(limits).__aenter__()) for _ in range(12))
         await asyncio.sleep(0)
 
     def meanwhile(self: SharedEndpoints, *asked: Any) -> Any:
@@ -127,9 +127,9 @@ async def test_calls_that_start_while_a_share_shrinks_count_against_the_limit(
     await one.report_demand(address)
     await other.report_demand(address)
     assert gates[0].running + gates[1].running == 12
-    for task in begun:
+    for task in started:
         task.cancel()
-    await asyncio.wait(begun)
+    await asyncio.wait(started)
     for shared in (one, other):
         await asyncio.to_thread(shared.close)
 

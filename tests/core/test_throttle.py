@@ -228,12 +228,12 @@ def test_a_refusal_lowers_concurrency_and_pace_and_successes_raise_them() -> Non
 
 
 def test_a_refused_call_is_retried_first() -> None:
-    begun, busy = list[int](), [1]
+    started, busy = list[int](), [1]
 
     async def call(i: int) -> None:
         if busy and busy.pop():
             raise WorldError("Busy.", kind="rate_limited", retryable=True)
-        begun.append(i)
+        started.append(i)
         await asyncio.sleep(1)
 
     async def calls() -> None:
@@ -241,7 +241,7 @@ def test_a_refused_call_is_retried_first() -> None:
         await asyncio.gather(*(with_retries(partial(call, i), limits, gate) for i in range(5)))
 
     run(calls())
-    assert begun == [0, 1, 2, 3, 4]
+    assert started == [0, 1, 2, 3, 4]
 
 
 def test_rate_limit_refusals_do_not_count_as_attempts() -> None:

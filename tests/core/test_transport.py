@@ -94,7 +94,7 @@ async def test_the_timeout_also_ends_silence_while_connecting(monkeypatch: pytes
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
-    begun, first = asyncio.Event(), True
+    started, first = asyncio.Event(), True
 
     async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
         nonlocal first
@@ -103,13 +103,13 @@ async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
             return
         first = False
         writer.write(STREAM + token("a") if streamed else answer(REPLY)[:-5])
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
 
     async with raw_server(say) as raw:
         line = line_to(raw.url)
         task = asyncio.ensure_future(streamed_of(line) if streamed else line.post(PATH, {}))
-        await begun.wait()
+        await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -218,21 +218,23 @@ async def test_loops_whose_connections_were_not_closed_end_without_warnings() ->
 
 
 async def test_a_kept_connection_does_not_keep_its_debate_alive() -> None:
-    class Held:
+    class DebateState:
         pass
 
-    async def call() -> weakref.ref[Held]:
-        held = Held()
-        OWN.set(held)
+    async def call() -> weakref.ref[DebateState]:
+        state_ref = DebateState()
+        OWN.set(state_ref)
         await line_to(raw.url).post(PATH, {})
-        return weakref.ref(held)
+        return weakref.ref(state_ref)
 
     async with raw_server(says(answer(REPLY))) as raw:
         calls = await asyncio.gather(*(call() for _ in range(300)))
         await asyncio.sleep(0)
         gc.collect()
         assert (raw.connections, raw.closed.empty()) == (300, True)
-        assert sum(held() is not None for held in calls) < 150  # asyncio keeps up to a hundred cancelled timers
+        assert (
+            sum(state_ref() is not None for state_ref in calls) < 150
+        )  # asyncio keeps up to a hundred cancelled timers
 
 
 # --- size -------------------------------------------------------------------------------------------------------------
@@ -266,12 +268,12 @@ def bomb(coding: str) -> bytes:
     return b"".join(pack.compress(piece) for _ in range(1024)) + pack.flush()
 
 
-async def told_and_megabytes(url: str, streamed: bool) -> tuple[str, int]:
+async def error_and_megabytes(url: str, streamed: bool) -> tuple[str, int]:
     """Run the request in a new process; return the error it prints, and its peak memory in MB."""
     command = [sys.executable, "-c", BOMB, url, str(streamed)]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
-    said, megabytes = done.stdout.splitlines()
-    return said, int(megabytes)
+    message, megabytes = done.stdout.splitlines()
+    return message, int(megabytes)
 
 
 @pytest.mark.parametrize(("coding", "streamed"), [("gzip", False), ("deflate", False), ("gzip lines", True)])
@@ -279,9 +281,9 @@ async def test_a_compressed_gigabyte_is_not_read(coding: str, streamed: bool) ->
     packed = bomb(coding)
     assert len(packed) < 2**23
     async with raw_server(says(answer(packed, Content_Encoding=coding.split()[0]))) as raw:
-        said, megabytes = await told_and_megabytes(raw.url, streamed)
-    assert said.startswith("bad_response False")
-    assert "is longer than" in said
+        message, megabytes = await error_and_megabytes(raw.url, streamed)
+    assert message.startswith("bad_response False")
+    assert "is longer than" in message
     assert megabytes < 300
 
 
@@ -299,8 +301,8 @@ async def test_an_uncompressed_answer_of_800_megabytes_is_not_read(status: str, 
             await writer.drain()
 
     async with raw_server(say) as raw:
-        said, megabytes = await told_and_megabytes(raw.url, streamed)
-    assert said.startswith("server_error True" if status != "200 OK" else "bad_response False")
+        message, megabytes = await error_and_megabytes(raw.url, streamed)
+    assert message.startswith("server_error True" if status != "200 OK" else "bad_response False")
     assert megabytes < 300
     assert written < 10**8
 
@@ -324,10 +326,10 @@ async def test_one_endless_event_is_refused(piece: bytes) -> None:
 
 async def test_server_sent_events_are_read_in_every_spelling() -> None:
     parts = [b": hello\n\n", b'data: {"a":\r\ndata:  1}\r\n\r\n', b"event: x\nid: 3\n", b'data:{"b":2}\n\n', b"\n\n"]
-    whole = STREAM + b"".join(parts) + b"data: [DONE]\n\nrubbish"
+    body = STREAM + b"".join(parts) + b"data: [DONE]\n\nrubbish"
 
     async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
-        for byte in whole:  # lines come in pieces
+        for byte in body:  # lines come in pieces
             writer.write(bytes([byte]))
             await asyncio.sleep(0)
         writer.close()

@@ -41,10 +41,10 @@ def rows(found: dict[str, Any]) -> list[str]:
     lines = []
     for one in found["systems"]:
         by = {a["attack"]: a for a in found["attacks"] if (a["of"], a["model"]) == (one["system"], one["model"])}
-        told = [cell(by[name]) if name in by else "–" for name in ATTACKS]
+        cells = [cell(by[name]) if name in by else "–" for name in ATTACKS]
         reader = one["model"].removeprefix("openai:")
         undisturbed = f"{interval(one['accuracy'])}; {one['flagged']} flagged"
-        lines.append(f"| {one['system']} | {reader} | {undisturbed} | {' | '.join(told)} |")
+        lines.append(f"| {one['system']} | {reader} | {undisturbed} | {' | '.join(cells)} |")
     return lines
 
 

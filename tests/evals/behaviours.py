@@ -79,7 +79,7 @@ async def behaviour_of(name: str) -> str:
         return HashEncoder()
 
     sources = reading_demo(system.settings)
-    said: list[Any] = []
+    behaviour: list[Any] = []
     with patch.object(node, "open_chat_model", noted), patch.object(node, "open_encoder", encoder):
         for seed in (1, 2):
             values = json.loads(json.dumps(sources).replace("chroma:demo-encyclopaedia", "bm25:demo-encyclopaedia"))
@@ -90,8 +90,10 @@ async def behaviour_of(name: str) -> str:
                 document = await system.graph.ainvoke(claim, context=settings, config={"callbacks": [requests]})
                 outcome = [document[key] for key in OUTCOME]
                 error = (document["error"] or {}).get("kind")
-                said.append([outcome, error, *(sorted(map(json.dumps, part)) for part in (opened, requests.noted))])
-    return digest(said)
+                behaviour.append(
+                    [outcome, error, *(sorted(map(json.dumps, part)) for part in (opened, requests.noted))]
+                )
+    return digest(behaviour)
 
 
 def main(known: Mapping[str, str]) -> None:

@@ -37,9 +37,16 @@ def debate(answer: str | None, *rounds: Sequence[str | None], task: str = "fever
         more: other fields.
     """
     turns = [
-        {"round": n, "phase": "primary", "agent": f"agent-{i}", "step": "respond", "answer": said, "rationale": "why"}
+        {
+            "round": n,
+            "phase": "primary",
+            "agent": f"agent-{i}",
+            "step": "respond",
+            "answer": round_answers,
+            "rationale": "why",
+        }
         for n, answers in enumerate(rounds, 1)
-        for i, said in enumerate(answers, 1)
+        for i, round_answers in enumerate(answers, 1)
     ]
     document = blank_document("society_of_minds", Settings())
     return document | {

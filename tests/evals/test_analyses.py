@@ -33,8 +33,12 @@ def voting(answer: str | None, *rounds: list[str | None], **more: Any) -> Docume
             "phase": "primary",
             "reason": "every_round",
             "votes": [
-                {"agent": f"agent-{i}", "answer": said, "group": None if said is None else [S, R].index(said)}
-                for i, said in enumerate(answers, 1)
+                {
+                    "agent": f"agent-{i}",
+                    "answer": round_answers,
+                    "group": None if round_answers is None else [S, R].index(round_answers),
+                }
+                for i, round_answers in enumerate(answers, 1)
             ],
         }
         for n, answers in enumerate(rounds, 1)
@@ -42,9 +46,9 @@ def voting(answer: str | None, *rounds: list[str | None], **more: Any) -> Docume
     return debate(answer, *rounds, round_log=log, **more)
 
 
-def judged(answer: str, said: list[str], averages: list[float], *, judge: bool = True) -> Document:
+def judged(answer: str, answers: list[str], averages: list[float], *, judge: bool = True) -> Document:
     """A debate of one round in which each answer has a score, which is also the debater's average."""
-    made = voting(answer, said)  # type: ignore[arg-type]
+    made = voting(answer, answers)  # type: ignore[arg-type]
     for turn, score in zip(made["turns"], averages, strict=True):
         turn["scores"] = {"consistency": score, "questions": ["?"]}
     scores = {f"agent-{i}": {"consistency": score} for i, score in enumerate(averages, 1)}

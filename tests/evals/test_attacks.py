@@ -132,5 +132,5 @@ def test_one_debater_is_instructed_to_lie(tmp_path: Path) -> None:
     for sample in logs[0].samples or []:
         document, done = document_in(sample), sample.metadata["attack"]
         assert document is not None
-        said = {turn["agent"]: turn["answer"] for turn in document["turns"] if turn["step"] == "respond"}
-        assert [agent for agent, answer in said.items() if answer == done["label"]] == [done["liar"]]
+        answers = {turn["agent"]: turn["answer"] for turn in document["turns"] if turn["step"] == "respond"}
+        assert [agent for agent, answer in answers.items() if answer == done["label"]] == [done["liar"]]

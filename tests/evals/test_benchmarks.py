@@ -348,8 +348,8 @@ def test_claims_of_averitec() -> None:
     }
     assert (item.claim_date, item.speaker) == ("2020-11-05", None)
     assert read_one("averitec", record | {"claim_date": None}).published_before is None
-    said = sample_of(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
-    asked = question_of(str(said.input), said.choices, said.metadata)
+    sample = sample_of(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
+    asked = question_of(str(sample.input), sample.choices, sample.metadata)
     assert asked == {"claim": record["claim"], "task": "averitec", "claim_date": "2020-11-05", "speaker": "Ada"}
 
 

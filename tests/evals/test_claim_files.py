@@ -93,10 +93,10 @@ def test_reading_continues_after_bad_rows(tmp_path: Path) -> None:
     path = written(tmp_path, text)
     found = problems(path)
     assert [line for line, _ in found] == [3, 4, 5, 6, 7, 8, 9]
-    for (_, problem), said in zip(
+    for (_, problem), message in zip(
         found, ("no claim", "2020-10-25", "settings", "row 1", "2 columns", "maybe", "CSV"), strict=True
     ):
-        assert said in problem
+        assert message in problem
     assert [row.id for row in ClaimsFile(path) if isinstance(row, ClaimRow)] == ["a", "h"]
 
 
@@ -117,7 +117,7 @@ def test_reading_continues_after_bad_json_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "encoding", "said"),
+    ("text", "name", "encoding", "message"),
     [
         ("text,label\nOne.,true\n", "my.csv", "utf-8", "no column `claim`"),
         ("", "my.csv", "utf-8", "no column `claim`"),
@@ -129,9 +129,9 @@ def test_reading_continues_after_bad_json_lines(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_says_what_to_do(
-    tmp_path: Path, text: str, name: str, encoding: str, said: str
+    tmp_path: Path, text: str, name: str, encoding: str, message: str
 ) -> None:
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         list(ClaimsFile(written(tmp_path, text, name, encoding)))
 
 
@@ -176,9 +176,9 @@ def test_csv_and_json_lines_give_back_the_written_rows(
         for row, written_row in zip(found, rows, strict=True):
             assert isinstance(row, ClaimRow)
             assert row.claim == clean(written_row["claim"])
-            said = {name: getattr(row, name) for name in ("label", "group", "graph")}
+            fields = {name: getattr(row, name) for name in ("label", "group", "graph")}
             assert (row.speaker or "") == " ".join(written_row.get("speaker", "").split())
-            assert said == {name: written_row.get(name, "").strip() or None for name in said}
+            assert fields == {name: written_row.get(name, "").strip() or None for name in fields}
             assert row.given == tuple((piece["title"], piece["text"]) for piece in written_row.get("given", ()))
             assert row.settings == written_row.get("settings", {})
 

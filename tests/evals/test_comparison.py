@@ -77,7 +77,7 @@ def test_differences_are_over_common_items(compared: Study) -> None:
 
 def test_holms_correction_covers_all_tests(tmp_path: Path) -> None:
     gold = {str(n): S for n in range(20)}
-    right, wrong = ({id: debate(said) for id in gold} for said in (S, R))
+    right, wrong = ({id: debate(answer) for id in gold} for answer in (S, R))
     half = {id: right[id] if int(id) % 2 else wrong[id] for id in gold}
     made = study(
         tmp_path,
@@ -118,14 +118,14 @@ def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
 def test_intervals_of_macro_f1_are_those_of_scikit_learn(compared: Study) -> None:
     """The debate's item 6 is missing, and its 8 an abstention."""
     kinds = [((GOLD[id],), (DEBATE[id]["answer"] or "",)) for id in GOLD if id != "6"]
-    right, said = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
+    right, answers = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
     draws = np.random.default_rng(SEED).integers(7, size=(RESAMPLES, 7))
     counts = np.stack([np.bincount(draw, minlength=7) for draw in draws]).astype(float)
     figures = mean_over_runs(kinds, "macro_f1")(counts)
     f1 = package("sklearn.metrics").f1_score
     for figure, weights in zip(figures[:100], counts, strict=False):
         labels = sorted({label for label, weight in zip(right, weights, strict=True) if weight})
-        assert figure == pytest.approx(f1(right, said, labels=labels, average="macro", sample_weight=weights))
+        assert figure == pytest.approx(f1(right, answers, labels=labels, average="macro", sample_weight=weights))
     cell = records(systems_table(compared))["debate"]["macro_f1"]
     assert (cell.low, cell.high) == pytest.approx(tuple(np.quantile(figures, [0.025, 0.975])))
 
@@ -440,7 +440,7 @@ def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
         "notes": ["3 records have no gold answer"],
     }
     made = study(tmp_path, a=(DEBATE, {}), b=(fewer, facts))
-    said = " ".join(notes_of(made))
+    notes = " ".join(notes_of(made))
     for part in (
         "4 of 8 are common to all (a 8, b 4)",
         "The right answers of 1 items differ between logs (such as 2)",
@@ -448,7 +448,7 @@ def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
         "b.eval (b): 4 of 8 items were not run.",
         "b.eval: the benchmark's reader: 3 records have no gold answer.",
     ):
-        assert part in said
+        assert part in notes
     every = {"notes": ["3 records have no gold answer"]}
     together = notes_of(study(tmp_path / "alike", a=(DEBATE, every), b=(DEBATE, every)))
     assert "all logs: the benchmark's reader: 3 records have no gold answer." in together

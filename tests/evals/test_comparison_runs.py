@@ -25,7 +25,7 @@ def test_several_runs(tmp_path: Path) -> None:
     answers: list[Sequence[str | None]] = [(S, S, R, S), (R, S, R, S), (S, R, R, None)]
     runs: Systems = {
         f"debate__{n}": (
-            {id: failed() if said is None else debate(said) for id, said in zip(gold, given, strict=True)},
+            {id: failed() if answer is None else debate(answer) for id, answer in zip(gold, given, strict=True)},
             {"gold": gold, "seed": n, "settings": {"seed": n, "k": 3}},
         )
         for n, given in enumerate(answers)
@@ -45,7 +45,10 @@ def test_an_item_of_several_runs_counts_once_in_an_interval(tmp_path: Path) -> N
     """Right in one of two runs, in both, in both and in none."""
     gold = {"a": S, "b": S, "c": R, "d": R}
     runs: Systems = {
-        f"debate__{n}": ({id: debate(said) for id, said in zip(gold, given, strict=True)}, {"gold": gold, "seed": n})
+        f"debate__{n}": (
+            {id: debate(answer) for id, answer in zip(gold, given, strict=True)},
+            {"gold": gold, "seed": n},
+        )
         for n, given in enumerate([(S, S, R, S), (R, S, R, S)])
     }
     row = records(stops_table(study(tmp_path, **runs)))["debate"]

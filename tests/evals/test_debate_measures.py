@@ -49,7 +49,7 @@ def document(**more: Any) -> dict[str, Any]:
         "stop_reason": "max_rounds",
         "turns": [turn(d, agent, answer) for d, given in enumerate(ANSWERS) for agent, answer in given.items()],
         "votes": votes(0, 0, None),
-        "graphs": [{"round": d, "kept": kept} for d, kept in enumerate(KEPT, 1)],
+        "graphs": [{"round": d, "kept": edges} for d, edges in enumerate(KEPT, 1)],
         "calls": [],
         **more,
     }
@@ -60,8 +60,8 @@ def votes(*groups: int | None) -> list[dict[str, Any]]:
     return [{"agent": a, "answer": None if g is None else f"answer {g}", "group": g} for a, g in named]
 
 
-def agree(*said: bool | None) -> dict[str, Any]:
-    judged = [turn(d, "judge", None, "agree", agree=one) for d, one in enumerate(said, 1)]
+def agree(*findings: bool | None) -> dict[str, Any]:
+    judged = [turn(d, "judge", None, "agree", agree=one) for d, one in enumerate(findings, 1)]
     return document(turns=[*document()["turns"], *judged])
 
 
@@ -165,8 +165,8 @@ def test_an_answer_that_could_not_be_read_has_no_viewpoint() -> None:
 
 def test_free_text_answers_are_compared_by_the_task() -> None:
     turns = [turn(0, "a", "The Nile"), turn(0, "b", "nile"), turn(0, "c", "Congo"), turn(1, "c", "the nile.")]
-    kept = {"a": ["b"], "b": [], "c": ["a", "b"]}
-    debate = document(task=make_task("short_answer"), turns=turns, graphs=[{"round": 1, "kept": kept}])
+    edges = {"a": ["b"], "b": [], "c": ["a", "b"]}
+    debate = document(task=make_task("short_answer"), turns=turns, graphs=[{"round": 1, "kept": edges}])
     assert collisions(debate) == [(1, "a", "c"), (1, "b", "c")]
     assert correct_revisions(debate, "Nile") == 2
 

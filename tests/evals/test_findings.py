@@ -47,9 +47,9 @@ def test_the_headline_of_a_significant_difference(tmp_path: Path) -> None:
 def test_without_a_difference_the_detectable_one_is_named(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(DEBATE, {}), b=(CONTROL, {})))
     assert found.headline == "No difference between the systems was found"
-    said = " ".join(found.sentences)
-    assert "That does not show that these systems are equally good." in said
-    assert "No difference would be found with a chance of 80%: too few items tell the systems apart." in said
+    headline = " ".join(found.sentences)
+    assert "That does not show that these systems are equally good." in headline
+    assert "No difference would be found with a chance of 80%: too few items tell the systems apart." in headline
     assert dict(found.not_measured)["Missing answers"] == (
         "1 of 16 answers are missing and count for no system. Counted as wrong, they turn no difference round."
     )
@@ -81,8 +81,8 @@ def test_a_report_without_tests(tmp_path: Path) -> None:
 def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]], benchmarks: int) -> None:
     def system(name: str, which: int) -> System:
         seen = {str(n): Observation(str(n), (S,)) for n in range(len(items))}
-        told = {id: answering(seen[id], S if items[int(id)][which] else "", fever) for id in seen}
-        return System(name, (told,), control="kept" if which else None)
+        answers = {id: answering(seen[id], S if items[int(id)][which] else "", fever) for id in seen}
+        return System(name, (answers,), control="kept" if which else None)
 
     fever = BENCHMARKS["fever"]
     made = [Study(fever, "m", (system("a", 0), system("b", 1))) for _ in range(benchmarks)]
@@ -99,8 +99,8 @@ def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]]
 
 
 def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None:
-    kept = {id: RIGHT[id] if id in "12" else failed() for id in GOLD}
-    found = findings(study(tmp_path, a=(kept, {}), b=(RIGHT | {"1": debate(None)}, {})))
+    documents = {id: RIGHT[id] if id in "12" else failed() for id in GOLD}
+    found = findings(study(tmp_path, a=(documents, {}), b=(RIGHT | {"1": debate(None)}, {})))
     assert "Counted as wrong, they turn 1 of 1 differences round." in dict(found.not_measured)["Missing answers"]
 
 

@@ -25,7 +25,7 @@ SAID = {"1": "Paris", "2": "the French capital", "3": "Rome", "4": "Lutetia"}
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     """Four answers, graded by openai:a: right, right, wrong, and nothing usable."""
-    documents = {id: debate(said, task="hotpotqa") for id, said in SAID.items()}
+    documents = {id: debate(answer, task="hotpotqa") for id, answer in SAID.items()}
     scores = {id: {"judged": value} for id, value in {"1": 1.0, "2": 1.0, "3": 0.0}.items()}
     write_log(tmp_path, "a", documents, GOLD, system="s", benchmark="hotpotqa", judge="openai:a", scores=scores)
     return tmp_path
@@ -102,12 +102,12 @@ def test_graders_people_and_texts(
 
 def test_graders_that_cannot_be_compared(logs: Path, tmp_path: Path) -> None:
     people = tmp_path / "people.jsonl"
-    for said, error in (
+    for answers, error in (
         ('{"id": "9", "right": true}', "names no answer of these logs"),
         ('{"id": "1", "right": "perhaps"}', "row 1: it needs an `id` and a `right`"),
         ("{", "cannot be read"),
     ):
-        people.write_text(said)
+        people.write_text(answers)
         with pytest.raises(UserError, match=error):
             measure_agreement([logs], [], people, 4, as_json=True, out=None)
     alone = tmp_path / "alone"
@@ -127,6 +127,6 @@ def test_a_log_whose_judge_also_debated_says_so(tmp_path: Path) -> None:
     for name, judge in (("own", "openai:gpt-4o-mini"), ("other", "openai:a")):
         write_log(tmp_path, name, document, GOLD, system=name, benchmark="hotpotqa", judge=judge)
     runs, _ = read_runs([tmp_path], lambda calls: None)
-    told = {run.system: run.notes for run in runs}
-    assert told["other"] == ()
-    assert "openai:gpt-4o-mini judged answers of debates in which it also spoke" in told["own"]
+    notes = {run.system: run.notes for run in runs}
+    assert notes["other"] == ()
+    assert "openai:gpt-4o-mini judged answers of debates in which it also spoke" in notes["own"]

@@ -52,25 +52,25 @@ def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
 
     def again() -> tuple[int, list[str]]:
         ran: list[EvalSample] = []
-        told: list[str] = []
-        run_plan(plan, tmp_path / "logs", Limits(4), lambda total, held: ran.append, told.append)
-        return len(ran), told
+        notes: list[str] = []
+        run_plan(plan, tmp_path / "logs", Limits(4), lambda total, held: ran.append, notes.append)
+        return len(ran), notes
 
     assert (again(), again()) == ((3, []), (0, []))
     index("farm", "Saffron grows in spring.", "Wheat grows in summer.")
-    ran, (said,) = again()
+    ran, (note,) = again()
     assert ran == 3
-    assert said.startswith("rag on fever is another run than 20")
-    assert said.endswith(".eval: these differ: the content of the corpus farm.")
+    assert note.startswith("rag on fever is another run than 20")
+    assert note.endswith(".eval: these differ: the content of the corpus farm.")
     index("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
     assert again() == (0, [])
     parts = [facts_of(log)["parts"] for log in headers(str(tmp_path / "logs"))]
     assert {tuple(part["corpora"]) for part in parts} == {("farm",)}
     assert len({part["corpora"]["farm"] for part in parts}) == 2
     monkeypatch.setenv("OPENAI_BASE_URL", os.environ["OPENAI_BASE_URL"].replace("/v1", "/other/v1"))
-    ran, (said,) = again()
+    ran, (note,) = again()
     assert ran == 3
-    assert said.endswith(".eval: these differ: the endpoint of openai."), "it is told from the run that is nearest"
+    assert note.endswith(".eval: these differ: the endpoint of openai."), "it is told from the run that is nearest"
 
 
 def test_a_corpus_digest_does_not_depend_on_the_build_order(start_stub: StartStub) -> None:

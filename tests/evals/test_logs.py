@@ -90,7 +90,7 @@ def test_the_log_of_a_plain_evaluation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tries", "kept"),
+    ("tries", "counted"),
     [
         ([("a", "error", 3, 3), ("b", "success", 3, 3)], "b"),
         ([("a", "success", 3, 3), ("b", "error", 3, 3)], "a"),  # a later try that failed supersedes nothing
@@ -99,18 +99,18 @@ def test_the_log_of_a_plain_evaluation(tmp_path: Path) -> None:
         ([("a", "started", 1, 3), ("b", "error", 3, 3)], "b"),
     ],
 )
-def test_one_of_several_attempts_counts(tmp_path: Path, tries: list[tuple[str, str, int, int]], kept: str) -> None:
-    for day, (name, status, held, planned) in enumerate(tries, 1):
-        documents = {id: debate("SUPPORTS") for id in list(GOLD)[:held]}
+def test_one_of_several_attempts_counts(tmp_path: Path, tries: list[tuple[str, str, int, int]], counted: str) -> None:
+    for day, (name, status, finished, planned) in enumerate(tries, 1):
+        documents = {id: debate("SUPPORTS") for id in list(GOLD)[:finished]}
         facts: dict[str, Any] = {"system": "s", "seed": 1, "settings": {"k": 5}}
         created = f"2026-01-0{day}T00:00:00+00:00"
         write_log(
             tmp_path, name, documents, GOLD, status=status, created=created, planned=list(GOLD)[:planned], **facts
         )
     [run], notes = read(tmp_path)
-    assert run.file == f"{kept}.eval"
-    [other] = {name for name, *_ in tries} - {kept}
-    assert notes == [f"{other}.eval: superseded by {kept}.eval; left out."]
+    assert run.file == f"{counted}.eval"
+    [other] = {name for name, *_ in tries} - {counted}
+    assert notes == [f"{other}.eval: superseded by {counted}.eval; left out."]
 
 
 def test_the_same_key_is_the_same_system_but_not_on_other_items(tmp_path: Path) -> None:
@@ -225,12 +225,14 @@ async def test_a_reduced_document_gives_the_same_measures(
     system = load_graph(graph)
     chosen = system.settings.model_validate({"model": "fake:3", **settings})
     claims = [f"Saffron is number {n}." for n in range(4)]
-    whole = await asyncio.gather(*(system.graph.ainvoke({"claim": c, "task": task}, context=chosen) for c in claims))
-    kept = [measured_fields(document) for document in whole]
+    documents = await asyncio.gather(
+        *(system.graph.ainvoke({"claim": c, "task": task}, context=chosen) for c in claims)
+    )
+    reduced = [measured_fields(document) for document in documents]
     for measure in (cons, citation_precision, cohen_kappas, disagreement, novelty_by_round, role_play_consistency):
-        assert measure(kept) == measure(whole)
-    assert concession_rates(kept) == concession_rates(whole)
-    assert (concession_rates(kept)["plaintiff"] is None) == (graph != "proclaim")
-    assert co2(kept, [True] * 4) == co2(whole, [True] * 4)
-    assert [reflection_trajectory(one) for one in kept] == [reflection_trajectory(one) for one in whole]
-    assert len(json.dumps(kept)) < 0.2 * len(json.dumps(whole))
+        assert measure(reduced) == measure(documents)
+    assert concession_rates(reduced) == concession_rates(documents)
+    assert (concession_rates(reduced)["plaintiff"] is None) == (graph != "proclaim")
+    assert co2(reduced, [True] * 4) == co2(documents, [True] * 4)
+    assert [reflection_trajectory(one) for one in reduced] == [reflection_trajectory(one) for one in documents]
+    assert len(json.dumps(reduced)) < 0.2 * len(json.dumps(documents))

@@ -297,7 +297,7 @@ def test_the_majority_of_runs_counts_equal_meanings() -> None:
 def test_a_majority_cannot_be_changed_by_missing_runs(item: list[str | None]) -> None:
     [found] = majority_of_runs([[outcome] for outcome in item])
     choices = [[S, R, N, ABSTAINED] if outcome is None else [outcome] for outcome in item]
-    possible = {majority_of_runs([[outcome] for outcome in whole])[0] for whole in itertools.product(*choices)}
+    possible = {majority_of_runs([[outcome] for outcome in completed])[0] for completed in itertools.product(*choices)}
     assert None not in possible
     assert found is None or possible == {found}
 

@@ -40,7 +40,7 @@ def test_unknown_columns_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("claim,label\nOne.,true\n", "line 2: the label 'true' is none of .* column `labels`"),
         ("claim,label,labels\nOne.,a,a|b\nTwo.,c,c|d\n", "the same in each"),
@@ -48,8 +48,8 @@ def test_unknown_columns_are_named(tmp_path: Path) -> None:
         ("claim,label\nOne.,\n", "no record that can be measured"),
     ],
 )
-def test_rows_that_cannot_be_measured_are_errors_with_their_line(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_rows_that_cannot_be_measured_are_errors_with_their_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         read_benchmark("claims", written(tmp_path, text))
 
 

@@ -69,12 +69,12 @@ def has_rounds(system: Any) -> bool:
 
 def local(file: Path, folder: Path) -> Plan:
     """A plan with local models and sources, on data in this folder; two rounds if it sets none."""
-    said = stood_in(imported("yaml").safe_load(file.read_text(encoding="utf-8")), {})
-    short = {"max_rounds": 2} if any(has_rounds(one) for one in said["graphs"]) else {}
-    said["settings"] = short | said.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
-    said["settings"] |= {"switched_rounds": 2} if "switched_rounds" in said["settings"] else {}
-    said["tasks"] = [task | {"limit": ITEMS} for task in said["tasks"]]
-    return make_plan(said | {"limit": ITEMS}, folder=folder)
+    plan = stood_in(imported("yaml").safe_load(file.read_text(encoding="utf-8")), {})
+    short = {"max_rounds": 2} if any(has_rounds(one) for one in plan["graphs"]) else {}
+    plan["settings"] = short | plan.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
+    plan["settings"] |= {"switched_rounds": 2} if "switched_rounds" in plan["settings"] else {}
+    plan["tasks"] = [task | {"limit": ITEMS} for task in plan["tasks"]]
+    return make_plan(plan | {"limit": ITEMS}, folder=folder)
 
 
 def facets(cell: Cell) -> set[tuple[str, Any]]:
@@ -145,9 +145,9 @@ def test_a_plan_runs_on_two_items(
 @each_plan
 def test_a_plan_has_a_description_its_cost_and_its_command(file: Path) -> None:
     before, _, _ = file.read_text(encoding="utf-8").partition("\n\n")
-    said = " ".join(line.removeprefix("# ") for line in before.splitlines())
-    assert said.startswith(file.stem[:2].upper())
-    assert re.search(rf"Keys: .+ About [\d,]+ calls\. moot eval run plans/{re.escape(file.name)} ", said)
+    comments = " ".join(line.removeprefix("# ") for line in before.splitlines())
+    assert comments.startswith(file.stem[:2].upper())
+    assert re.search(rf"Keys: .+ About [\d,]+ calls\. moot eval run plans/{re.escape(file.name)} ", comments)
 
 
 def test_the_page_lists_every_plan_and_no_other() -> None:

@@ -73,8 +73,8 @@ def rows(document: dict[str, Any], system: str) -> list[tuple[Any, ...]]:
 def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([asks(CLAIM.format(0)), *judged(True, False, True, True)])
     out = tmp_path / "figures.json"
-    code, printed, said = measure(logs, out)
-    assert code == 0, said
+    code, printed, stderr = measure(logs, out)
+    assert code == 0, stderr
     document = json.loads(out.read_text())
     rag, plain = sorted(document["systems"], key=lambda row: str(row["system"]))
     first, second, third = rows(document, "rag")
@@ -91,7 +91,7 @@ def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub
     assert plain["answer_relevancy_n"] == 3
     cells = next(line.split() for line in printed.splitlines() if line.startswith("rag"))
     assert cells[-6:] == ["0.750", "2", "1", f"{rag['answer_relevancy']:.3f}", "2", "1"]
-    assert "No faithfulness for 3 samples (standard_prompting 0, standard_prompting 1" in said
+    assert "No faithfulness for 3 samples (standard_prompting 0, standard_prompting 1" in stderr
     assert "no evidence" not in printed
     samples, _ = read_answers(logs)
     judging = "\n".join(p for p in stub.prompts("ragas") if JUDGE in p)
@@ -106,8 +106,8 @@ def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub
 def test_a_csv_file_and_a_part_of_each_log(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([asks("Why?"), *judged(True, False)])
     out = tmp_path / "figures.csv"
-    code, printed, said = measure(logs, out, "--limit", 1, "--json")
-    assert code == 0, said
+    code, printed, stderr = measure(logs, out, "--limit", 1, "--json")
+    assert code == 0, stderr
     assert {row["system"]: row["faithfulness"] for row in json.loads(printed)["samples"]} == {
         GRAPHS[0]: 0.5,
         GRAPHS[1]: None,
@@ -124,8 +124,8 @@ def test_a_document_of_verify(start_stub: StartStub, tmp_path: Path) -> None:
     document = tmp_path / "kilogram.json"
     words = ["--graph", "rag", "--set", 'sources=["bm25:demo-news"]', "--model", "openai:stub", "--out", document]
     assert moot("verify", CLAIM.format(0), *words).returncode == 0
-    code, _, said = measure(document, tmp_path / "figures.json")
-    assert code == 0, said
+    code, _, stderr = measure(document, tmp_path / "figures.json")
+    assert code == 0, stderr
     (row,) = json.loads((tmp_path / "figures.json").read_text())["samples"]
     assert (row["system"], row["id"], row["faithfulness"]) == ("rag", "kilogram", 0.5)
 
@@ -155,13 +155,13 @@ def test_a_metric_that_fails_on_a_sample_is_missing(
     start_stub: StartStub, tmp_path: Path, rule: dict[str, Any], why: str, calls: int, code: int
 ) -> None:
     stub = start_stub([{"model": "ragas", "match": ASK, **rule}, *judged(True, False)])
-    ended, _, said = measure(some(tmp_path, 2), tmp_path / "figures.json")
+    ended, _, stderr = measure(some(tmp_path, 2), tmp_path / "figures.json")
     document = json.loads((tmp_path / "figures.json").read_text())
     for faithful, _, relevant, missing in rows(document, "some"):
         assert (faithful, relevant) == (0.5, None)
         assert why in missing
     assert ended == code
-    assert why in said
+    assert why in stderr
     prompts = stub.prompts("ragas")
     assert sum(ASK in prompt for prompt in prompts) == 2 * calls
     assert not any("Nobody who decided" in prompt for prompt in prompts)
@@ -177,20 +177,20 @@ def test_without_statements_the_score_is_missing_and_not_zero(start_stub: StartS
 def test_an_outage_ends_the_run_and_keeps_finished_scores(start_stub: StartStub, tmp_path: Path) -> None:
     """The endpoint answers for the first two samples, then refuses everything."""
     start_stub([asks("Why?") | {"times": 6}, *[one | {"times": 2} for one in judged(True, False)], {"status": 401}])
-    code, printed, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
+    code, printed, stderr = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
     document = json.loads((tmp_path / "figures.json").read_text())
     assert [row[0] for row in rows(document, "some")[:2]] == [0.5, 0.5]
     assert {row[1] for row in rows(document, "some")[2:]} == {"not measured: the command ended before"}
     assert (code, document["systems"][0]["faithfulness_n"]) == (2, 2)
-    assert "refused the key" in said.splitlines()[-1]
-    assert said.splitlines()[-1].startswith("moot: ")
+    assert "refused the key" in stderr.splitlines()[-1]
+    assert stderr.splitlines()[-1].startswith("moot: ")
     assert "moot:" not in printed
 
 
 def test_after_many_failed_calls_the_run_ends(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"model": "ragas", "status": 400}])
-    code, _, said = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
-    assert (code, "did not accept" in said.splitlines()[-1]) == (2, True)
+    code, _, stderr = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
+    assert (code, "did not accept" in stderr.splitlines()[-1]) == (2, True)
     assert LOST <= len(stub.prompts("ragas")) < 2 * LOST
 
 
@@ -204,7 +204,7 @@ def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("log", "model", "said"),
+    ("log", "model", "message"),
     [
         ("nowhere", "openai:stub", "There is no file or folder"),
         (".", "openai:stub", "holds no sample of a debate system"),
@@ -213,11 +213,11 @@ def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path:
         ("some", "fake:1", "RAGAS needs a real model"),
     ],
 )
-def test_logs_that_cannot_be_measured(tmp_path: Path, log: str, model: str, said: str) -> None:
+def test_logs_that_cannot_be_measured(tmp_path: Path, log: str, model: str, message: str) -> None:
     path = some(tmp_path, 1) if log == "some" else tmp_path / log
     done = moot("eval", "ragas", path, "--model", model)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_without_ragas_the_error_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ def trial(answer: str, verdicts: str, confidence: float) -> dict[str, object]:
     """The result document of a trial before three judges."""
     names = {"S": "SUPPORTED", "N": "NOT SUPPORTED", "I": "INCONCLUSIVE"}
     turns = [
-        {"round": 0, "phase": "panel", "agent": f"judge-{n}", "step": "judge", "verdict": names[said]}
-        for n, said in enumerate(verdicts, 1)
+        {"round": 0, "phase": "panel", "agent": f"judge-{n}", "step": "judge", "verdict": names[verdict]}
+        for n, verdict in enumerate(verdicts, 1)
     ]
     argued = {"round": 1, "phase": "primary", "agent": "plaintiff", "step": "argue", "argument": "I concede that."}
     turns.append(argued)
@@ -56,7 +56,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed in (1, 2):
         write_log(folder, f"b{seed}", CONTROL, GOLD, system="debate self consistency", seed=seed, **own)
     tried = zip(GOLD, (S, S, S, R, R, S, N, R), ("SSS", "SSN", "SIS", "NNN", "NSN", "SSN", "III", "NNI"), strict=True)
-    trials = {id: trial(answer, said, 0.5 + int(id) / 20) for id, answer, said in tried}
+    trials = {id: trial(answer, verdicts, 0.5 + int(id) / 20) for id, answer, verdicts in tried}
     write_log(folder, "c", trials, GOLD, system="proclaim", **facts)
     broken = {"1": failed(kind=EVIL, detail=EVIL), "2": debate(S, [S, R], [S, S], stop_reason="consensus")}
     strata = dict.fromkeys(GOLD, EVIL) | {"1": "plain"}

@@ -269,7 +269,7 @@ def rows_with(*rows: dict[str, list[float]]) -> list[RowScores]:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('{"qid": "q9", "query": "tin"', "alloys.jsonl, line 4: Invalid JSON"),
         ('{"qid": "q9", "query": "tin", "gold": []}', "alloys.jsonl, line 4: gold: List should have at least 1"),
@@ -284,10 +284,10 @@ def rows_with(*rows: dict[str, list[float]]) -> list[RowScores]:
         ('{"qid": "q9", "query": "caf\xe9", "gold": []}', "alloys.jsonl, line 4: Invalid JSON"),
     ],
 )
-def test_bad_qrels_are_refused(line: str, said: str, data: Path) -> None:
+def test_bad_qrels_are_refused(line: str, message: str, data: Path) -> None:
     with (data / "qrels" / "visible" / "alloys.jsonl").open("ab") as file:
         file.write(line.encode("latin-1"))
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         read_rows(data, "visible")
     assert caught.value.kind == "invalid_file"
 
@@ -308,8 +308,8 @@ def test_missing_files_are_named(data: Path, tmp_path: Path) -> None:
         (data, "visibel", [], "no folder 'visibel'. Did you mean visible"),
         (data, "visible", ["aloys"], "no qrels 'aloys' in visible. Did you mean alloys"),
     ]
-    for folder, split, names, said in mistakes:
-        with pytest.raises(UserError, match=said) as caught:
+    for folder, split, names, message in mistakes:
+        with pytest.raises(UserError, match=message) as caught:
             read_rows(folder, split, names)
         assert caught.value.kind == "missing_file"
     with pytest.raises(UserError, match="No source 'bm52' searches a corpus. Did you mean bm25"):

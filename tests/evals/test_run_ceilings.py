@@ -21,5 +21,5 @@ def test_a_ceiling_of_calls_holds_over_kills_and_a_higher_one_continues(start_st
     assert ended.returncode == 3, ended.stderr  # samples are missing
     assert "Earlier runs took up to" in ended.stderr
     assert most - kills * AT_ONCE <= len(stub.calls()) <= most
-    whole = subprocess.run([*line, "--max-calls", str(4 * most)], capture_output=True, text=True, check=False)
-    assert whole.returncode == 0, whole.stderr
+    finished = subprocess.run([*line, "--max-calls", str(4 * most)], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr

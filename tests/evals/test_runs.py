@@ -64,7 +64,7 @@ def mean(log: EvalLog, scorer: str = "accuracy") -> float:
 
 
 def documents(log: EvalLog) -> dict[str, dict[str, Any]]:
-    return {str(s.id): held for s in log.samples or [] if (held := document_in(s)) is not None}
+    return {str(s.id): document for s in log.samples or [] if (document := document_in(s)) is not None}
 
 
 @needs_visible
@@ -120,8 +120,8 @@ def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartS
     debates = documents(found["tool_mad"])
     failed = {system: [s.id for s in log.samples or [] if s.error] for system, log in found.items()}
     (lost,) = failed["tool_mad"]
-    (held,) = set(debates) - {lost}
-    debate = debates[held]
+    (finished,) = set(debates) - {lost}
+    debate = debates[finished]
     spent = debate["usage"]["prompt_tokens"] + debate["usage"]["completion_tokens"]
     named = [f"{name}{how}" for name in ("self consistency", "self correction") for how in ("", " with evidence")]
     for name in ("single call", *named):
@@ -131,16 +131,16 @@ def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartS
     evidence = [piece["text"] for piece in debate["evidence"]]
     assert evidence
     for name in named:
-        control = documents(found[f"tool_mad {name}"])[held]
+        control = documents(found[f"tool_mad {name}"])[finished]
         assert [piece["text"] for piece in control["evidence"]] == (evidence if "with" in name else [])
         if "consistency" in name:
             assert (control["settings"]["budget"], control["stop_reason"]) == (spent, "budget_exhausted")
         else:
             assert (control["rounds"], len({turn["agent"] for turn in control["turns"]})) == (debate["rounds"], 1)
-    single = documents(found["tool_mad single call"])[held]
+    single = documents(found["tool_mad single call"])[finished]
     assert [piece["text"] for piece in single["evidence"]] == evidence
     assert (single["usage"]["calls"], single["corpora"]) == (1, [])
-    assert not documents(found["tool_mad retrieval none"])[held]["evidence"]
+    assert not documents(found["tool_mad retrieval none"])[finished]["evidence"]
 
 
 @pytest.mark.parametrize("equal", ["tokens", "usd", "calls"])
@@ -248,21 +248,21 @@ def test_a_stopped_run_resumes(
     before = len(stub.prompts())
     done = moot_process(*line[3:], "--json")
     assert done.returncode == 0, done.stderr
-    held = re.search(rf"(\d+) of {count} samples are in the logs", done.stderr)
-    assert len(stub.prompts()) - before + (int(held[1]) if held else 0) == count
+    resumed = re.search(rf"(\d+) of {count} samples are in the logs", done.stderr)
+    assert len(stub.prompts()) - before + (int(resumed[1]) if resumed else 0) == count
     (record,) = json.loads(done.stdout)["logs"]
     assert (record["status"], record["samples"], record["missing"]) == ("success", count, 0)
     asked = Counter(stub.prompts())
     assert len(asked) == count
     assert sum(asked.values()) - count <= AT_ONCE, f"killed after {moment} calls"
     assert Path(record["log"]).is_file()
-    whole = read_eval_log(record["log"])
-    assert len({sample.id for sample in whole.samples or []}) == len(whole.samples or []) == count
-    assert len(documents(whole)) == count  # recovered samples too
+    resumed_log = read_eval_log(record["log"])
+    assert len({sample.id for sample in resumed_log.samples or []}) == len(resumed_log.samples or []) == count
+    assert len(documents(resumed_log)) == count  # recovered samples too
     (compared,), _ = read_runs([Path(record["log"])], lambda calls: 0.0)
     assert [seen.error for seen in compared.observations] == [None] * count
     debates = References(str(tmp_path / "logs"), compared.key or "")
-    assert all(asyncio.run(debates.of(sample.id)) for sample in whole.samples or [])
+    assert all(asyncio.run(debates.of(sample.id)) for sample in resumed_log.samples or [])
     assert all(row["actual_outputs"]["answer"] for row in experiment_of(Path(record["log"]))["results"])
     assert not [log for log in recoverable_eval_logs(str(tmp_path / "logs")) if log.log.name == record["log"]]
 
@@ -287,12 +287,12 @@ def test_a_samples_events_are_committed_together_and_none_is_lost(
     samples = log.samples or []
     assert committed == {str(sample.id): 1 for sample in samples}
     for sample in samples:
-        told = [(event.event, getattr(event, "name", None)) for event in sample.events]
-        assert told[0] == ("span_begin", "init")
-        assert told[-1][0] == "span_end"
-        begun, ended = (Counter(kind for kind, _ in told)[kind] for kind in ("span_begin", "span_end"))
-        assert begun == ended
-        assert [event for event, _ in told].count("score") == 4
+        logged = [(event.event, getattr(event, "name", None)) for event in sample.events]
+        assert logged[0] == ("span_begin", "init")
+        assert logged[-1][0] == "span_end"
+        started, ended = (Counter(kind for kind, _ in logged)[kind] for kind in ("span_begin", "span_end"))
+        assert started == ended
+        assert [event for event, _ in logged].count("score") == 4
 
 
 def test_a_broken_line_is_an_error_before_any_sample_runs(start_stub: StartStub, tmp_path: Path) -> None:
@@ -332,10 +332,10 @@ def test_the_first_failure_is_printed_in_full_and_others_are_shortened() -> None
         for number, fault in enumerate(["word " * 80, "word " * 80, "other " * 80]):
             error = EvalError(message=fault, traceback="", traceback_ansi="")
             note(EvalSample(id=number, epoch=1, input="", target="", error=error))
-    said = [line for line in out.getvalue().splitlines() if line[1:].startswith(" samples failed")]
-    assert said[0].endswith(": " + ("word " * 80).strip())
-    assert said[1].endswith("other other ...")
-    assert len(said[1]) < 330
+    failures = [line for line in out.getvalue().splitlines() if line[1:].startswith(" samples failed")]
+    assert failures[0].endswith(": " + ("word " * 80).strip())
+    assert failures[1].endswith("other other ...")
+    assert len(failures[1]) < 330
 
 
 def test_reports_and_matching_use_the_same_items(start_stub: StartStub, tmp_path: Path) -> None:

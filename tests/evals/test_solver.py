@@ -35,7 +35,7 @@ def samples_of(log: EvalLog) -> list[EvalSample]:
     return log.samples
 
 
-def said(sample: EvalSample) -> dict[str, Any]:
+def document_of(sample: EvalSample) -> dict[str, Any]:
     document = document_in(sample)
     assert document is not None
     return document
@@ -68,7 +68,7 @@ def test_any_inspect_task_takes_a_debate_as_its_solver(start_stub: StartStub, tm
         scorer=match(),
     )
     (sample,) = samples_of(evaluated(task, tmp_path))
-    document = said(sample)
+    document = document_of(sample)
     assert sample.output.completion == document["answer"] == "REFUTES"
     assert sample.scores is not None
     assert sample.scores["match"].value == "C"
@@ -92,8 +92,8 @@ def test_options_labels_and_given_texts_reach_the_debate_but_not_the_target(
     evaluated(Task(dataset=dataset, solver=debate(GRAPH, **OURS), scorer=scorers.citation_precision()), tmp_path)
     prompts = stub.prompts()
     assert [
-        any(said in prompt for prompt in prompts)
-        for said in ("Neon", "not so", "There are seven.", "Said by: Ada", secret)
+        any(text in prompt for prompt in prompts)
+        for text in ("Neon", "not so", "There are seven.", "Said by: Ada", secret)
     ] == [*(True, True, True, True, False)]
 
 
@@ -107,7 +107,7 @@ def test_a_failed_sample_is_missing_and_an_abstention_is_not_right(start_stub: S
     failed = {sample.id: sample.error for sample in samples_of(log) if sample.error}
     assert list(failed) == ["1"]
     assert "bad_request" in str(failed["1"])
-    assert said(next(s for s in samples_of(log) if s.id == "1"))["status"] == "failed"
+    assert document_of(next(s for s in samples_of(log) if s.id == "1"))["status"] == "failed"
     assert figure(log, "accuracy") == pytest.approx(1 / 3)
     assert figure(log, "accuracy", "balanced_accuracy") == pytest.approx((1 / 2 + 0) / 2)
     assert figure(log, "accuracy", "macro_f1") == pytest.approx((2 / 3 + 0) / 2)
@@ -121,7 +121,7 @@ def test_an_unusable_reply_is_scored_as_wrong(start_stub: StartStub, tmp_path: P
     log = evaluated(benchmark_task("fever", data), tmp_path, solver=debate(GRAPH, **OURS), score_display=False)
     lost, _ = samples_of(log)
     assert (log.status, lost.error, lost.output.completion) == ("success", None, "")
-    assert said(lost)["error"]["kind"] == "unparsed"
+    assert document_of(lost)["error"]["kind"] == "unparsed"
     assert len(stub.calls()) == 3  # the second request
     assert (figure(log, "accuracy"), figure(log, "accuracy", "abstained")) == (0.5, 0.5)
     assert lost.scores is not None
@@ -185,7 +185,7 @@ def test_evidence_from_the_claims_date_on_is_left_out_unless_a_date_is_set(
     for set_day, expected in ((None, "2020-10-25"), ("2019-01-01", "2019-01-01")):
         solver = debate("rag", sources=["bm25"], **OURS, **({"published_before": set_day} if set_day else {}))
         log = evaluated(Task(dataset=dataset, solver=solver, scorer=scorers.accuracy()), tmp_path)
-        assert said(samples_of(log)[0])["settings"]["published_before"] == expected
+        assert document_of(samples_of(log)[0])["settings"]["published_before"] == expected
 
 
 def test_gold_evidence_is_matched_as_the_benchmark_defines() -> None:

@@ -58,10 +58,10 @@ def test_visible_records_are_read(name: str) -> None:
     reading = read_benchmark(name, VISIBLE)
     assert len(reading.items) == COUNTS.get(name, 200)
     ids = [str(i) for i in json.loads((VISIBLE / f"{FILES.get(name, name)}.ids.json").read_text(encoding="utf-8"))]
-    kept = {item.id for item in reading.items}
-    assert [item.id for item in reading.items] == [i for i in ids if i in kept]
-    assert len(kept) == len(reading.items)
-    assert bool(reading.notes) or len(kept) == len(ids)
+    read_ids = {item.id for item in reading.items}
+    assert [item.id for item in reading.items] == [i for i in ids if i in read_ids]
+    assert len(read_ids) == len(reading.items)
+    assert bool(reading.notes) or len(read_ids) == len(ids)
     assert all(reads_itself(name, item) for item in reading.items)
 
 

@@ -35,15 +35,15 @@ def arranged(fault: Fault, folder: Path, *, quick: bool) -> Result:
 
 def row(fault: Fault, result: Result) -> str:
     """A line of the page's table, in Markdown."""
-    held = "**no**" if result.wrong else "yes"
-    return f"| {fault.name} | {fault.done} | {result.times} | {fault.expected} | {result.lost} | {held} |"
+    verdict = "**no**" if result.wrong else "yes"
+    return f"| {fault.name} | {fault.done} | {result.times} | {fault.expected} | {result.lost} | {verdict} |"
 
 
 def table(results: dict[Fault, Result], before: str = "") -> str:
     """The table of the page, in Markdown; classes that were not run keep their old lines."""
-    kept = {line.split(" | ")[0].removeprefix("| "): line for line in before.splitlines()}
-    kept |= {fault.name: row(fault, result) for fault, result in results.items()}
-    lines = [kept[fault.name] for fault in FAULTS if fault.name in kept]
+    old_lines = {line.split(" | ")[0].removeprefix("| "): line for line in before.splitlines()}
+    old_lines |= {fault.name: row(fault, result) for fault, result in results.items()}
+    lines = [old_lines[fault.name] for fault in FAULTS if fault.name in old_lines]
     return "\n".join([HEAD, "|---|---|---|---|---|---|", *lines])
 
 

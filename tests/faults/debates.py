@@ -98,7 +98,7 @@ class Place:
     def end(self, process: subprocess.Popen[str]) -> Ended:
         """The end of a command."""
         try:
-            said, errors = process.communicate(timeout=300)
+            stdout, errors = process.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -107,7 +107,7 @@ class Place:
             document = json.loads(self.out.read_text()) if self.out.exists() else None
         except json.JSONDecodeError:
             document = {"status": "cut"}
-        return Ended(process.returncode, said, errors, document)
+        return Ended(process.returncode, stdout, errors, document)
 
     def served(self) -> int:
         """The number of requests that the endpoint received."""

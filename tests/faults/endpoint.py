@@ -36,7 +36,7 @@ def passes(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any) -> Call
 
     def arrange(folder: Path, quick: bool) -> Result:
         with place(folder / "without", scripted) as here:
-            whole, calls = here.verify(SYSTEM, **settings), here.served()
+            undisturbed, calls = here.verify(SYSTEM, **settings), here.served()
         more, wrong = 0, ""
         for number, rule in enumerate(rules):
             with place(folder / f"with-{number}", [rule, *scripted]) as here:
@@ -44,7 +44,7 @@ def passes(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any) -> Call
                 more += here.served() - calls
             wrong = wrong or first_wrong(
                 (ended.code == 0, f"exit code {ended.code}: {ended.errors}"),
-                (ended.verdict == whole.verdict, f"another verdict: {ended.verdict}"),
+                (ended.verdict == undisturbed.verdict, f"another verdict: {ended.verdict}"),
             )
         return Result(len(rules), f"{more} requests more", wrong)
 
@@ -57,7 +57,7 @@ def fails(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, boo
     def arrange(folder: Path, quick: bool) -> Result:
         repaid, wrong = 0, ""
         with place(folder / "without") as here:
-            whole, calls = here.verify(SYSTEM, **settings), here.served()
+            undisturbed, calls = here.verify(SYSTEM, **settings), here.served()
         for number, rule in enumerate(rules):
             with place(folder / f"with-{number}", [{**rule, "match": "", "times": 1}]) as here:
                 ended = here.verify(SYSTEM, **settings)
@@ -67,7 +67,7 @@ def fails(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, boo
                 repaid += max(0, again)
             wrong = wrong or first_wrong(
                 (ended.code == 0, f"it does not go on: {ended.errors}"),
-                (ended.verdict == whole.verdict, f"another verdict: {ended.verdict}"),
+                (ended.verdict == undisturbed.verdict, f"another verdict: {ended.verdict}"),
                 (again <= 0, f"{again} calls were paid again after {json.dumps(rule)}"),
             )
         return Result(len(rules), f"{repaid} calls paid again", wrong)
@@ -112,12 +112,12 @@ def late(folder: Path, quick: bool) -> Result:
     """A judge whose endpoint is down at the end."""
     with place(folder / "without") as here:
         calls = judged(here).document["usage"]["calls"]  # type: ignore[index]
-        whole = here.served()
+        undisturbed = here.served()
     with place(folder / "with", [{"model": "stub-judge", "status": 500, "times": 3}]) as here:
         first = judged(here)
         refused = 3
         done = judged(here)
-        repaid = here.served() - refused - whole
+        repaid = here.served() - refused - undisturbed
     wrong = wrong_end(first, {"server_error"}) or first_wrong(
         (done.code == 0, done.errors), (repaid <= 0, f"{repaid} calls were paid again")
     )

@@ -126,11 +126,11 @@ def kill(moment: Moment, folder: Path, start: Start = by_command, again: Start |
         start: starts a debate.
         again: goes on with it; by default the same command does.
     """
-    whole = undisturbed(moment.system, folder)
+    reference = undisturbed(moment.system, folder)
     name = f"{moment.system}-{moment.signal.name}-{moment.by}-{moment.share:.6f}"
     with place(folder / name, latency_ms=LATENCY_MS) as here:
         process = start(moment.system, here)
-        wait_for(moment, whole, here, process)
+        wait_for(moment, reference, here, process)
         before = here.served()
         process.send_signal(moment.signal)
         ended = here.end(process)
@@ -140,8 +140,8 @@ def kill(moment: Moment, folder: Path, start: Start = by_command, again: Start |
         if ended.code and (ended.document or {}).get("status") != "done":  # else it has come to its user
             lost = sent_by(sent) - held_by(stored)
             ended = here.end((again or start)(moment.system, here))
-        repaid = sent_by(calls_of(here.stub)) - whole.sent
-        if not wrong and ended.verdict != whole.verdict:
+        repaid = sent_by(calls_of(here.stub)) - reference.sent
+        if not wrong and ended.verdict != reference.verdict:
             wrong = f"another verdict: {ended.verdict} {ended.errors[-500:]}"
         if not wrong and repaid != lost:
             wrong = f"repaid: {repaid}; not answered before the kill, or of no use: {lost}"
@@ -168,19 +168,19 @@ def held_by(stored: Sequence[Entry]) -> Sent:
 
 def used_and_lost(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]) -> str:
     """Whether a reply that a later prompt quotes is missing in the ledger: then it was lost though it had been read."""
-    held = "".join(json.dumps(unpack(entry.value)) for entry in stored if entry.key.kind == "chat")
+    stored_replies = "".join(json.dumps(unpack(entry.value)) for entry in stored if entry.key.kind == "chat")
     replies = {call["ref"] for call in sent if "ref" in call}
     used = replies & {ref for call in sent for ref in call.get("deps", ())}
-    lost = {ref for ref in used if f"(ref {ref})" not in held}
+    lost = {ref for ref in used if f"(ref {ref})" not in stored_replies}
     return f"replies were used but not stored: {sorted(lost)}" if lost else ""
 
 
-def wait_for(moment: Moment, whole: Undisturbed, here: Place, process: Any) -> None:
+def wait_for(moment: Moment, reference: Undisturbed, here: Place, process: Any) -> None:
     """Wait for the moment, or for the end of the debate."""
     started = time.monotonic()
     while process.poll() is None:
-        by_calls = moment.by == "calls" and here.served() >= moment.share * whole.requests
-        if by_calls or (moment.by == "time" and time.monotonic() - started >= moment.share * whole.seconds):
+        by_calls = moment.by == "calls" and here.served() >= moment.share * reference.requests
+        if by_calls or (moment.by == "time" and time.monotonic() - started >= moment.share * reference.seconds):
             return
         time.sleep(0.005)
 

@@ -82,8 +82,8 @@ def damaged(folder: Path, quick: bool) -> Result:
                 if damage == "gone":
                     name.unlink()
                 else:
-                    with name.open("r+b") as whole:
-                        whole.write(b"no database" * 1000) if damage == "overwritten" else whole.truncate(size // 2)
+                    with name.open("r+b") as opened:
+                        opened.write(b"no database" * 1000) if damage == "overwritten" else opened.truncate(size // 2)
             ended = here.verify(SYSTEM, "--corpus", "texts", sources=["chroma"])
             known = {"damaged_corpus", "empty_corpus", "unknown_corpus", "unfinished_corpus"}
             wrong = wrong or first_wrong((made.code == 0, made.errors)) or wrong_end(ended, known)
@@ -100,10 +100,10 @@ def searches(folder: Path, quick: bool) -> Result:
 def wrong_source(ended: Ended) -> str:
     """The error of a debate whose source fails: it must end with an error, or continue with a warning."""
     document = ended.document or {}
-    said = bool(document.get("warnings")) or bool(document.get("error"))
+    reported = bool(document.get("warnings")) or bool(document.get("error"))
     return first_wrong(
         (ended.code in (0, 2, 3), ended.errors),
-        (said, "nothing is said"),
+        (reported, "nothing is said"),
         ("Traceback" not in ended.errors, ended.errors),
     )
 

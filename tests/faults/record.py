@@ -41,4 +41,4 @@ class Fault:
 
 def first_wrong(*checks: tuple[bool, str]) -> str:
     """The message of the first check that fails; empty if all hold."""
-    return next((said[:500] for holds, said in checks if not holds), "")
+    return next((message[:500] for passed, message in checks if not passed), "")

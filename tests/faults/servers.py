@@ -71,7 +71,7 @@ def killed(ask: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Re
     def arrange(folder: Path, quick: bool) -> Result:
         times, draw = 2 if quick else 8, random.Random(21)
         repaid, flying, wrong, left, answer = 0, 0, "", "", None
-        before, whole, lost, claim, home = 0, 0, 0, "", folder / "server" / "home"
+        before, undisturbed, lost, claim, home = 0, 0, 0, "", folder / "server" / "home"
         folder.mkdir(parents=True)
         with running_stub(folder / "stub", RULES, latency_ms=LATENCY_MS) as stub:
             for number in range(times + 1):
@@ -87,13 +87,13 @@ def killed(ask: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Re
                             (more == lost, f"{more} calls repaid, {lost} had no answer that was stored"),
                         )
                     else:
-                        answer, whole = server.json("/runs/wait", debate())["answer"], len(stub.calls())
+                        answer, undisturbed = server.json("/runs/wait", debate())["answer"], len(stub.calls())
                     if number == times:
                         break
                     before, left = len(stub.calls()), server.json("/threads", {})["thread_id"]
                     claim = f"Claim number {number}."
                     ask(server, left, claim)
-                    wait_for(stub, before + draw.randrange(1, whole))
+                    wait_for(stub, before + draw.randrange(1, undisturbed))
                     server.process.send_signal((signal.SIGKILL, signal.SIGTERM)[number % 2])
                     server.process.wait(60)
                     sent, stored = calls_of(stub)[before:], stored_in(home, claim)
@@ -144,11 +144,11 @@ def refused(folder: Path, quick: bool) -> Result:
         answered = []
         for path, body, headers in asked:
             try:
-                said = server.send(path, body, headers)
+                response = server.send(path, body, headers)
             except urllib.error.HTTPError as error:
                 error.close()
             else:
-                document = json.loads(said)
+                document = json.loads(response)
                 if not (isinstance(document, dict) and (document.get("error") or document.get("__error__"))):
                     answered.append(f"{path} {json.dumps(body)[-80:]} {headers}")
         called = len(stub.calls())
@@ -163,9 +163,9 @@ def refused(folder: Path, quick: bool) -> Result:
 
 def marked_up(folder: Path, quick: bool) -> Result:
     """A claim, a given text and replies with markup."""
-    said = {"rationale": MARKUP, "query": MARKUP, "reason": MARKUP}
+    fields = {"rationale": MARKUP, "query": MARKUP, "reason": MARKUP}
     folder.mkdir(parents=True)
-    with running_stub(folder / "stub", [{"fields": said}]) as stub, serving(folder / "server", stub) as server:
+    with running_stub(folder / "stub", [{"fields": fields}]) as stub, serving(folder / "server", stub) as server:
         thread = server.json("/threads", {})["thread_id"]
         request = debate(f"{MARKUP} {CLAIM}")
         request["input"]["given"] = [{"text": MARKUP, "title": MARKUP}]

@@ -35,8 +35,13 @@ def rule(role: str, match: str = "", times: int | None = None, **what: Any) -> R
 
 def answers(role: str, answer: str, mark: str = "", times: int | None = None, **fields: Any) -> Rule:
     """A rule: a role's answer, with a word that identifies it in every prompt that shows it."""
-    said = {"answer": ANSWERS.get(answer, answer), "rationale": f"Because of {mark}.", "citations": [], **fields}
-    return rule(role, "your `answer`", times, fields=said)
+    fields_of_answer = {
+        "answer": ANSWERS.get(answer, answer),
+        "rationale": f"Because of {mark}.",
+        "citations": [],
+        **fields,
+    }
+    return rule(role, "your `answer`", times, fields=fields_of_answer)
 
 
 def script(
@@ -66,8 +71,8 @@ def script(
                 rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # it is asked a second time
             else:
                 h = sure[number][place] if sure else 0.5
-                said = answers(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=h)
-                rules.append(said | {"match": asked})
+                rule_of_answer = answers(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=h)
+                rules.append(rule_of_answer | {"match": asked})
     return rules
 
 
@@ -110,8 +115,8 @@ def seen(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str
 
 def outline(document: Mapping[str, Any]) -> tuple[Any, ...]:
     """The result of a debate: status, answer, stop reason, rounds, calls, depth."""
-    said = [document[key] for key in ("status", "answer", "stop_reason", "rounds")]
-    return (*said, len(document["calls"]), document["depth"])
+    result = [document[key] for key in ("status", "answer", "stop_reason", "rounds")]
+    return (*result, len(document["calls"]), document["depth"])
 
 
 def voted(document: Mapping[str, Any]) -> dict[str, str | None]:

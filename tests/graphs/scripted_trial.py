@@ -346,7 +346,7 @@ def sharing(document: Mapping[str, Any]) -> set[str]:
 def shown(prompt: str) -> list[str]:
     """The exhibits in a prompt, whole or by their titles, in its order."""
     found = re.findall(r'<evidence id="(ev-[0-9a-f]+)"|^(ev-[0-9a-f]+): ', prompt, re.M)
-    return [NAME_OF[whole or listed] for whole, listed in found]
+    return [NAME_OF[name or listed] for name, listed in found]
 
 
 def both(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:

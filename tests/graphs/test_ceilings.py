@@ -162,9 +162,9 @@ async def test_a_time_ceiling_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 4  # the machine may be busy
 
 
-@pytest.mark.parametrize(("name", "said"), [("proclaim", "not_weighed"), ("tool_mad", "score_missing")])
+@pytest.mark.parametrize(("name", "message"), [("proclaim", "not_weighed"), ("tool_mad", "score_missing")])
 async def test_the_time_ceiling_ends_the_wait_for_encoders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
 ) -> None:
     from tests.conftest import running_stub
 
@@ -176,7 +176,7 @@ async def test_the_time_ceiling_ends_the_wait_for_encoders(
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 8  # the machine may be busy
     warned = {warning["kind"]: warning["detail"] for warning in document["warnings"]}
     assert "text encoder" in warned["budget_exhausted"]
-    assert "text encoder took longer than `max_seconds`" in warned[said]
+    assert "text encoder took longer than `max_seconds`" in warned[message]
 
 
 async def test_the_time_ceiling_ends_the_wait_for_a_search(plain: StubEndpoint) -> None:
@@ -234,12 +234,12 @@ async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
     plain: StubEndpoint, outer: int | None, inner: int | None
 ) -> None:
     forget_contexts()
-    system, held = load_graph("society_of_minds"), []
+    system, inner_debates = load_graph("society_of_minds"), []
 
     async def step(state: Any, run: Any) -> dict[str, Any]:
         settings = system.settings(model="openai:stub", max_rounds=6, budget=inner)
-        held.append(await system.graph.ainvoke({"claim": CLAIM}, context=settings))
-        return {key: held[-1][key] for key in ("answer", "raw_verdict", "stop_reason", "calls")}
+        inner_debates.append(await system.graph.ainvoke({"claim": CLAIM}, context=settings))
+        return {key: inner_debates[-1][key] for key in ("answer", "raw_verdict", "stop_reason", "calls")}
 
     builder = Debate("both", Settings)
     builder.add_node("first", Node(step))
@@ -249,10 +249,10 @@ async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
     builder.verdict_from("second")
     graph = builder.compile(name="Both")
     document = await graph.ainvoke({"claim": CLAIM}, context=Settings(model="openai:stub", budget=outer))
-    assert [one["stop_reason"] for one in (*held, document)] == ["budget_exhausted"] * 3
-    assert all(0 < spent(one) <= (inner or 3_000) for one in held)
-    assert spent(document) == sum(map(spent, held)) <= (6_000 if outer is None else outer)
-    assert (len(held[1]["calls"]) < len(held[0]["calls"])) == (outer == 3_000)
+    assert [one["stop_reason"] for one in (*inner_debates, document)] == ["budget_exhausted"] * 3
+    assert all(0 < spent(one) <= (inner or 3_000) for one in inner_debates)
+    assert spent(document) == sum(map(spent, inner_debates)) <= (6_000 if outer is None else outer)
+    assert (len(inner_debates[1]["calls"]) < len(inner_debates[0]["calls"])) == (outer == 3_000)
 
 
 async def test_a_resumed_debate_counts_earlier_spending(plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,13 +329,13 @@ async def test_a_call_waits_for_calls_in_flight() -> None:
 async def test_the_reserve_is_only_for_deciding_calls() -> None:
     forget_contexts()
     ceilings = Ceilings()
-    kept = {"role": "judge", "prompt": "p", "model": "openai:m", "bytes": 1500, "reply": 500}
-    await ceilings.begin({"tokens": 2000, "kept": [kept]})
+    reserve = {"role": "judge", "prompt": "p", "model": "openai:m", "bytes": 1500, "reply": 500}
+    await ceilings.begin({"tokens": 2000, "kept": [reserve]})
     with pytest.raises(BudgetExhausted, match="leaves 1,000 tokens"):
         await ceilings.reserve(PlannedCall("a", "", "openai:m", 3000, 500))
     assert ceilings.is_spent()
-    held = await ceilings.reserve(PlannedCall("judge", "p", "openai:m", 3900, 500))
-    assert held.spend == Spend(2000, 0, 1)  # beyond the reserve, 2.4 bytes a token
+    reservation = await ceilings.reserve(PlannedCall("judge", "p", "openai:m", 3900, 500))
+    assert reservation.spend == Spend(2000, 0, 1)  # beyond the reserve, 2.4 bytes a token
 
 
 async def test_until_tokens_are_counted_reservations_are_larger() -> None:

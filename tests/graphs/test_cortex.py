@@ -34,8 +34,8 @@ def near(expected: dict[str, Any]) -> Any:
 
 def heard(document: dict[str, Any], d: int) -> dict[str, str]:
     """Whom each agent hears in a round of debate, by their numbers: ``{"1": "23"}``."""
-    kept = document["graphs"][d - 1]["kept"]
-    return {j.removeprefix("agent-"): "".join(i.removeprefix("agent-") for i in kept[j]) for j in kept}
+    edges = document["graphs"][d - 1]["kept"]
+    return {j.removeprefix("agent-"): "".join(i.removeprefix("agent-") for i in edges[j]) for j in edges}
 
 
 def check_prompts(stub: StubEndpoint, document: dict[str, Any]) -> None:
@@ -89,7 +89,7 @@ async def test_similarity_is_that_of_answers_and_reasons(start_stub: StartStub) 
     check_prompts(stub, document)
     encoder = await open_encoder("openai:stub-embedding")
     sums = dict.fromkeys(PAIRS, 0.0)
-    kept = dict.fromkeys(("agent-1", "agent-2", "agent-3"), 0)
+    debates = dict.fromkeys(("agent-1", "agent-2", "agent-3"), 0)
     for d, graph in enumerate(document["graphs"], 1):
         turns = [t for t in document["turns"] if t["round"] == d - 1]
         vectors = await encoder.embed([f"{t['answer']}\n{t['rationale']}" for t in turns])
@@ -100,13 +100,13 @@ async def test_similarity_is_that_of_answers_and_reasons(start_stub: StartStub) 
             for i, w in edges.items():
                 before = [g["recalibrated"][i] for g in document["graphs"][:d]]
                 intimacy = 1 - graph["similarity"]["|".join(sorted((i, j)))]
-                assert w == pytest.approx(sum(before) / d * intimacy / ((d - 1) * 2 - kept[i] + 1))
+                assert w == pytest.approx(sum(before) / d * intimacy / ((d - 1) * 2 - debates[i] + 1))
             mean = sum(edges.values()) / len(edges)
             assert graph["kept"][j] == [i for i, w in edges.items() if w >= mean * (1 - 1e-9)] != []
         for sources in graph["kept"].values():
             for i in sources:
-                kept[i] += 1
-    assert document["metrics"]["debates"] == kept
+                debates[i] += 1
+    assert document["metrics"]["debates"] == debates
 
 
 # --- when it stops, and who wins --------------------------------------------------------------------------------------
@@ -158,8 +158,8 @@ async def test_an_unparsable_agent_keeps_its_last_confidence(start_stub: StartSt
     assert short(second["confidence"]) == {"1": None, "2": 0.5, "3": 0.95}
     assert short(second["recalibrated"]) == {"1": 0.8, "2": 0.5, "3": 0.8}
     assert outline(document)[:4] == ("done", "SUPPORTS", "max_rounds", 2)
-    said = [prompts(stub, f"agent-{i}")[d] for i in (1, 2, 3) for d in (1, 2)]
-    assert [("(gave no valid answer)" in prompt) for prompt in said] == [
+    sent = [prompts(stub, f"agent-{i}")[d] for i in (1, 2, 3) for d in (1, 2)]
+    assert [("(gave no valid answer)" in prompt) for prompt in sent] == [
         f"agent-{silent}" in document["graphs"][d - 1]["kept"][f"agent-{i}"]
         for i in (1, 2, 3)
         for d, silent in ((1, 3), (2, 1))
@@ -253,9 +253,9 @@ async def test_the_pruning_setting_decides_which_answers_are_shown(start_stub: S
         "evaluation": "mdm_without_i_and_s",
         "recalibration": None,
     }
-    for pruning, kept in PRUNED.items():
+    for pruning, edges in PRUNED.items():
         document = await debate("cortex_debate", **settings, pruning=pruning)
-        assert list(heard(document, 1).values()) == kept
+        assert list(heard(document, 1).values()) == edges
         [graph] = document["graphs"]
         assert graph["confidence"] == graph["recalibrated"]
     for i in range(1, 6):

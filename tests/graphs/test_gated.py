@@ -46,7 +46,7 @@ async def debate(given: list[dict[str, str]] | None = None, **settings: Any) -> 
     return document
 
 
-def told(document: dict[str, Any]) -> str:
+def transcript_of(document: dict[str, Any]) -> str:
     return "\n".join(f"{section.heading}\n" + "\n".join(x.text for x in section.lines) for section in lines(document))
 
 
@@ -69,8 +69,8 @@ async def test_agreement_with_a_verified_quote_ends_before_any_debate(start_stub
     assert (document["confidence"], document["confidence_from"]) == (1.0, "2 of 2 answers")
     assert {turn["phase"] for turn in document["turns"]} == {"gate"}
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert "First answers" in told(document)
-    assert "The gate ends it" in told(document)
+    assert "First answers" in transcript_of(document)
+    assert "The gate ends it" in transcript_of(document)
 
 
 async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStub) -> None:
@@ -119,8 +119,9 @@ async def test_if_the_gate_stays_closed_the_debate_decides_on_all_evidence(
     assert gate["spent"]["calls"] + gate["debate"]["calls"] == len(document["calls"])
     assert (document["graph"], document["depth"], document["rounds"]) == ("gated", document["depth"], 1)
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert f"The gate leaves it open: {'the answers differ' if reason == 'disputed' else 'one answer'}" in told(
-        document
+    assert (
+        f"The gate leaves it open: {'the answers differ' if reason == 'disputed' else 'one answer'}"
+        in transcript_of(document)
     )
 
 
@@ -156,7 +157,7 @@ async def test_other_debates_are_held_too(start_stub: StartStub, name: str) -> N
     assert (document["status"], document["error"], document["graph"]) == ("done", None, "gated")
     assert document["metrics"]["gate"]["debate"]["graph"] == name
     assert document["usage"]["calls"] == sum(call["kind"] == "chat" for call in stub.calls())
-    assert "First answers" in told(document)
+    assert "First answers" in transcript_of(document)
     asked = [p for p in stub.prompts() if "your `answer`" in p or "your `argument`" in p]
     assert any("letter-1" in prompt and "evidence" in prompt for prompt in asked[2:])
 
@@ -198,13 +199,13 @@ def test_shared_settings_apply_to_the_debate_unless_it_sets_its_own() -> None:
     assert inner.models["rag"] == "openai:stub-rag"
     pool = chosen(debate="standard_mad").of_debate(load_graph("standard_mad").settings)
     assert (pool.retrieval, pool.k) == ("none", 2)
-    for wrong, said in (
+    for wrong, message in (
         ({"debate_settings": {"rounds": 3}}, "There is no setting 'rounds'"),
         ({"debate": "gated"}, "debate: "),
         ({"models": {"judges": "fake:1"}}, "there is no role 'judges'"),
         ({"agents": [{"name": "rag"}, {"name": "two"}]}, "'rag' is also a role in tool_mad"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             checked_settings(load_graph("gated").settings, wrong)
 
 

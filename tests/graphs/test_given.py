@@ -64,9 +64,9 @@ async def test_every_speaker_who_answers_is_shown_the_given_texts(start_stub: St
     assert letter["retrievals"][0] == given
     if name == "proclaim":  # there a text has to be admitted first
         assert (letter["pool"], letter["status"], letter["weight"]) == ("given", "admitted", 1)
-    said = [turn for turn in document["turns"] if turn.get("citations")]
-    assert said
-    for turn in said:
+    citing = [turn for turn in document["turns"] if turn.get("citations")]
+    assert citing
+    for turn in citing:
         assert "letter-1" in turn["evidence_ids"]
         assert all(c["verified"] and not c["fabricated"] for c in turn["citations"])
 
@@ -80,9 +80,9 @@ async def test_a_key_in_evidence_and_replies_is_hidden_in_both(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", HELD)
-    said = {"citations": [{"evidence_id": "note", "quote": f"the miller wrote {HELD} on the wall"}]}
-    said |= dict.fromkeys(("rationale", "reason", "argument", "query"), f"It is {HELD}.")  # type: ignore[arg-type]
-    stub = start_stub([{"fields": said | ADMITS}])
+    fields = {"citations": [{"evidence_id": "note", "quote": f"the miller wrote {HELD} on the wall"}]}
+    fields |= dict.fromkeys(("rationale", "reason", "argument", "query"), f"It is {HELD}.")  # type: ignore[arg-type]
+    stub = start_stub([{"fields": fields | ADMITS}])
     system = load_graph(name)
     chosen = system.settings.model_validate(
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
@@ -99,11 +99,11 @@ async def test_a_key_in_evidence_and_replies_is_hidden_in_both(
 
 async def test_the_next_debate_on_a_thread_has_no_given_texts(start_stub: StartStub) -> None:
     stub = start_stub([{"fields": {"citations": []}}])
-    kept, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
+    checkpointed, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
 
     async def on_thread(**asked: Any) -> dict[str, Any]:
         config: Any = {"configurable": {"thread_id": "one"}}
-        document: dict[str, Any] = await kept.ainvoke(asked, config, context=settings(model="openai:stub"))
+        document: dict[str, Any] = await checkpointed.ainvoke(asked, config, context=settings(model="openai:stub"))
         return document
 
     assert evidence_of(await on_thread(claim=CLAIM, given=[LETTER])) == ["letter-1"]

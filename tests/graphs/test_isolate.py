@@ -121,9 +121,9 @@ async def test_each_origin_is_read_alone_and_many_pages_of_one_host_are_one_vote
         assert sum(f"{word}:" in prompt for word in ("poison", "alpha", "beta", "gamma")) == 1
     assert [vote["group"] is None for vote in document["votes"]] == [False, False, False, True]
     assert document["metrics"]["undecided"] == "contradicted"
-    told = [line.text for line in ended(document)]
-    assert told[0].startswith("Read one by one: 1 evil.com, 2 a.org, 3 b.org, 4 c.org")
-    assert told[1].startswith("Verdict: none, as the answer with the greatest weight rests on one origin, which")
+    output = [line.text for line in ended(document)]
+    assert output[0].startswith("Read one by one: 1 evil.com, 2 a.org, 3 b.org, 4 c.org")
+    assert output[1].startswith("Verdict: none, as the answer with the greatest weight rests on one origin, which")
 
 
 async def test_origins_that_agree_outweigh_a_single_page(start_stub: StartStub) -> None:

@@ -102,9 +102,9 @@ async def test_a_replay_with_another_input_names_the_difference(stub: StubEndpoi
 
 async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub, ledger: CallLedger) -> None:
     models: dict[str, Any] = {"models": MODELS, "attempts": 1, "max_rounds": 2}
-    said = [says("rag", "SUPPORTS"), says("search", "REFUTES")]
+    answers = [says("rag", "SUPPORTS"), says("search", "REFUTES")]
     failing = {"model": "stub-judge", "status": 500, "times": 1}
-    down = start_stub([failing, *said, *supports([True], CLAIM["claim"])], latency_ms=1)
+    down = start_stub([failing, *answers, *supports([True], CLAIM["claim"])], latency_ms=1)
     first = await debate("tool_mad", 0, LedgerUse("record"), **models)
     assert (first["status"], first["error"]["where"].partition(",")[0]) == ("failed", "judge"), first["error"]
     [row] = await ledger.debates()
@@ -122,8 +122,8 @@ async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub,
     [judge] = paid_calls(second["calls"])
     assert judge["prompt_tokens"] == usage["prompt_tokens"] - usage["from_ledger"]["prompt_tokens"]
     some = f"{judge['prompt_tokens']:,} + {judge['completion_tokens']:,} tokens in {usage['calls']} calls"
-    kept = f"({usage['calls'] - 1} of {usage['calls']} calls came from the ledger and cost nothing)"
-    assert costs(second).startswith(f"{some} {kept}")
+    from_ledger = f"({usage['calls'] - 1} of {usage['calls']} calls came from the ledger and cost nothing)"
+    assert costs(second).startswith(f"{some} {from_ledger}")
     third = await debate("tool_mad", 0, LedgerUse("record"), **models)  # it is done, so all calls are made again
     assert third["id"] != first["id"]
     assert not any(call.get("from_ledger") for call in third["calls"])
@@ -191,7 +191,7 @@ async def test_a_call_from_the_ledger_is_a_run_for_callbacks_and_streams(
 
 
 async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: CallLedger) -> None:
-    begun = await ledger.begin("g", {}, {})
+    start = await ledger.begin("g", {}, {})
     model = await open_chat_model("openai:stub")
 
     async def ask(agent: str = "") -> Any:
@@ -200,7 +200,7 @@ async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: C
         return speaker.ledger.calls
 
     for together in (True, False):
-        session = Session(keeping=DebateLedger("record", ledger, begun.id))
+        session = Session(keeping=DebateLedger("record", ledger, start.id))
         before = len(stub.calls())
         if together:
             gone = asyncio.create_task(ask())
@@ -220,8 +220,8 @@ async def test_a_budget_counts_calls_from_the_ledger(stub: StubEndpoint, ledger:
     spending: dict[str, Any] = {"max_rounds": 4, "budget": 3000}
     first = await debate("tool_mad", 3, LedgerUse("record"), **spending)
     again = await debate("tool_mad", 3, LedgerUse("replay", id=first["id"]), **spending)
-    whole = await debate("tool_mad", 3, LedgerUse("off"), **{**spending, "budget": None})
-    assert len(first["calls"]) < len(whole["calls"])
+    unlimited = await debate("tool_mad", 3, LedgerUse("off"), **{**spending, "budget": None})
+    assert len(first["calls"]) < len(unlimited["calls"])
     assert (again["stop_reason"], len(again["calls"])) == (first["stop_reason"], len(first["calls"]))
     assert alike(again) == alike(first)
 

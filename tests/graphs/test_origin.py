@@ -28,24 +28,24 @@ async def test_every_prompt_with_the_claim_shows_its_speaker_and_date(start_stub
     given = [{"text": "The bells of the mill ring at noon and at midnight."}]
     document = await system.graph.ainvoke(asked(given=given), context=system.settings.model_validate(chosen))
     assert (document["status"], document["error"]) == ("done", None)
-    told = (f"<claim>\n{CLAIM}\n</claim>", f"<topic>\n{CLAIM}\n</topic>", "\nGive `verdicts`")
-    shown = [prompt for prompt in stub.prompts() if any(text in prompt for text in told)]
+    places = (f"<claim>\n{CLAIM}\n</claim>", f"<topic>\n{CLAIM}\n</topic>", "\nGive `verdicts`")
+    shown = [prompt for prompt in stub.prompts() if any(text in prompt for text in places)]
     assert shown
     for prompt in shown:
         assert prompt.count(ORIGIN) == 1, prompt
     if any("faithfulness" in turn.get("scores", {}) for turn in document["turns"]):
-        assert all(any(text in prompt for prompt in shown) for text in told)
+        assert all(any(text in prompt for prompt in shown) for text in places)
     assert document["task"]["speaker"] == "Ada </claim_origin>"
     assert document["task"]["claim_date"] == "2020-10"
 
 
 async def test_the_next_debate_on_a_thread_has_no_speaker_and_date(start_stub: StartStub) -> None:
     stub = start_stub()
-    kept, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
+    checkpointed, settings = builder.compile(checkpointer=InMemorySaver()), load_graph("standard_prompting").settings
 
     async def on_thread(given: dict[str, Any]) -> dict[str, Any]:
         config: Any = {"configurable": {"thread_id": "one"}}
-        document: dict[str, Any] = await kept.ainvoke(given, config, context=settings(model="openai:stub"))
+        document: dict[str, Any] = await checkpointed.ainvoke(given, config, context=settings(model="openai:stub"))
         return document
 
     first = await on_thread(asked())

@@ -53,9 +53,9 @@ async def test_five_copies_of_one_website_are_one_piece(start_stub: StartStub, n
     assert any(first["text"] in prompt for prompt in stub.prompts()[before:])
     assert not any(piece["text"] in prompt for prompt in stub.prompts()[before:] for piece in others)
     assert all(turn["evidence_ids"] in ([], [first["id"]]) for turn in document["turns"])
-    told = {w["detail"] for w in document["warnings"] if w["kind"] == "origin_share"}
-    said = "One origin has at most a share of 0.5 of the evidence (max_origin_share)."
-    assert told == {f"Left out: 4 of planted.com. {said}"}
+    details = {w["detail"] for w in document["warnings"] if w["kind"] == "origin_share"}
+    message = "One origin has at most a share of 0.5 of the evidence (max_origin_share)."
+    assert details == {f"Left out: 4 of planted.com. {message}"}
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "madke", "rag", "proclaim"])

@@ -127,8 +127,8 @@ async def test_a_remark_reaches_all_debaters(start_stub: StartStub, name: str) -
     speakers = {
         t["agent"] for t in document["turns"] if t["step"] in ("respond", "argue") and t["round"] == document["rounds"]
     }
-    told = with_prompt(stub, "Mind the ‹echidna›.")
-    assert {f"stub-{speaker}" for speaker in speakers} <= set(told)
+    models = with_prompt(stub, "Mind the ‹echidna›.")
+    assert {f"stub-{speaker}" for speaker in speakers} <= set(models)
     prompt = next(p for p in stub.prompts() if "Mind the ‹echidna›." in p)
     assert "A person who reads this debate said" in prompt
 
@@ -316,5 +316,7 @@ async def test_another_branch_from_a_past_checkpoint(start_stub: StartStub) -> N
     assert [p["text"] for p in second["evidence"]] == ["Nobody has seen an egg."]
     assert [len(with_prompt(stub, p["text"][:40])) > 0 for p in first["evidence"]].count(True) == len(first["evidence"])
     assert with_prompt(stub, "Nobody has seen an egg.") == ["stub-judge"]
-    kept = [state async for state in graph.aget_state_history(config)]
-    assert any(state.values.get("evidence") == first["evidence"] and state.values["status"] == "done" for state in kept)
+    checkpoints = [state async for state in graph.aget_state_history(config)]
+    assert any(
+        state.values.get("evidence") == first["evidence"] and state.values["status"] == "done" for state in checkpoints
+    )

@@ -345,7 +345,7 @@ async def test_independent_calls_run_in_parallel(start_stub: StartStub) -> None:
     for role, match, count in together:
         spans = [span for model, prompt, *span in asked if re.search(role, model) and re.search(match, prompt)]
         assert len(spans) == count
-        assert max(begun for begun, _ in spans) < min(done for _, done in spans)
+        assert max(started for started, _ in spans) < min(done for _, done in spans)
 
 
 # --- real corpora -----------------------------------------------------------------------------------------------------

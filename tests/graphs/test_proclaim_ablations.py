@@ -219,13 +219,15 @@ async def test_a_record_that_is_too_long_loses_its_lightest_exhibits(start_stub:
     for missing in (1, 2, 4, 7, 10):
         stub = start_stub(rules)
         document = await trial(panel_tokens=budgets[missing])
-        kept, gone = full[: len(full) - missing], full[len(full) - missing :]
+        shown_exhibits, dropped = full[: len(full) - missing], full[len(full) - missing :]
         for judge in ("judge-1", "judge-2", "judge-3"):
             [prompt] = prompts(stub, judge)
-            assert shown(prompt) == kept
+            assert shown(prompt) == shown_exhibits
             assert f"({missing} more are left out for the record's length" in prompt
             assert all(said(side, 2, phase) in prompt for side in SIDES for phase in ("primary", "switched"))
         [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
-        assert re.findall("ev-[0-9a-f]+", warning["detail"]) == [id_of(name) for name in gone]
+        assert re.findall("ev-[0-9a-f]+", warning["detail"]) == [id_of(name) for name in dropped]
         assert str(budgets[missing]) in warning["detail"]
-        assert {p["id"] for p in document["evidence"]} >= {id_of(name) for name in gone}  # but the result contains them
+        assert {p["id"] for p in document["evidence"]} >= {
+            id_of(name) for name in dropped
+        }  # but the result contains them

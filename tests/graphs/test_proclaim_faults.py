@@ -68,8 +68,8 @@ fault = pytest.mark.parametrize("fault", FAULTS)
 async def test_without_a_counsels_model_there_is_no_trial(
     start_stub: StartStub, side: str, phase: str, name: str, where: str
 ) -> None:
-    begun = argues(side, said(side, 1, phase), phase=phase)
-    stub = start_stub([*begun, counsel(side, "argue", phase, status=500), *full_trial()])
+    first_argument = argues(side, said(side, 1, phase), phase=phase)
+    stub = start_stub([*first_argument, counsel(side, "argue", phase, status=500), *full_trial()])
     document = await trial()
     assert outcome(document)[:4] == ("failed", None, None, None)
     assert (document["confidence"], document["votes"]) == (None, [])
@@ -79,8 +79,8 @@ async def test_without_a_counsels_model_there_is_no_trial(
         said("plaintiff", 1, phase),
         said("defense", 1, phase),
     ]
-    kept = expected_round("primary", 1) + expected_round("switched", 1)
-    assert {turn for group in kept for turn in group} <= set(trace(document))
+    kept_turns = expected_round("primary", 1) + expected_round("switched", 1)
+    assert {turn for group in kept_turns for turn in group} <= set(trace(document))
     assert [e["status"] for e in document["evidence"] if NAMES[e["text"]] in ("A", "B", "K")] == [
         "admitted",
         "disputed",

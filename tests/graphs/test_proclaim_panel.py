@@ -127,12 +127,14 @@ async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
     }
     assert voted(document) == {"judge-1": "REFUTES", "daniel": "NOT ENOUGH INFO", "judge-3": "SUPPORTS"}
     assert outcome(document)[:3] == ("done", "REFUTES", N)
-    told = {name: "A retired metrologist." in prompts(stub, name)[0] for name in ("daniel", "judge-2", "judge-3")}
-    assert told == {"daniel": True, "judge-2": False, "judge-3": False}
+    with_persona = {
+        name: "A retired metrologist." in prompts(stub, name)[0] for name in ("daniel", "judge-2", "judge-3")
+    }
+    assert with_persona == {"daniel": True, "judge-2": False, "judge-3": False}
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"judges": 2}, "odd number of judges, not 2"),
         ({"judges": 4}, "odd number of judges, not 4"),
@@ -165,8 +167,8 @@ async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
         ({"role_swich": False}, "role_swich"),
     ],
 )
-def test_invalid_settings_are_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=f"(?s){said}"):
+def test_invalid_settings_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=f"(?s){message}"):
         ProclaimSettings.model_validate(given)
 
 

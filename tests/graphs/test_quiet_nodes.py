@@ -100,7 +100,7 @@ async def test_an_error_leaves_a_quiet_node_unchanged() -> None:
 
 
 async def test_an_edge_reads_the_state_with_its_nodes_writes_with_and_without_callbacks() -> None:
-    told = {"kind": "stand_in", "detail": "wikipedia stood in"}
+    warning = {"kind": "stand_in", "detail": "wikipedia stood in"}
     read: list[dict[str, Any]] = []
 
     def look(state: Any) -> str:
@@ -108,7 +108,7 @@ async def test_an_edge_reads_the_state_with_its_nodes_writes_with_and_without_ca
         return END
 
     async def writes(state: Any, run: Any) -> dict[str, Any]:
-        return {"warnings": [told], "depth": 2, "query": "platinum", "calls": overwrite([]), "unheard_of": 1}
+        return {"warnings": [warning], "depth": 2, "query": "platinum", "calls": overwrite([]), "unheard_of": 1}
 
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     graph.add_node("first", Node(writes))

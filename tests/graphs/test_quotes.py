@@ -127,15 +127,15 @@ async def test_a_quote_cited_by_an_opponent_may_be_cited_without_its_text(start_
     assert again["text_hash"] == altered["text_hash"] == text_hash(mine["text"])
     assert mine["text"] not in "".join(stub.prompts("stub-search"))
     assert mine["id"] not in turn_of(document, "search", 2)["evidence_ids"]
-    [held] = [piece for piece in document["evidence"] if piece["id"] == mine["id"]]
-    assert {r["agent"] for r in held["retrievals"]} == {"rag"}
+    [in_document] = [piece for piece in document["evidence"] if piece["id"] == mine["id"]]
+    assert {r["agent"] for r in in_document["retrievals"]} == {"rag"}
     assert "cited" not in document
 
 
 @pytest.mark.parametrize("first", ["wrong", "none", "invented"])
 async def test_an_answer_without_a_verified_quote_is_requested_again(start_stub: StartStub, first: str) -> None:
     mine, other = await found_by("rag"), await found_by("search")
-    given, said = {
+    given, fault = {
         "wrong": ([wrong(mine)], f"does not stand in {mine['id']}"),
         "none": ([], "there are none"),
         "invented": ([INVENTED], "which was not shown"),
@@ -151,9 +151,9 @@ async def test_an_answer_without_a_verified_quote_is_requested_again(start_stub:
     turn = turn_of(document, "rag")
     assert (turn["answer"], turn["outcome"]) == ("SUPPORTS", "ok")
     assert [c["verified"] for c in turn["citations"]] == [False, True]
-    assert said in stub.prompts("stub-rag")[1]
+    assert fault in stub.prompts("stub-rag")[1]
     assert [kind for kind, _ in warned(document)] == ["unquoted", "unverified_quote", "single_origin"]
-    assert said in next(c["detail"] for c in document["calls"] if c["outcome"] == "unquoted")
+    assert fault in next(c["detail"] for c in document["calls"] if c["outcome"] == "unquoted")
 
 
 async def test_two_answers_without_a_verified_quote_count_as_no_answer(start_stub: StartStub) -> None:

@@ -73,8 +73,8 @@ async def test_a_verdict_that_depends_on_one_source_says_so_in_every_output(star
     assert first.index(KEY) < first.index(SAME) < first.index(OTHER)
     (reverse,) = again
     assert reverse.index(OTHER) < reverse.index(SAME) < reverse.index(KEY)
-    told = [line.text for line in ending(document).lines]
-    assert "Falls without key.org." in told
+    output = [line.text for line in ending(document).lines]
+    assert "Falls without key.org." in output
     assert "Falls without key.org." in in_words(document)
     for kind in ("html", "md"):
         assert "Asked again, it falls without key.org" in report(document, kind).replace("\\", "")
@@ -115,12 +115,12 @@ async def held_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str
 
 async def test_an_agreement_is_checked_only_if_a_first_check_reproduces_it(start_stub: StartStub) -> None:
     fields: dict[str, Any] = {"selected": [1], "reason": "It helps."}
-    for answer, said in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Not known: asked with all")):
+    for answer, words in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Not known: asked with all")):
         start_stub([says(answer, match="on your own. Answer from"), says("SUPPORTS", **fields)])
         document = await held("madke", max_rounds=1)
         assert document["answer"] == "SUPPORTS"
         assert came(document)[0][:4] == ("all", [], 3, 0)
-        assert (document["robustness"]["step"], document["robustness"]["said"][: len(said)]) == ("answer", said)
+        assert (document["robustness"]["step"], document["robustness"]["said"][: len(words)]) == ("answer", words)
 
 
 @pytest.mark.parametrize("name", ["rag", "react"])

@@ -122,11 +122,11 @@ async def test_a_persona_is_only_in_its_agents_prompts(start_stub: StartStub) ->
         more: dict[str, Any] = {"evaluation": "peer"} if name == "cortex_debate" else {}
         document = await debate(name, agents=PERSONAS, **ROUNDS[name], **more)
         assert document["status"] == "done", name
-    told = {1: "of Geneva", 2: "of Delft"}
+    personas = {1: "of Geneva", 2: "of Delft"}
     steps = set()
     for request in stub.requests():
         text = "\n".join(m["content"] for m in request["messages"])
-        for i, persona in told.items():
+        for i, persona in personas.items():
             assert (persona in text) == (request["model"] == f"stub-agent-{i}"), text
         steps |= {step for step in ("your `answer`", "your `comment`", "the `score`", "the `summary`") if step in text}
     assert len(steps) == 4

@@ -219,7 +219,7 @@ async def test_three_debaters_and_one_piece_found_twice(start_stub: StartStub) -
 
 async def test_the_next_debate_on_a_thread_starts_from_empty_state(start_stub: StartStub) -> None:
     start_stub([*(r | {"match": "saffron"} for r in agree("REFUTES")), *agree(), *supports([True, True], CLAIM)])
-    kept = builder.compile(checkpointer=InMemorySaver())
+    checkpointed = builder.compile(checkpointer=InMemorySaver())
 
     async def on_thread(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
         chosen = ToolMadSettings.model_validate(
@@ -227,7 +227,7 @@ async def test_the_next_debate_on_a_thread_starts_from_empty_state(start_stub: S
             | {"scoring": "consensus_only", **settings}
         )
         config: Any = {"configurable": {"thread_id": "one"}}
-        document: dict[str, Any] = await kept.ainvoke(given, config, context=chosen)
+        document: dict[str, Any] = await checkpointed.ainvoke(given, config, context=chosen)
         return document
 
     first = await on_thread({"claim": CLAIM, "labels": ["SUPPORTS", "REFUTES"]})

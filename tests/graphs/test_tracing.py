@@ -142,13 +142,13 @@ async def test_every_call_is_a_run_tagged_with_its_role(start_stub: StartStub, c
 
     assert Counter(place(metadata(run)) for run in runs) == Counter(map(place, document["calls"]))
     for run in runs:
-        said, around = metadata(run), collector.runs[run["parent_run_id"]]
-        assert {name, f"role:{said['role']}"} <= tags(run)
-        assert said["node"] in run["name"]
-        assert said["node"] in (around["name"], collector.runs[around["parent_run_id"]]["name"])
+        fields, parent = metadata(run), collector.runs[run["parent_run_id"]]
+        assert {name, f"role:{fields['role']}"} <= tags(run)
+        assert fields["node"] in run["name"]
+        assert fields["node"] in (parent["name"], collector.runs[parent["parent_run_id"]]["name"])
         assert run["outputs"]["generations"]
-        assert f"round:{said['round']}" in run["tags"] or not said["round"]
-        assert f"phase:{said['phase']}" in run["tags"] or said["phase"] == "primary"
+        assert f"round:{fields['round']}" in run["tags"] or not fields["round"]
+        assert f"phase:{fields['phase']}" in run["tags"] or fields["phase"] == "primary"
     counted = [metadata(run)["usage_metadata"] for run in runs]
     for ours, theirs in (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")):
         assert sum(usage[theirs] for usage in counted) == document["usage"][ours] > 0

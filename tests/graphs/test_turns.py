@@ -53,16 +53,16 @@ def test_a_turn_has_the_fields_of_its_step(kind: Kind) -> None:
         for name in random.Random(kind.name).sample(sorted(set(get_type_hints(Turn)) - others), 4):
             assert not taken({**turn, name: None}), name
     needed = set(turn) - KEPT
-    begun = [set(examples(of)[1]) for of in ALL if of.step == kind.step and of is not kind]
+    in_progress = [set(examples(of)[1]) for of in ALL if of.step == kind.step and of is not kind]
     for name in sorted(needed):
         left = {key: value for key, value in turn.items() if key != name}
-        assert not taken(left) or any(set(left) >= fields for fields in begun), name
+        assert not taken(left) or any(set(left) >= fields for fields in in_progress), name
 
 
 def test_an_answer_has_all_its_fields_or_none() -> None:
-    whole = examples(next(kind for kind in KINDS if kind.name == "Answer"))[1]
+    complete = examples(next(kind for kind in KINDS if kind.name == "Answer"))[1]
     for name in ("answer", "rationale", "citations", "outcome"):
-        assert not taken({key: value for key, value in whole.items() if key != name})
+        assert not taken({key: value for key, value in complete.items() if key != name})
 
 
 CAME_OF_IT = {

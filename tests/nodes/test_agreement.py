@@ -31,7 +31,7 @@ def votes(answers: Sequence[str | None], **more: Sequence[float]) -> list[Vote]:
 
 def ended(answer: str | None, *rounds: Sequence[str | None], task: Any = FEVER, **known: Any) -> dict[str, Any]:
     """The confidence of a debate with these answers per round."""
-    log = [{"round": i, "phase": "primary", "votes": votes(said)} for i, said in enumerate(rounds, 1)]
+    log = [{"round": i, "phase": "primary", "votes": votes(round_answers)} for i, round_answers in enumerate(rounds, 1)]
     none = dict.fromkeys(("confidence", "confidence_parts", "confidence_from"))
     return confidence_of({"task": task, "answer": answer, "round_log": log, **none, **known})
 

@@ -134,9 +134,13 @@ KEY = 'open "sesame" über/1'
 def test_errors_of_endpoints_and_sources_lose_keys_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", KEY)
     keys, written = held_keys(), (KEY, json.dumps(KEY), json.dumps(KEY, ensure_ascii=False), quote(KEY, safe=""))
-    said: Any = {"content": [{"text": text} for text in written], KEY: None, "n": 1.5}
-    shown = str(without_keys(said, keys))
+    error: Any = {"content": [{"text": text} for text in written], KEY: None, "n": 1.5}
+    shown = str(without_keys(error, keys))
     assert (shown.count("[SHOP_PASSWORD]"), "sesame" in shown) == (5, False)
-    kept: Any = {"text": "the token: sk-proj-abcdefghijklmnop1234 at ssh://git@host.test", "number": 1, "none": None}
-    assert without_keys(kept, keys) == kept
-    assert without_keys(said, ()) is said
+    harmless: Any = {
+        "text": "the token: sk-proj-abcdefghijklmnop1234 at ssh://git@host.test",
+        "number": 1,
+        "none": None,
+    }
+    assert without_keys(harmless, keys) == harmless
+    assert without_keys(error, ()) is error

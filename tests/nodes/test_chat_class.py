@@ -116,8 +116,10 @@ LOGPROBS = {"content": [{"token": "Yes", "logprob": -0.1, "bytes": None, "top_lo
 
 
 def reply(message: dict[str, Any] | None = None, choice: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    said = {"role": "assistant", "content": "Yes."} | (message or {})
-    return REPLY | {"choices": [{"index": 0, "message": said, "finish_reason": "stop"} | (choice or {})]} | more
+    whole_message = {"role": "assistant", "content": "Yes."} | (message or {})
+    return (
+        REPLY | {"choices": [{"index": 0, "message": whole_message, "finish_reason": "stop"} | (choice or {})]} | more
+    )
 
 
 REPLIES = {

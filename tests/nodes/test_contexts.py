@@ -69,10 +69,10 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("said", SAID)
-def test_context_errors_of_endpoints(said: str) -> None:
-    error = f"http://x/v1 finds the prompt for openai:gpt-4-32768 too long (HTTP 400: {said}). Use another model."
-    assert refused_at(error) == SAID[said]
+@pytest.mark.parametrize("message", SAID)
+def test_context_errors_of_endpoints(message: str) -> None:
+    error = f"http://x/v1 finds the prompt for openai:gpt-4-32768 too long (HTTP 400: {message}). Use another model."
+    assert refused_at(error) == SAID[message]
 
 
 def test_a_context_length_comes_from_the_setting_or_the_table_or_is_unknown() -> None:

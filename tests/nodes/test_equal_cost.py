@@ -35,8 +35,8 @@ def test_calls_from_the_ledger_count_as_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("equal", "said"), [("tokens", "did not count"), ("usd", "MOOT_PRICES"), ("calls", "made no call")]
+    ("equal", "message"), [("tokens", "did not count"), ("usd", "MOOT_PRICES"), ("calls", "made no call")]
 )
-def test_an_unknown_cost_sets_no_ceiling(equal: Any, said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_an_unknown_cost_sets_no_ceiling(equal: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         ceiling_of(FullCost(None, None, 0, 1.0), equal)

@@ -125,8 +125,8 @@ async def test_other_replies_are_errors_that_say_what_to_do(
     name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body, kind = FAILS[name]
-    said = body if isinstance(body, bytes) else json.dumps(body).encode()
-    say = says(STREAM, b"data: ", said, b"\n\n", close=True) if as_stream else says(answer(said))
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    say = says(STREAM, b"data: ", content, b"\n\n", close=True) if as_stream else says(answer(content))
     error = await told(say, monkeypatch, as_stream)
     if kind == "empty" and not as_stream:
         assert not isinstance(error, MootError)
@@ -166,8 +166,8 @@ async def test_a_debate_ends_in_a_document(name: str, as_stream: bool, monkeypat
 
 @pytest.mark.parametrize("as_stream", [False, True])
 async def test_a_call_refused_for_too_many_at_once_is_retried(as_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = says(STREAM, event(choices=[CHOICE | {"delta": CHOICE["message"]}]), close=True)
-    good, left = whole if as_stream else says(answer(reply())), [1, 1]
+    good_stream = says(STREAM, event(choices=[CHOICE | {"delta": CHOICE["message"]}]), close=True)
+    good, left = good_stream if as_stream else says(answer(reply())), [1, 1]
 
     async def say(writer: Any, raw: Any) -> None:
         await (says(answer(b"", "429 Busy", Retry_After="0")) if left and left.pop() else good)(writer, raw)

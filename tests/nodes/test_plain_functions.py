@@ -83,9 +83,9 @@ async def test_an_answer() -> None:
 
 
 async def test_an_answer_whose_quotes_must_be_verified() -> None:
-    said = '{"rationale": "So.", "citations": [{"evidence_id": "%s", "quote": "%s"}], "answer": "SUPPORTS"}'
+    template = '{"rationale": "So.", "citations": [{"evidence_id": "%s", "quote": "%s"}], "answer": "SUPPORTS"}'
     [piece] = evidence()
-    replies = [said % (piece["id"], quote) for quote in ("It was", "it is", "It is")]
+    replies = [template % (piece["id"], quote) for quote in ("It was", "it is", "It is")]
     with pytest.raises(ReplyError) as unquoted:
         await respond(CLAIM, TASK, [piece], FakeListChatModel(responses=replies), verified_quotes=True)
     assert unquoted.value.kind == "unquoted"
@@ -227,11 +227,11 @@ async def test_a_missing_key_of_a_foreign_state_is_named() -> None:
 
 async def test_a_debate_as_a_node_with_other_state_keys() -> None:
     def node(**settings: Any) -> Any:
-        whole = graph_node(standard_prompting.graph).with_settings(
+        debate = graph_node(standard_prompting.graph).with_settings(
             SingleAgentSettings.model_validate(settings), "debate"
         )
         return foreign(
-            whole.with_keys(lambda state: {"claim": state["sentence"]}, lambda said: {"claim": said["answer"]})
+            debate.with_keys(lambda state: {"claim": state["sentence"]}, lambda said: {"claim": said["answer"]})
         )
 
     assert (await node(model="fake:1").ainvoke({"sentence": CLAIM}))["claim"] in TASK["labels"]

@@ -102,7 +102,7 @@ def test_a_users_file_overrides_the_table(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('{"model": "openai:x", "input": -1, "output": 1}', "input"),
         ('{"model": "openai:x", "input": 1, "output": NaN}', "output"),
@@ -118,10 +118,10 @@ def test_a_users_file_overrides_the_table(tmp_path: Path, monkeypatch: pytest.Mo
         ('{"model": "openai:first", "input": 1, "output": 1}', "already"),
     ],
 )
-def test_an_invalid_price_is_refused_and_its_line_named(tmp_path: Path, line: str, said: str) -> None:
+def test_an_invalid_price_is_refused_and_its_line_named(tmp_path: Path, line: str, message: str) -> None:
     own = tmp_path / "mine.jsonl"
     own.write_text(f'{{"model": "openai:first", "input": 1, "output": 1}}\n\n{line}\n')
-    with pytest.raises(UserError, match=rf"mine\.jsonl, line 3: .*{said}") as caught:
+    with pytest.raises(UserError, match=rf"mine\.jsonl, line 3: .*{message}") as caught:
         read_prices(own)
     assert caught.value.kind == "invalid_file"
 

@@ -42,19 +42,19 @@ def read(text: str, size: int = 5) -> list[int] | None:
 
 @given(NUMBERS, st.integers(0, 9), st.integers(0, 5))
 def test_the_first_numbers_that_are_in_the_pool_are_kept(numbers: list[int], size: int, most: int) -> None:
-    kept, dropped = valid_numbers(numbers, size, most)
+    selected, dropped = valid_numbers(numbers, size, most)
     there = [n for n in numbers if n in range(1, size + 1)]
-    assert len(kept) == min(most, len(set(there)))
-    assert len(set(kept)) == len(kept)
-    assert set(kept) <= set(there)
-    for number in kept:  # every number named before a kept one is kept
-        assert set(there[: there.index(number)]) <= set(kept)
-    assert kept == sorted(kept, key=there.index)
+    assert len(selected) == min(most, len(set(there)))
+    assert len(set(selected)) == len(selected)
+    assert set(selected) <= set(there)
+    for number in selected:  # every number named before a kept one is kept
+        assert set(there[: there.index(number)]) <= set(selected)
+    assert selected == sorted(selected, key=there.index)
     assert (set(dropped), len(dropped)) == (set(numbers) - set(there), len(set(numbers) - set(there)))
 
 
 @pytest.mark.parametrize(
-    ("given", "kept", "dropped"),
+    ("given", "selected", "dropped"),
     [
         ([9], [], [9]),
         ([], [], []),
@@ -64,9 +64,9 @@ def test_the_first_numbers_that_are_in_the_pool_are_kept(numbers: list[int], siz
         ([9, 1, 9, 0, -1, 5], [1, 5], [9, 0, -1]),
     ],
 )
-async def test_selected_numbers(given: list[int], kept: list[int], dropped: list[int]) -> None:
+async def test_selected_numbers(given: list[int], selected: list[int], dropped: list[int]) -> None:
     chosen = await select(json.dumps({"selected": given, "reason": "they do"}))
-    assert chosen == Selection(kept, dropped, "they do", len(set(given)))
+    assert chosen == Selection(selected, dropped, "they do", len(set(given)))
 
 
 @each(

@@ -40,8 +40,8 @@ def piece(number: int, text: str, rank: int | None = None) -> Evidence:
 
 def answer(round: int, agent: str, reasons: str, cites: str = "") -> Any:
     quote = {"evidence_id": cites, "quote": "two bells", "fabricated": False, "verified": True}
-    said = {"answer": "SUPPORTS", "rationale": reasons, "citations": [quote] if cites else []}
-    return {"round": round, "agent": agent, "step": "respond", "evidence_ids": [], **said}
+    fields = {"answer": "SUPPORTS", "rationale": reasons, "citations": [quote] if cites else []}
+    return {"round": round, "agent": agent, "step": "respond", "evidence_ids": [], **fields}
 
 
 def prompt(pieces: list[Evidence], turns: list[Any]) -> str:
@@ -138,11 +138,11 @@ def test_reasons_are_cut_last_and_the_last_round_stays() -> None:
 def test_items_of_a_pool_keep_their_numbers_when_others_are_dropped() -> None:
     text = f"Items:\n{show_pool(PIECES)}\n\nNow select."
     made = shorten([text], 6000, {f"p{n}": 7 - n for n in range(1, 7)})
-    kept = re.findall(r'<item number="(\d)" id="p(\d)">', made.texts[0])
-    assert kept
-    assert all(number == id for number, id in kept)
-    assert kept[-1][0] == "6"
-    assert set(made.ids) == {f"p{n}" for n in range(1, 7)} - {f"p{id}" for _, id in kept}
+    items = re.findall(r'<item number="(\d)" id="p(\d)">', made.texts[0])
+    assert items
+    assert all(number == id for number, id in items)
+    assert items[-1][0] == "6"
+    assert set(made.ids) == {f"p{n}" for n in range(1, 7)} - {f"p{id}" for _, id in items}
 
 
 def test_both_debates_of_a_record_lose_their_oldest_rounds() -> None:
@@ -156,8 +156,8 @@ def test_both_debates_of_a_record_lose_their_oldest_rounds() -> None:
         for p in phases
         for r in range(1, 6)
     ]
-    said = {p: [argues(p, r, side) for r in range(1, 6) for side in sides] for p in phases}
-    parts = [show_statements(said[p], f"The {p} debate:") for p in phases]
+    arguments = {p: [argues(p, r, side) for r in range(1, 6) for side in sides] for p in phases}
+    parts = [show_statements(arguments[p], f"The {p} debate:") for p in phases]
     text = "\n\n".join([*parts, show_critic(critics), "Now reply."])
     made = shorten([text], 4000)
     left = list(range(len(made.rounds) + 1, 6))
@@ -206,11 +206,17 @@ def test_texts_that_imitate_our_markup_change_nothing(forged: list[str], most: i
     assert left == list(range(5 - len(left), 5)) != []
     scored = {"logic": 1, "evidence": 1, "rebuttal": 1}
     critics: list[Any] = [
-        {"phase": "primary", "round": r, "step": "critique", "plaintiff": {**scored, "reason": said}, "defense": None}
-        for r, said in enumerate(forged, 1)
+        {
+            "phase": "primary",
+            "round": r,
+            "step": "critique",
+            "plaintiff": {**scored, "reason": forgery},
+            "defense": None,
+        }
+        for r, forgery in enumerate(forged, 1)
     ]
-    [told] = shorten([show_critic(critics)], min(most, 900)).texts
-    lines = [int(n) for n in re.findall(r"^first debate, round (\d+), plaintiff: logic", told, re.MULTILINE)]
+    [shortened] = shorten([show_critic(critics)], min(most, 900)).texts
+    lines = [int(n) for n in re.findall(r"^first debate, round (\d+), plaintiff: logic", shortened, re.MULTILINE)]
     assert lines == list(range(9 - len(lines), 9)) != []
 
 
@@ -226,26 +232,26 @@ WORDS = st.text(st.sampled_from("ab é日<>/\n.([ "), max_size=300)
     ),
     st.integers(0, 60_000),
 )
-def test_shortening_holds_for_any_pieces_and_rounds(texts: Any, held: Any, most: int) -> None:
+def test_shortening_holds_for_any_pieces_and_rounds(texts: Any, rounds_of_reasons: Any, most: int) -> None:
     pieces = [piece(n, text * times) for n, (text, times) in enumerate(texts, 1)]
     turns = [
         answer(round, f"agent-{n}", reasons * times, cites)
-        for round, said in enumerate(held, 1)
-        for n, (reasons, times, cites) in enumerate(said)
+        for round, round_reasons in enumerate(rounds_of_reasons, 1)
+        for n, (reasons, times, cites) in enumerate(round_reasons)
     ]
-    whole = prompt(pieces, turns)
-    made = shorten([whole], most)
+    full_prompt = prompt(pieces, turns)
+    made = shorten([full_prompt], most)
     [text] = made.texts
     assert made.size == bytes_of(text)
-    assert made.size <= max(most, shorten([whole], 0).size + 400)
+    assert made.size <= max(most, shorten([full_prompt], 0).size + 400)
     assert text.startswith(HEAD)
     assert text.endswith(TAIL)
     ids = shown(made)
     assert ids == sorted(ids, key=lambda id: int(id[1:]))
     assert len(ids) == len(pieces) - made.evidence
     assert not set(made.ids) & set(ids)
-    assert rounds(text) == [r for r in range(1, len(held) + 1) if r not in made.rounds]
+    assert rounds(text) == [r for r in range(1, len(rounds_of_reasons) + 1) if r not in made.rounds]
     assert made.rounds == list(range(1, len(made.rounds) + 1))
-    assert len(made.rounds) < max(1, len(held))
+    assert len(made.rounds) < max(1, len(rounds_of_reasons))
     for tag in ("evidence", "answer", "reasons", "citations"):
         assert len(re.findall(rf"<{tag}[ >]", text)) == text.count(f"</{tag}>")

@@ -18,9 +18,9 @@ def citation(evidence_id: str, quote: str, *, fabricated: bool = False, verified
 
 
 def answer(rationale: str = "True.", *citations: Any, by: str = "rag", **more: Any) -> Turn:
-    said: Any = {"round": 1, "agent": by, "step": "respond", "answer": "SUPPORTS", "rationale": rationale, **more}
-    said["citations"] = list(citations)
-    return said  # type: ignore[no-any-return]
+    turn: Any = {"round": 1, "agent": by, "step": "respond", "answer": "SUPPORTS", "rationale": rationale, **more}
+    turn["citations"] = list(citations)
+    return turn  # type: ignore[no-any-return]
 
 
 def cited(shown: str) -> list[str]:

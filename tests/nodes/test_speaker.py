@@ -166,13 +166,13 @@ async def test_no_key_is_shown_when_the_endpoint_echoes_it(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    said = f"Incorrect API key provided: {key}."
-    assert WorldError(said, kind="unreachable").detail == "Incorrect API key provided: [OPENAI_API_KEY]."
+    message = f"Incorrect API key provided: {key}."
+    assert WorldError(message, kind="unreachable").detail == "Incorrect API key provided: [OPENAI_API_KEY]."
     rules: dict[str, dict[str, Any]] = {
-        "authentication": {"status": 401, "raw": json.dumps({"error": {"message": said}})},
-        "server_error": {"status": 500, "raw": said},
-        "refused": raw_reply(content=None, refusal=said),
-        "unparsed": {"reply": GOOD.replace("SUPPORTS", said)},
+        "authentication": {"status": 401, "raw": json.dumps({"error": {"message": message}})},
+        "server_error": {"status": 500, "raw": message},
+        "refused": raw_reply(content=None, refusal=message),
+        "unparsed": {"reply": GOOD.replace("SUPPORTS", message)},
     }
     start_stub([{"model": f"^stub-{kind}$", **rule} for kind, rule in rules.items()])
     for kind in rules:

@@ -106,9 +106,9 @@ def judged(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, flo
     """The turns of judges; judges who abstain have no scores."""
     turns = []
     for number, (verdict, score) in enumerate(zip(verdicts, scores, strict=True), 1):
-        said = scored(*score) if verdict else dict.fromkeys(QUALITIES)
+        scores_of_judge = scored(*score) if verdict else dict.fromkeys(QUALITIES)
         more = {"verdict": verdict, "reason": f"Reason {number}." if verdict else None}
-        turns.append({"agent": f"judge-{number}", "phase": "panel", "step": "judge", **said, **more})
+        turns.append({"agent": f"judge-{number}", "phase": "panel", "step": "judge", **scores_of_judge, **more})
     return cast("list[Turn]", turns)
 
 
@@ -121,10 +121,10 @@ def confidence(
 ) -> dict[str, Any]:
     decided = panel_verdict([cast("Verdict | None", turn["verdict"]) for turn in turns])
     assert decided is not None
-    said = {"agent": "analyser", "phase": "panel", "step": "analyse", "overall": gamma}
+    analysis = {"agent": "analyser", "phase": "panel", "step": "analyse", "overall": gamma}
     primary = {"phase": "primary", "reflection": {"plaintiff": list(plaintiff), "defense": list(defense)}}
     switched = {"phase": "switched", "reflection": {"plaintiff": [0.99], "defense": [0.01]}}
-    state = {"turns": [*turns, *([said] if analysed else [])], "debates": [primary, switched]}
+    state = {"turns": [*turns, *([analysis] if analysed else [])], "debates": [primary, switched]}
     return confidence_of(decided, turns, cast("DebateState", state))
 
 

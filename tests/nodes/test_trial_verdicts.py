@@ -133,7 +133,7 @@ JUDGED: dict[str, Any] = {"reason": "It is so.", **scored(7, 8, 9), "verdict": S
 
 
 @pytest.mark.parametrize(
-    ("said", "verdict"),
+    ("written", "verdict"),
     [
         *[(verdict, verdict) for verdict in VERDICTS],
         ("Not Supported", NOT),
@@ -145,12 +145,12 @@ JUDGED: dict[str, Any] = {"reason": "It is so.", **scored(7, 8, 9), "verdict": S
         (" Inconclusive\n", INC),
     ],
 )
-def test_verdicts_in_other_spellings(said: str, verdict: Verdict) -> None:
-    assert JudgementReply.model_validate(JUDGED | {"verdict": said}).verdict == verdict
+def test_verdicts_in_other_spellings(written: str, verdict: Verdict) -> None:
+    assert JudgementReply.model_validate(JUDGED | {"verdict": written}).verdict == verdict
 
 
 @each(
-    "said",
+    "written",
     [
         *[
             "",
@@ -170,9 +170,9 @@ def test_verdicts_in_other_spellings(said: str, verdict: Verdict) -> None:
         *["0% SUPPORTED", "не SUPPORTED"],
     ],
 )
-def test_invalid_verdicts(said: Any) -> None:
+def test_invalid_verdicts(written: Any) -> None:
     with pytest.raises(ValidationError):
-        JudgementReply.model_validate(JUDGED | {"verdict": said})
+        JudgementReply.model_validate(JUDGED | {"verdict": written})
 
 
 @each("score", [10.5, -1, "good", math.nan, math.inf, None])

@@ -81,7 +81,7 @@ async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "headers", "kind", "said"),
+    ("status", "error", "headers", "kind", "words"),
     [
         (401, ("authentication_error", f"invalid x-api-key {KEY}"), {}, "authentication", "Check ANTHROPIC_API_KEY"),
         (404, ("not_found_error", "model: claude-x"), {}, "unknown_model", "does not know the model"),
@@ -92,12 +92,12 @@ async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 async def test_errors(
-    status: int, error: Any, headers: Any, kind: str, said: str, monkeypatch: pytest.MonkeyPatch
+    status: int, error: Any, headers: Any, kind: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {"type": error[0], "message": error[1]}
-    async with messages_api({"status": status, "error": told, "headers": headers}) as api:
+    api_error = {"type": error[0], "message": error[1]}
+    async with messages_api({"status": status, "error": api_error, "headers": headers}) as api:
         failed, ledger = await ask(api, monkeypatch)
-        assert (failed.kind, said in failed.detail, KEY in failed.detail) == (kind, True, False)
+        assert (failed.kind, words in failed.detail, KEY in failed.detail) == (kind, True, False)
         assert api.url in failed.detail
         assert error[1].replace(KEY, "[ANTHROPIC_API_KEY]") in failed.detail
         assert ledger.calls[-1]["outcome"] == "failed"
@@ -131,18 +131,18 @@ async def test_streams_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD, {"text": GOOD, "breaks": overloaded}) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
         model = await open_chat_model(MODEL)
-        whole: Any = None
+        message: Any = None
         async for chunk in model.chat.astream("Is it so?"):
-            whole = chunk if whole is None else whole + chunk
-        assert whole is not None
-        assert (whole.text, whole.usage_metadata["input_tokens"]) == (GOOD, 25)
-        assert (whole.usage_metadata["output_tokens"], api.requests[0]["stream"]) == (7, True)
+            message = chunk if message is None else message + chunk
+        assert message is not None
+        assert (message.text, message.usage_metadata["input_tokens"]) == (GOOD, 25)
+        assert (message.usage_metadata["output_tokens"], api.requests[0]["stream"]) == (7, True)
         with pytest.raises(Exception, match="verload") as caught:
             async for _ in model.chat.astream("Is it so?"):
                 pass
-        said = explain(caught.value, model.endpoint, MODEL)
-        assert said.retryable
-        assert "Overloaded" in said.detail
+        explained = explain(caught.value, model.endpoint, MODEL)
+        assert explained.retryable
+        assert "Overloaded" in explained.detail
 
 
 def test_each_event_loop_has_its_own_client(monkeypatch: pytest.MonkeyPatch) -> None:

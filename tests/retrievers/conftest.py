@@ -46,10 +46,10 @@ async def serve() -> AsyncIterator[Serve]:
             server.queries.append(dict(request.query))
             server.headers.append(dict(request.headers))
             server.bodies.append(await request.json() if request.can_read_body else {})
-            said = answer(len(server.bodies), server.bodies[-1])
-            if said is None:
+            response = answer(len(server.bodies), server.bodies[-1])
+            if response is None:
                 await over.wait()
-            return said or web.Response()
+            return response or web.Response()
 
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", handle)

@@ -57,13 +57,13 @@ async def found(corpus: str, number: int, kind: str = "chroma") -> bool:
 
 async def _use(folder: str) -> list[str]:
     os.environ["MOOT_HOME"] = folder
-    said = []
+    results = []
     for call in (index_passages("big", numbered(0, 3)), found("big", 777), found("big", 777, "bm25")):
         try:
-            said.append(str(await call))
+            results.append(str(await call))
         except MootError as error:
-            said.append(f"{error.kind}: {error.detail}")
-    return said
+            results.append(f"{error.kind}: {error.detail}")
+    return results
 
 
 async def main(task: str, *words: str) -> None:

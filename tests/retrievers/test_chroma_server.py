@@ -206,7 +206,7 @@ ODD = COLLECTION | {"configuration_json": {}, "metadata": {"moot": MANIFEST}, "v
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         lambda: web.Response(text="<html>Welcome</html>"),
         lambda: web.json_response([]),
@@ -219,9 +219,9 @@ ODD = COLLECTION | {"configuration_json": {}, "metadata": {"moot": MANIFEST}, "v
     ids=["a page", "a list", "nothing", "failed", "404", "elsewhere", "bytes"],
 )
 async def test_an_address_that_is_not_a_chroma_server(
-    said: Said, serve: Serve, monkeypatch: pytest.MonkeyPatch
+    response: Said, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MOOT_CHROMA_URL", (await serve(lambda n, body: said())).url)
+    monkeypatch.setenv("MOOT_CHROMA_URL", (await serve(lambda n, body: response())).url)
     for call in (open_retriever("chroma:any"), index_passages("any", numbered(0, 2)), open_retriever("bm25:demo")):
         error = await fails(call)
         assert (error.kind, error.exit_code) == ("bad_response", 3)

@@ -181,8 +181,8 @@ def kill_while_indexing() -> None:
     command = [*CHILD, "index", "killed", "0", str(SMALL)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        while (said := child.stdout.readline()) != f"{KILLED_AFTER}\n":
-            assert said, "it ended by itself"
+        while (line := child.stdout.readline()) != f"{KILLED_AFTER}\n":
+            assert line, "it ended by itself"
         child.kill()
     assert child.returncode == -9
 
@@ -293,9 +293,9 @@ def test_two_new_processes_build_at_once_without_blocking_event_loops(empty_home
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", OPEN]
     children = [subprocess.Popen(command, env=variables, text=True, stdout=pipe, stderr=pipe) for _ in range(2)]
-    said = [child.communicate() for child in children]
-    assert [child.returncode for child in children] == [0, 0], said
-    assert [output.split() for output, _ in said] == [[str(len(demo_passages("demo-news"))), "9", "9"]] * 2
+    outputs = [child.communicate() for child in children]
+    assert [child.returncode for child in children] == [0, 0], outputs
+    assert [output.split() for output, _ in outputs] == [[str(len(demo_passages("demo-news"))), "9", "9"]] * 2
 
 
 async def test_threads_open_corpora_at_once(empty_home: Path) -> None:
@@ -335,8 +335,8 @@ async def test_a_newly_opened_corpus_has_what_another_process_indexed(empty_home
 async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick: None) -> None:
     await index_passages("shared", numbered(0, 1100))
     children = [await asyncio.create_subprocess_exec(*CHILD, "search", "shared", "50", stdout=-1) for _ in range(2)]
-    said = await asyncio.gather(*(child.communicate() for child in children))
-    assert [output.strip() for output, _ in said] == [b"50", b"50"]
+    outputs = await asyncio.gather(*(child.communicate() for child in children))
+    assert [output.strip() for output, _ in outputs] == [b"50", b"50"]
 
 
 async def test_a_recently_opened_corpus_is_not_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:

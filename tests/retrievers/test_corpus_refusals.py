@@ -50,25 +50,25 @@ def uses_of_damaged(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str,
     All in one new process, because Chroma crashes when it reads some of these files.
     """
     folder = tmp_path_factory.mktemp("damaged")
-    whole = folder / "whole"
-    subprocess.run([*CHILD, "index", "big", "0", "1300"], env=os.environ | {"MOOT_HOME": str(whole)}, check=True)
+    undamaged = folder / "whole"
+    subprocess.run([*CHILD, "index", "big", "0", "1300"], env=os.environ | {"MOOT_HOME": str(undamaged)}, check=True)
     for name, damage in CASES:
-        copied = shutil.copytree(whole, folder / f"{name} {damage}")
+        copied = shutil.copytree(undamaged, folder / f"{name} {damage}")
         [path] = copied.rglob(name)
         DAMAGE[damage](path)
-    command = [*CHILD, "damaged", *(str(folder / f"{name} {damage}") for name, damage in CASES), str(whole)]
+    command = [*CHILD, "damaged", *(str(folder / f"{name} {damage}") for name, damage in CASES), str(undamaged)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (done.returncode, len(said)) == (0, len(CASES) + 1), (done.stderr, said[-1:])
-    return dict(zip([*CASES, ("", "")], said, strict=True))
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, len(results)) == (0, len(CASES) + 1), (done.stderr, results[-1:])
+    return dict(zip([*CASES, ("", "")], results, strict=True))
 
 
 @pytest.mark.parametrize(("name", "damage"), CASES)
 def test_damaged_files_are_refused(name: str, damage: str, uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
-    for said in uses_of_damaged[name, damage]:
-        assert said.startswith("damaged_corpus: The corpus 'big' is damaged: ")
-        assert "Delete its folder in" in said
-        assert name in said or name == "chroma.sqlite3"
+    for result in uses_of_damaged[name, damage]:
+        assert result.startswith("damaged_corpus: The corpus 'big' is damaged: ")
+        assert "Delete its folder in" in result
+        assert name in result or name == "chroma.sqlite3"
 
 
 def test_undamaged_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], list[str]]) -> None:
@@ -81,7 +81,7 @@ def test_undamaged_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b'{"id": "1", "text": "fine"}\n' * 56 + b'{"id": "57", "text": ', "a.jsonl, line 57: Invalid JSON"),
         (b'{"id": "1"}', "a.jsonl, line 1: text: Field required"),
@@ -92,10 +92,10 @@ def test_undamaged_files_are_not_refused(uses_of_damaged: dict[tuple[str, str], 
     ],
 )
 async def test_bad_lines_are_named_and_nothing_is_built(
-    content: bytes, said: str, tmp_path: Path, empty_home: Path
+    content: bytes, message: str, tmp_path: Path, empty_home: Path
 ) -> None:
     (tmp_path / "a.jsonl").write_bytes(content)
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         await index_passages("lines", read_passages(tmp_path / "a.jsonl"))
     assert caught.value.kind == "invalid_file"
     assert read_manifest("lines") is None

@@ -120,7 +120,7 @@ def test_500_pages_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("locked.pdf", pdf(["Secret."], locked=True), "it is encrypted. Save a copy without a password"),
         ("scan.pdf", pdf(["", ""]), "OCR"),
@@ -140,17 +140,19 @@ def test_500_pages_are_read(tmp_path: Path) -> None:
         ("data.json", b"{}", "files of this kind are not supported"),
     ],
 )
-def test_unreadable_files_are_clear_errors(name: str, content: bytes | str, said: str, tmp_path: Path) -> None:
-    assert said in why(tmp_path, name, content)
+def test_unreadable_files_are_clear_errors(name: str, content: bytes | str, message: str, tmp_path: Path) -> None:
+    assert message in why(tmp_path, name, content)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-32", "cp1252"])
 @pytest.mark.parametrize("name", ["a.txt", "a.html", "a.csv"])
 def test_encodings_are_detected(encoding: str, name: str, tmp_path: Path) -> None:
-    said = "Die Größe der Häuser überrascht viele, und für Bürger wäre es schön, wenn die Straße ruhiger würde."
-    text = {"html": f"<html><body><p>{said}</p></body></html>", "csv": f'was\n"{said}"\n'}.get(name[2:], said)
+    sentence = "Die Größe der Häuser überrascht viele, und für Bürger wäre es schön, wenn die Straße ruhiger würde."
+    text = {"html": f"<html><body><p>{sentence}</p></body></html>", "csv": f'was\n"{sentence}"\n'}.get(
+        name[2:], sentence
+    )
     file = in_folder(tmp_path, {name: text.encode(encoding)}) / name
-    assert [p.text.removeprefix("was: ") for p in read_passages(file)] == [said]
+    assert [p.text.removeprefix("was: ") for p in read_passages(file)] == [sentence]
 
 
 LOL = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
@@ -213,11 +215,11 @@ def test_readable_files_of_a_folder_are_indexed(tmp_path: Path, monkeypatch: pyt
     os.symlink("/etc/hostname", folder / "link.txt")
     done = moot("index", str(folder), "--corpus", "mixed")
     assert done.returncode == 2
-    said = " ".join(done.stderr.split())
-    assert "locked.pdf cannot be read: it is encrypted." in said
-    assert "link.txt cannot be read: it is a link out of the folder." in said
-    assert "2 files were not read (named above); the others are indexed." in said
-    assert "6 passages read, 6 encoded" in said
+    output = " ".join(done.stderr.split())
+    assert "locked.pdf cannot be read: it is encrypted." in output
+    assert "link.txt cannot be read: it is a link out of the folder." in output
+    assert "2 files were not read (named above); the others are indexed." in output
+    assert "6 passages read, 6 encoded" in output
     out = tmp_path / "verdict.json"
     control = ["verify", "It has no locks.", "--graph", "standard_mad", "--model", "fake:1", "--out", str(out)]
     done = moot(*control, "--set", 'sources=["bm25:mixed"]', "--set", "max_rounds=1")
@@ -260,7 +262,7 @@ def test_indexing_starts_before_all_files_are_read(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "notes.txt").write_text("\n\n".join(f"Sentence {i}." for i in range(60)))
     taken: list[str] = []
-    begun: list[int] = []
+    read_before_storing: list[int] = []
     read, store = read_passages, index_passages
 
     def reading(*given: Any) -> Iterator[Passage]:
@@ -269,10 +271,10 @@ def test_indexing_starts_before_all_files_are_read(tmp_path: Path, monkeypatch: 
             yield passage
 
     def storing(*given: Any, **options: Any) -> Any:
-        begun.append(len(taken))
+        read_before_storing.append(len(taken))
         return store(*given, **options)
 
     monkeypatch.setattr(index, "read_passages", reading)
     monkeypatch.setattr(index, "index_passages", storing)
     index.index_path(str(tmp_path / "notes.txt"), "begun", None)
-    assert (begun, len(taken)) == ([1], 60)
+    assert (read_before_storing, len(taken)) == ([1], 60)

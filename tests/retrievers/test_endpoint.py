@@ -141,7 +141,7 @@ async def test_vectors_are_normalised_and_in_order(endpoint: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "said", "attempts"),
+    ("status", "kind", "message", "attempts"),
     [
         (400, "bad_request", "did not accept", 1),
         (401, "authentication", "Check OPENAI_API_KEY", 1),
@@ -150,12 +150,12 @@ async def test_vectors_are_normalised_and_in_order(endpoint: Serve) -> None:
         (500, "server_error", "Try again later", 3),
     ],
 )
-async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, said: str, attempts: int) -> None:
+async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, message: str, attempts: int) -> None:
     body = {"error": {"message": "Not with sk-secret-0123456789", "code": "x"}}
     server = await endpoint(lambda n, _: web.json_response(body, status=status, headers={"Retry-After": "0"}))
     caught = await fails(max_wait=0)
     assert (caught.kind, caught.attempts, len(server.bodies)) == (kind, attempts, attempts)
-    assert said in caught.detail
+    assert message in caught.detail
     assert "Not with [OPENAI_API_KEY]" in caught.detail
     assert server.url in caught.detail
 
@@ -233,7 +233,7 @@ def test_keys_are_removed_from_messages(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         ({"OPENAI_BASE_URL": "localhost:1234"}, "not a web address"),
         ({"OPENAI_BASE_URL": "http://[::bad/v1"}, "not a web address"),
@@ -244,13 +244,13 @@ def test_keys_are_removed_from_messages(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 async def test_invalid_environment_variables_are_user_errors(
-    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError) as caught:
         await open_encoder("openai:m")
-    assert (caught.value.kind, said in caught.value.detail) == ("invalid_environment", True)
+    assert (caught.value.kind, message in caught.value.detail) == ("invalid_environment", True)
 
 
 async def test_loopback_requests_use_no_proxy(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,8 +48,8 @@ def test_sentence_boundaries(text: str) -> None:
 
 
 def test_sentence_boundaries_do_not_depend_on_the_length_of_the_text() -> None:
-    said = [f"They go on and on {i} times, said Dr. Smith." for i in range(BLOCK // 10)]
-    assert parts(" ".join(said)) == said
+    written = [f"They go on and on {i} times, said Dr. Smith." for i in range(BLOCK // 10)]
+    assert parts(" ".join(written)) == written
 
 
 @pytest.mark.parametrize("text", ["東京は日本の首都です。人口は多い、", "They go on and on. This decides it. ", '("« '])
@@ -153,9 +153,9 @@ async def test_a_piece_found_twice_shows_the_excerpts_of_both() -> None:
         i for i in covered if not TEXT[i].isspace()
     }
     assert json.loads(json.dumps(both)) == both
-    whole = make_evidence(text=TEXT, title="Trial", source="s", retriever="bm25:x")
-    assert "shown" not in merge_evidence([first], [whole])[0]
-    assert "shown" not in merge_evidence([whole], [first])[0]
+    whole_piece = make_evidence(text=TEXT, title="Trial", source="s", retriever="bm25:x")
+    assert "shown" not in merge_evidence([first], [whole_piece])[0]
+    assert "shown" not in merge_evidence([whole_piece], [first])[0]
 
 
 def test_without_a_query_the_beginning_is_shown() -> None:

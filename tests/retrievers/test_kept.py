@@ -108,11 +108,11 @@ async def test_a_failed_embedding_fails_again_only_in_a_replay(
 ) -> None:
     server = await serve(lambda n, body: web.json_response({"error": {"message": "No."}}, status=400))
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-    begun = await ledger.begin("g", {}, {})
+    start = await ledger.begin("g", {}, {})
     encoder = await open_encoder("openai:some-embedding")
     errors = []
     for mode, calls in (("record", 1), ("record", 2), ("replay", 2)):
-        embeddings.set(DebateLedger(mode, ledger, begun.id))  # type: ignore[arg-type]
+        embeddings.set(DebateLedger(mode, ledger, start.id))  # type: ignore[arg-type]
         with pytest.raises(MootError) as caught:
             await encoder.embed(["a text"])
         errors.append((caught.value.kind, caught.value.detail))

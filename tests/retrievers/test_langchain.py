@@ -136,7 +136,7 @@ def angry(query: str) -> object:
 
 
 @pytest.mark.parametrize(
-    ("act", "said"),
+    ("act", "message"),
     [
         (angry, r"RuntimeError: not with \[SHOP_API_KEY\] x"),
         (lambda q: ["words"], "AttributeError"),
@@ -144,16 +144,16 @@ def angry(query: str) -> object:
     ],
     ids=["raises", "strings", "number"],
 )
-async def test_failures_are_errors(monkeypatch: pytest.MonkeyPatch, act: object, said: str) -> None:
+async def test_failures_are_errors(monkeypatch: pytest.MonkeyPatch, act: object, message: str) -> None:
     monkeypatch.setenv("SHOP_API_KEY", KEY)
     module(monkeypatch, shop=retriever_that(act))
-    with pytest.raises(WorldError, match=f"langchain:own:shop failed \\({said}") as caught:
+    with pytest.raises(WorldError, match=f"langchain:own:shop failed \\({message}") as caught:
         await (await open_retriever("langchain:own:shop")).search("lake", 1)
     assert (caught.value.kind, len(caught.value.detail) < 400) == ("search_failed", True)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("langchain", "is unknown. Known: chroma"),
         ("langchain:own", "is unknown. Known: chroma"),
@@ -167,9 +167,9 @@ async def test_failures_are_errors(monkeypatch: pytest.MonkeyPatch, act: object,
         ("langchain:..own:x", "cannot be opened"),
     ],
 )
-async def test_objects_that_are_not_retrievers(monkeypatch: pytest.MonkeyPatch, name: str, said: str) -> None:
+async def test_objects_that_are_not_retrievers(monkeypatch: pytest.MonkeyPatch, name: str, message: str) -> None:
     module(monkeypatch, make=lambda: None, kind=InMemoryVectorStore)
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         await open_retriever(name)
     assert caught.value.kind == "unknown_retriever"
 

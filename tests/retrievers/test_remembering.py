@@ -136,14 +136,14 @@ async def test_only_texts_that_are_not_cached_are_requested(stub: StubEndpoint) 
 
 
 async def test_a_changed_model_is_an_error_despite_the_cache(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: Any = {"data": [{"index": 0, "embedding": [0.6, 0.8]}], "model": "m"}
-    monkeypatch.setenv("OPENAI_BASE_URL", (await serve(lambda n, body: web.json_response(said))).url + "/v1")
+    response: Any = {"data": [{"index": 0, "embedding": [0.6, 0.8]}], "model": "m"}
+    monkeypatch.setenv("OPENAI_BASE_URL", (await serve(lambda n, body: web.json_response(response))).url + "/v1")
     encoder = await open_encoder("openai:m")
     encoder.remember(["a"], [[1.0, 0.0, 0.0]])
     assert await encoder.embed(["a"]) == [[1.0, 0.0, 0.0]]
     with pytest.raises(WorldError, match="different lengths"):
         await encoder.embed(["a", "b"])
-    said["data"] *= 2
+    response["data"] *= 2
     with pytest.raises(WorldError, match="2 vectors for 1 texts"):
         await encoder.embed(["a", "b"])
 

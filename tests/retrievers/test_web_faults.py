@@ -81,8 +81,8 @@ async def test_long_queries_are_cut_and_few_results_are_requested(vendor: Vendor
 async def test_refusals_say_what_to_do(
     vendor: Vendor, start: StartVendor, status: int, kind: str, error: type, requests: int
 ) -> None:
-    said = f"{'no ' * 20}{KEY} \x00" + "<p>" * 1000
-    server = await start(vendor, lambda n: web.Response(text=said, status=status, headers=NOW))
+    message = f"{'no ' * 20}{KEY} \x00" + "<p>" * 1000
+    server = await start(vendor, lambda n: web.Response(text=message, status=status, headers=NOW))
     caught = await fails(vendor, max_wait=0)
     assert (caught.kind, type(caught), caught.attempts, len(server.paths)) == (kind, error, requests, requests)
     assert f"HTTP {status}" in caught.detail

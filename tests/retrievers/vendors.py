@@ -45,8 +45,8 @@ def starter(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
 
     async def start(vendor: Vendor, rule: Rule = lambda n: FOUND, found: dict[str, str] | None = None) -> Server:
         def answer(n: int, body: dict[str, Any]) -> web.Response | None:
-            said = rule(n)
-            return web.Response(text=(found or vendor.found)[server.paths[-1]]) if said is FOUND else said
+            response = rule(n)
+            return web.Response(text=(found or vendor.found)[server.paths[-1]]) if response is FOUND else response
 
         server = await serve(answer)
         monkeypatch.setenv(vendor.address, server.url)

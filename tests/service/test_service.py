@@ -84,8 +84,8 @@ def test_debates_of_killed_workers_resume_at_the_unfinished_call(service: Servic
         entries = bob.get("/moot/api/debates", params={"q": "Saffron"}).json()
         assert entries["total"] == 12
         assert {one["status"] for one in entries["debates"]} == {"done"}, rows(service)
-        kept = [bob.get(f"/moot/api/debates/{one['id']}/json").json() for one in entries["debates"]]
-    needed = sum(len(document["calls"]) for document in kept)
+        documents = [bob.get(f"/moot/api/debates/{one['id']}/json").json() for one in entries["debates"]]
+    needed = sum(len(document["calls"]) for document in documents)
     assert len(service.stub.calls()) - before <= needed + 2 * 10 * 3  # at most the calls in flight were made again
 
 
@@ -171,13 +171,13 @@ def test_a_worker_runs_a_debate_of_an_installed_package(service: Service) -> Non
 def test_a_user_cannot_exceed_the_quota_of_debates(service: Service) -> None:
     with service.of("ann") as ann:
         refused = None
-        begun: Counter[int] = Counter()
+        started: Counter[int] = Counter()
         for number in range(31):
             asked = {"assistant_id": "standard_prompting", "input": {"claim": f"No {number}."}, "context": CONTEXT}
             refused = ann.post("/runs", json=asked)
-            begun[refused.status_code] += 1
+            started[refused.status_code] += 1
         assert refused is not None
         assert (refused.status_code, refused.json()["kind"]) == (429, "quota")
-        assert begun[200] < 30
+        assert started[200] < 30
     with service.of("bob") as bob:
         assert status(bob, begin(bob, "Bob goes on.", "standard_prompting")) in ("pending", "running", "success")

@@ -42,8 +42,8 @@ def receiver() -> Iterator[Receiver]:
 def watched(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Service]:
     """A service that sends its spans and metrics to the receiver, and offers its metrics to Prometheus."""
     folder = tmp_path_factory.mktemp("watched")
-    said = {**receiver.environment, "MOOT_METRICS_TOKEN": OF_METRICS}
-    with running_stub(folder / "stub", latency_ms=1500) as stub, running_service(folder, stub, said) as found:
+    variables = {**receiver.environment, "MOOT_METRICS_TOKEN": OF_METRICS}
+    with running_stub(folder / "stub", latency_ms=1500) as stub, running_service(folder, stub, variables) as found:
         yield found
 
 

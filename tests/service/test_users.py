@@ -16,7 +16,7 @@ OTHER = hashlib.sha256(b"another token").hexdigest()
 
 
 @pytest.mark.parametrize(
-    ("said", "fault"),
+    ("content", "fault"),
     [
         ("", "names no user"),
         ("[ann", "not valid TOML"),
@@ -28,8 +28,8 @@ OTHER = hashlib.sha256(b"another token").hexdigest()
         (f'[ann]\ntoken_sha256 = "{DIGEST}"\n[bob]\ntoken_sha256 = "{DIGEST}"', "the same token"),
     ],
 )
-def test_an_invalid_file_of_users(said: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "users.toml").write_text(said)
+def test_an_invalid_file_of_users(content: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "users.toml").write_text(content)
     monkeypatch.setenv("MOOT_USERS", str(tmp_path / "users.toml"))
     with pytest.raises(UserError, match=fault):
         read_users()

@@ -34,21 +34,27 @@ async def test_a_debate_is_a_tree_of_spans(recorded: Recorded, start_stub: Start
     [root] = recorded.spans("invoke_workflow")
     assert root.parent is None
     assert (root.name, root.status.status_code) == ("invoke_workflow society_of_minds", StatusCode.UNSET)
-    told = dict(root.attributes or {})
-    assert (told["gen_ai.conversation.id"], told["moot.status"]) == (document["id"], "done")
-    assert (told["moot.calls"], told["moot.stop_reason"]) == (document["usage"]["calls"], document["stop_reason"])
+    debate_attributes = dict(root.attributes or {})
+    assert (debate_attributes["gen_ai.conversation.id"], debate_attributes["moot.status"]) == (document["id"], "done")
+    assert (debate_attributes["moot.calls"], debate_attributes["moot.stop_reason"]) == (
+        document["usage"]["calls"],
+        document["stop_reason"],
+    )
     names = {span.context.span_id: span for span in recorded.spans()}
     calls = recorded.spans("chat")
     assert len(calls) == len(document["calls"]) > 2
     for call, noted in zip(calls, sorted(document["calls"], key=lambda one: one["round"]), strict=True):
-        said = dict(call.attributes or {})
+        call_attributes = dict(call.attributes or {})
         assert call.parent
         node = names[call.parent.span_id]
         assert node.parent
         assert node.parent.span_id == root.context.span_id
-        assert node.name == said["moot.node"] == noted["node"]
-        assert (said["gen_ai.conversation.id"], said["moot.round"]) == (document["id"], noted["round"])
-        assert said["gen_ai.usage.input_tokens"]
+        assert node.name == call_attributes["moot.node"] == noted["node"]
+        assert (call_attributes["gen_ai.conversation.id"], call_attributes["moot.round"]) == (
+            document["id"],
+            noted["round"],
+        )
+        assert call_attributes["gen_ai.usage.input_tokens"]
     assert {dict(call.attributes or {})["gen_ai.agent.name"] for call in calls} == {
         c["agent"] for c in document["calls"]
     }
@@ -170,11 +176,11 @@ async def test_content_is_recorded_only_if_it_is_turned_on(
     assert KEY not in text
     assert ("MARKED-CLAIM" in text, "MARKED-REPLY" in text) == (wanted, wanted)
     if wanted:
-        told = dict(recorded.spans("chat")[0].attributes or {})
-        sent = json.loads(str(told["gen_ai.input.messages"]))
+        attributes = dict(recorded.spans("chat")[0].attributes or {})
+        sent = json.loads(str(attributes["gen_ai.input.messages"]))
         assert [message["role"] for message in sent] == ["system", "user"]
         assert "MARKED-CLAIM [EXAMPLE_API_KEY]" in sent[1]["parts"][0]["content"]
-        assert json.loads(str(told["gen_ai.output.messages"]))[0]["finish_reason"] == "stop"
+        assert json.loads(str(attributes["gen_ai.output.messages"]))[0]["finish_reason"] == "stop"
 
 
 def test_the_setting_for_events_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,12 +108,12 @@ def test_users_of_a_server_cannot_read_metrics(tmp_path: Path, token: str) -> No
     with running_stub(tmp_path / "stub", []) as stub:
         for server in running(command, tmp_path, port, stub, **QUIET, MOOT_METRICS_TOKEN=token):
             for headers in ({}, ADA):
-                status, said = server.refused("/metrics", headers=headers)
-                assert status == (401 if token else 403), said
+                status, body = server.refused("/metrics", headers=headers)
+                assert status == (401 if token else 403), body
             if token:
                 assert b"moot_queue_length" in server.send("/metrics", headers=SCRAPER)
             else:
-                assert "MOOT_METRICS_TOKEN" in said["detail"]
+                assert "MOOT_METRICS_TOKEN" in body["detail"]
 
 
 def test_a_server_sends_spans_too(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ RAISED = ("core", "nodes", "retrievers", "graphs")
 
 
 @pytest.mark.parametrize(
-    ("detail", "said"),
+    ("detail", "words"),
     [
         (
             "Try another model, or set `structured_output` otherwise.",
@@ -38,8 +38,8 @@ RAISED = ("core", "nodes", "retrievers", "graphs")
         ("--set max_cost=3", "--set max_cost=3"),
     ],
 )
-def test_in_words(detail: str, said: str) -> None:
-    assert in_words(detail).endswith(said)
+def test_in_words(detail: str, words: str) -> None:
+    assert in_words(detail).endswith(words)
 
 
 def test_settings_have_their_names_on_the_page() -> None:
@@ -78,7 +78,7 @@ async def test_a_debate_without_a_network_says_what_to_do_in_words(start_stub: S
     settings = checked_settings(kind, {"model": "openai:stub", "sources": ["wikipedia"]})
     document = await graph.ainvoke({"claim": "The platypus lays eggs."}, context=settings)
     assert document["error"]["kind"] == "retrieval_failed"
-    told = report(document, "md")
-    assert "No evidence: Wikipedia could not be searched." in told
-    assert "“Where to search”" in told
-    assert re.findall(r"`(?:sources|fallback)`|retrieval_failed", told) == []
+    text = report(document, "md")
+    assert "No evidence: Wikipedia could not be searched." in text
+    assert "“Where to search”" in text
+    assert re.findall(r"`(?:sources|fallback)`|retrieval_failed", text) == []

@@ -54,11 +54,11 @@ def test_numbers_are_compared_by_value() -> None:
 
 async def test_parts_of_a_longer_quote_do_not_count_separately() -> None:
     document = await quoted()
-    [whole] = checked_quotes(document)
+    [longest] = checked_quotes(document)
     turn = next(turn for turn in document["turns"] if turn["citations"])
     first = turn["citations"][0]
     turn["citations"].append({**first, "end": first["end"] - 3})
-    assert checked_quotes(document) == [whole]
+    assert checked_quotes(document) == [longest]
 
 
 async def test_answers_with_equal_meaning_are_no_dissent() -> None:

@@ -44,8 +44,8 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server whose scripted models write markup."""
     folder = tmp_path_factory.mktemp("served")
-    said: Any = {"rationale": MARKUP, "query": MARKUP}
-    rules: list[dict[str, Any]] = [*finding(), says("rag", "SUPPORTS", **said), says("search", "SUPPORTS", **said)]
+    fields: Any = {"rationale": MARKUP, "query": MARKUP}
+    rules: list[dict[str, Any]] = [*finding(), says("rag", "SUPPORTS", **fields), says("search", "SUPPORTS", **fields)]
     rules += [says("judge", "SUPPORTS")]
     slowly = [rule | {"model": "hesitant", "delay_ms": 1500} for rule in finding()]
     rules = [{"model": "unhurried", "delay_ms": 30_000}, *slowly, {"model": "gone", "status": 400}, *rules]

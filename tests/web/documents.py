@@ -117,8 +117,10 @@ def full_of(document: Document, payloads: list[str]) -> Document:
     ids = [one["id"] for one in document["evidence"]]
     document["claim"] = "".join(payloads)[:4000]
     for turn in document["turns"]:
-        said = {key: next(texts) for key in ("query", "rationale", "thought", "comment", "summary", "argument", "gap")}
-        turn |= said | {"evidence_ids": ids, "answer": next(texts), "premises": [next(texts)], "reason": next(texts)}
+        fields = {
+            key: next(texts) for key in ("query", "rationale", "thought", "comment", "summary", "argument", "gap")
+        }
+        turn |= fields | {"evidence_ids": ids, "answer": next(texts), "premises": [next(texts)], "reason": next(texts)}
         turn["confidence"] = 5.0
         turn["tool"], turn["reviewed"], turn["preferred"], turn["outcome"] = (next(texts) for _ in range(4))
         quotes = [Quote(evidence_id=id, quote=one) for one in payloads[:30] for id in (one, ids[0])]

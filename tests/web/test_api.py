@@ -44,12 +44,12 @@ async def test_a_stream_of_updates_progress_and_tokens(server: Server, client: L
     async for part in stream:
         parts.setdefault(part.event, []).append(part.data)
     assert [*parts["updates"][0], *parts["updates"][-1]] == ["open", "close"]
-    begun, ended = ([e for e in parts["custom"] if e["event"] == event] for event in ("begin", "step"))
-    assert [(e["node"], e["agent"], e["round"]) for e in begun if e["node"] == "answer"] == [
+    started, ended = ([e for e in parts["custom"] if e["event"] == event] for event in ("begin", "step"))
+    assert [(e["node"], e["agent"], e["round"]) for e in started if e["node"] == "answer"] == [
         ("answer", "agent-1", 1),
         ("answer", "agent-2", 1),
     ]
-    assert sorted(map(place, begun)) == sorted(map(place, ended))
+    assert sorted(map(place, started)) == sorted(map(place, ended))
     document = parts["values"][-1]
     assert sum(e["calls"] for e in ended) == document["usage"]["calls"] == 2
     counted = document["usage"]["prompt_tokens"] + document["usage"]["completion_tokens"]
@@ -184,10 +184,16 @@ async def test_graphs_and_assistants_are_tools_of_an_mcp_client(server: Server, 
         document = server.json(result["document"])
         document = document.get("document", document)
         assert (document["id"], document["answer"]) == (result["id"], result["verdict"])
-    told = ("The claim is empty.", "needs a `claim`", "Did you mean max_rounds?", "Did you mean openai", "max_rounds")
-    for fault, said in zip(faults, told, strict=True):
+    messages = (
+        "The claim is empty.",
+        "needs a `claim`",
+        "Did you mean max_rounds?",
+        "Did you mean openai",
+        "max_rounds",
+    )
+    for fault, message in zip(faults, messages, strict=True):
         assert fault.is_error
-        assert said in fault.content[0].text
+        assert message in fault.content[0].text
 
 
 async def test_an_mcp_client_finds_the_claims_of_a_text(server: Server) -> None:
@@ -202,16 +208,18 @@ async def test_an_mcp_client_finds_the_claims_of_a_text(server: Server) -> None:
     assert (found.is_error, found.structured_content["status"]) == (False, "done")
     jsonschema.validate(found.structured_content, tool.output_schema)
     assert found.structured_content["cost"]["calls"] > 0
-    for fault, said in zip(faults, ("too weak to find claims", "takes no 'corpus'", "leave out corpus"), strict=True):
+    for fault, message in zip(
+        faults, ("too weak to find claims", "takes no 'corpus'", "leave out corpus"), strict=True
+    ):
         assert fault.is_error
-        assert said in fault.content[0].text
+        assert message in fault.content[0].text
 
 
 async def test_a_chat_on_a_thread(server: Server, client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     for number, claim in enumerate((CLAIM, "Bees make honey."), 1):
-        said: dict[str, Any] = {"messages": [{"role": "user", "content": claim}]}
-        document: Any = await client.runs.wait(thread, GRAPH, input=said, context=FAKE)
+        state: dict[str, Any] = {"messages": [{"role": "user", "content": claim}]}
+        document: Any = await client.runs.wait(thread, GRAPH, input=state, context=FAKE)
         assert (document["claim"], len(document["messages"])) == (claim, 2 * number)
         assert document["messages"][-1]["type"] == "ai"
         assert document["answer"] in document["messages"][-1]["content"]

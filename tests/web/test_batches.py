@@ -101,7 +101,7 @@ def test_a_batch_from_its_start_to_its_table(one: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statuses", "seconds", "said"),
+    ("statuses", "seconds", "words"),
     [
         (["done", "running", "next"], 20, "under a minute left"),
         (["done", "running", "running", "next", "next"], 100, "about 2 min left"),
@@ -110,10 +110,10 @@ def test_a_batch_from_its_start_to_its_table(one: Server) -> None:
         (["done", "failed"], 100, ""),
     ],
 )
-def test_the_estimated_time_of_the_remaining_rows(statuses: list[str], seconds: float, said: str) -> None:
+def test_the_estimated_time_of_the_remaining_rows(statuses: list[str], seconds: float, words: str) -> None:
     entries = [{"status": one, "seconds": seconds if one == "done" else None} for one in statuses]
     batch: Any = SimpleNamespace(at_once=2)
-    assert remaining_time(batch, entries) == said
+    assert remaining_time(batch, entries) == words
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
@@ -166,8 +166,8 @@ def test_a_batch_runs_on_one_of_two_servers_with_the_same_home(one: Server, stub
     with serving(elsewhere(one.folder), stub) as other:
         before = len(stub.calls())
         id = begun(one, batch_of([f"Shared {number}." for number in range(4)], at_once=2))
-        status, said = other.refused(f"{ROUTE}/{id}/go-on", {})
-        assert (status, said["kind"]) == (422, "debate_running")
+        status, message = other.refused(f"{ROUTE}/{id}/go-on", {})
+        assert (status, message["kind"]) == (422, "debate_running")
         assert shown(other, id)["going"] is False
         assert ended(one, id)["statuses"] == {"done": 4}
         assert shown(other, id)["statuses"] == {"done": 4}
@@ -189,8 +189,8 @@ def test_invalid_batches_are_refused(one: Server) -> None:
         (batch_of(["One."], at_once=0), "at_once"),
         (batch_of(["One."], max_cost=-1), "max_cost"),
     ]
-    for body, said in refused:
+    for body, message in refused:
         status, answer = one.refused(ROUTE, body)
-        assert (status, said in answer["detail"]) == (422, True), answer
+        assert (status, message in answer["detail"]) == (422, True), answer
     assert batches(one) == before
     assert one.refused(f"{ROUTE}/{uuid4()}")[0] == 404

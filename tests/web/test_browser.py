@@ -156,8 +156,8 @@ async def test_a_person_is_asked(page: Page, served: Served) -> None:
     await page.get_by_label("Text", exact=True).fill("Monotremes lay leathery eggs.")
     await page.get_by_role("button", name="Send").click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
-    said = await page.locator(".record .card", has_text="A person").first.text_content() or ""
-    assert "What do monotremes lay?" in said
+    card = await page.locator(".record .card", has_text="A person").first.text_content() or ""
+    assert "What do monotremes lay?" in card
     added = page.locator(".src > li", has_text="added by a person").locator("h3")
     assert await added.all_text_contents() == ["A note"]
     [note] = [piece for piece in kept(served, page)["evidence"] if piece["title"] == "A note"]

@@ -20,7 +20,7 @@ FEW: dict[str, Any] = {"model": "fake:1"}
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])
 def test_settings_of_runs(server: Server, path: str) -> None:
     crons = {"schedule": "0 0 * * *"} if path == "/runs/crons" else {}
-    for context, said in (
+    for context, message in (
         ({"rounds": 3}, "There is no setting 'rounds'; known are answer_prompt, attempts,"),
         ({"attempt": 3}, "There is no setting 'attempt'. Did you mean attempts? Known are answer_prompt, attempts,"),
         ({"attempts": 0}, "attempts: Input should be greater than or equal to 1 (given: 0)"),
@@ -29,7 +29,7 @@ def test_settings_of_runs(server: Server, path: str) -> None:
     ):
         status, answer = server.refused(path, RUN | crons | {"context": context})
         assert (status, answer["kind"]) == (422, "invalid_setting")
-        assert said in answer["detail"]
+        assert message in answer["detail"]
     assert server.refused(path, RUN | crons | {"config": {"configurable": {"attempts": 0}}})[0] == 422
     assert server.refused(path, RUN | crons | {"input": "claim"})[1]["kind"] == "invalid_claim"
 
@@ -49,15 +49,15 @@ def test_a_run_without_input(server: Server) -> None:
 
 def test_a_run_without_input_on_a_thread_without_state(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
-    begun, resumed = {"assistant_id": "rag"}, {"assistant_id": "rag", "command": {"resume": True}}
+    new_run, resumed = {"assistant_id": "rag"}, {"assistant_id": "rag", "command": {"resume": True}}
     for path in (f"/threads/{thread}/runs/wait", f"/threads/{thread}/runs/stream", f"/threads/{thread}/runs"):
-        for run, said in ((begun, "The thread is empty"), (resumed, "No debate waits for a reply")):
+        for run, message in ((new_run, "The thread is empty"), (resumed, "No debate waits for a reply")):
             status, answer = server.refused(path, run)
-            assert (status, answer["detail"].startswith(said)) == (422, True)
+            assert (status, answer["detail"].startswith(message)) == (422, True)
     unknown = f"/threads/{uuid4()}/runs/wait"
     assert server.refused("/runs/wait", resumed)[0] == 422
-    assert server.refused(unknown, begun | {"if_not_exists": "create"})[0] == 422
-    assert server.refused(unknown, begun)[0] == 404
+    assert server.refused(unknown, new_run | {"if_not_exists": "create"})[0] == 422
+    assert server.refused(unknown, new_run)[0] == 404
 
 
 def test_a_reply_must_name_its_question_if_several_wait(server: Server) -> None:

@@ -83,7 +83,7 @@ def changed(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda d: b"[1", "not valid JSON"),
         (lambda d: b"\xff", "not valid JSON"),
@@ -100,10 +100,10 @@ def changed(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
         (changed(lambda d: d["turns"][0]["citations"][0].update(quote="fly")), "a quote marked as verified is not in"),
     ],
 )
-async def test_invalid_documents_are_refused(make: Callable[[Document], bytes], said: str) -> None:
+async def test_invalid_documents_are_refused(make: Callable[[Document], bytes], message: str) -> None:
     document = with_evidence(await a_debate(), 1)
     assert debates.parse_document(json.dumps(document).encode()) == document
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         debates.parse_document(make(copy.deepcopy(document)))
     assert caught.value.kind in ("invalid_file", "invalid_setting", "unknown_graph")
 

@@ -126,9 +126,9 @@ async def test_a_link_opened_while_a_model_loads(page: Page, served: Served) -> 
 
     await other.route("**/threads/*/state", loading)
     await other.route("**/runs/*/stream*", lambda route: None)  # no event comes yet
-    async with other.expect_response("**/moot/api/told*") as told:
+    async with other.expect_response("**/moot/api/told*") as response:
         await other.goto(page.url)
-    assert (await told.value).ok
+    assert (await response.value).ok
     await other.get_by_role("heading", name=CLAIM).wait_for()
     assert await other.locator(".fault").count() == 0
     await page.get_by_role("button", name="Stop").click()

@@ -72,8 +72,8 @@ def test_it_is_an_mcp_tool(served: Served) -> None:
 
 def test_a_debate_that_cannot_be_imported_is_reported_and_others_run(served: Served) -> None:
     log = (served.home.parent / "log").read_text()
-    said = 'not served: The package torn 1.0 declares the graph torn = "torn:graph", but it cannot be imported'
-    assert said in log
+    message = 'not served: The package torn 1.0 declares the graph torn = "torn:graph", but it cannot be imported'
+    assert message in log
     assert "No module named 'no_such_module'" in log
     code, _ = asked(served, "/runs/wait", {"assistant_id": "torn", "input": {"claim": "Bees sing."}})
     assert code in (404, 422)

@@ -50,11 +50,11 @@ async def test_a_debate_is_summed_up_once_when_its_report_is_opened(
     assert await page.get_by_role("heading", name="What speaks for it").count() == 1
     assert await page.get_by_text("It is so.").count() == 0  # supported by no quote
     assert await page.get_by_text("the debate has no summary for readers").count() == 0
-    kept = debates.load(id)
-    assert kept["reader_summary"]["dropped"] == 1
+    stored = debates.load(id)
+    assert stored["reader_summary"]["dropped"] == 1
     await page.reload()
     await page.get_by_text("They lay eggs, as echidnas do.").wait_for()
-    assert len(debates.load(id)["calls"]) == len(kept["calls"])  # it is not paid for again
+    assert len(debates.load(id)["calls"]) == len(stored["calls"])  # it is not paid for again
 
 
 async def test_a_claim_review_is_saved_once_its_publisher_and_page_are_named(

@@ -246,8 +246,8 @@ def test_two_servers_on_one_home_run_the_debate_of_a_key_once(both: tuple[Server
         assert done.get("status") == "done", answers
         assert (status == 200 and refused == done) or (status, refused["kind"]) == (409, "debate_running")
     assert len({one["id"] for _, one in again}) == 1
-    held = {one["id"]: one for status, one in answers if status == 200}
-    assert (len(held), paid) == (8, sum(one["usage"]["calls"] for one in held.values()))
+    finished = {one["id"]: one for status, one in answers if status == 200}
+    assert (len(finished), paid) == (8, sum(one["usage"]["calls"] for one in finished.values()))
 
 
 def test_two_replies_at_once_end_a_debate_once(both: tuple[Server, Server]) -> None:
@@ -267,8 +267,8 @@ def test_two_replies_at_once_end_a_debate_once(both: tuple[Server, Server]) -> N
             answers = [json.loads(answer) for answer in pool.map(answered, servers)]
             assert any(answer.get("status") == "done" for answer in answers)
             eventually(lambda: not listed(one, "running"))
-    for held in (listed(one), documents(one)):
-        assert [debate["status"] for debate in held if debate["claim"] == claim] == ["done", "done"]
+    for entries in (listed(one), documents(one)):
+        assert [debate["status"] for debate in entries if debate["claim"] == claim] == ["done", "done"]
 
 
 def test_a_debate_is_watched_at_the_server_that_runs_it(tmp_path: Path) -> None:

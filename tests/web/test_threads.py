@@ -59,11 +59,11 @@ def test_deleting_a_debate_deletes_its_thread(unlisted: list[str]) -> None:
     async def run() -> None:
         async with checkpointer() as saver:
             await filled(saver, "one", "other")
-        whole = threads_path().stat().st_size
+        size = threads_path().stat().st_size
         await threads.delete("one")
         async with checkpointer() as saver:
             assert list(await saver.threads()) == ["other"]
-        assert threads_path().stat().st_size <= whole - A_THREAD
+        assert threads_path().stat().st_size <= size - A_THREAD
 
     asyncio.run(run())
     assert unlisted == ["one"]
