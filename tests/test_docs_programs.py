@@ -64,7 +64,7 @@ def test_every_program_of_the_pages_is_run() -> None:
     } == UNRUN | run_here
 
 
-def test_a_source_of_langchain_community(tmp_path: Path) -> None:
+def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> None:
     (source,) = programs("howto/sources.md")
     (tmp_path / "shop.py").write_text(source)
     (shown,) = (command for _, command in COMMANDS if "langchain:" in command)

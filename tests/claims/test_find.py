@@ -64,7 +64,7 @@ async def find(text: str = TEXT, **settings: Any) -> dict[str, Any]:
     return found
 
 
-async def test_a_worked_example(start_stub: StartStub) -> None:
+async def test_claims_of_a_text_are_found_worded_and_scored(start_stub: StartStub) -> None:
     stub = start_stub(rules())
     found = await find()
     assert (found["status"], found["error"], found["unread"]) == ("done", None, [])
@@ -179,14 +179,14 @@ async def test_a_part_without_a_usable_reply_is_reported_as_unread(start_stub: S
 
 
 @pytest.mark.parametrize("asked", [{}, {"text": " "}, {"text": "A.", "date": "May"}, {"text": "A.", "sections": [1]}])
-async def test_bad_input(asked: dict[str, Any]) -> None:
+async def test_invalid_input_fails_before_any_call(asked: dict[str, Any]) -> None:
     found = await graph.ainvoke(asked, context=ClaimSettings(model="fake:1"))
     assert found["status"] == "failed"
     assert found["error"]["kind"] in ("invalid_given", "invalid_claim")
     assert not found["calls"]
 
 
-async def test_ceilings_hold(start_stub: StartStub) -> None:
+async def test_a_ceiling_below_the_cost_of_one_part_is_refused_before_any_call(start_stub: StartStub) -> None:
     start_stub(rules())
     found = await find(max_calls=2)
     assert found["calls"] == []  # the three steps of its only part take more
@@ -194,7 +194,7 @@ async def test_ceilings_hold(start_stub: StartStub) -> None:
     assert "max_calls" in found["error"]["detail"]
 
 
-async def test_an_endpoint_that_refuses_the_first_call(start_stub: StartStub) -> None:
+async def test_a_refused_key_fails_the_run_at_its_first_node(start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     found = await find()
     assert (found["status"], found["claims"], found["error"]["where"]) == ("failed", [], "extract_claims")
@@ -267,7 +267,9 @@ async def test_the_table_is_read_by_moot_batch(start_stub: StartStub, tmp_path: 
     )
 
 
-def test_the_command(start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moot_claims_writes_a_table_and_says_what_to_do_next(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start_stub(rules())
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     text, table = tmp_path / "line.html", tmp_path / "claims.csv"

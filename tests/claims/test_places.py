@@ -17,7 +17,7 @@ WORDS = st.text("ab é2.,-\n“字", min_size=1, max_size=300)
     ("ratings", "score"),
     [((2, 2, 2), 1), ((2, 2, 1), 0.875), ((1, 1, 1), 0.5), ((1, 0, 1), 0.375), ((0, 2, 2), 0), ((2, 2, 0), 0)],
 )
-def test_the_check_worthiness_of_a_claim(ratings: tuple[int, int, int], score: float) -> None:
+def test_check_worthiness_is_computed_from_three_ratings(ratings: tuple[int, int, int], score: float) -> None:
     checkable, specific, interest = ratings
     assert score_of({"checkable": checkable, "specific": specific, "public_interest": interest}) == score
 
@@ -110,7 +110,7 @@ def test_a_position_has_its_page_and_heading() -> None:
     assert [(one["page"], one["heading"]) for one in (first, second)] == [(1, ""), (2, "Bids")]
 
 
-def test_twenty_thousand_words_in_parts() -> None:
+def test_a_long_text_is_split_into_parts_below_the_limit() -> None:
     text = "\n\n".join("The mill burned in 1905 and was rebuilt in brick by its owners. " * 20 for _ in range(80))
     parts = parts_of(text, 1500)
     assert words_in(text) > 20_000

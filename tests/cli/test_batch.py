@@ -128,7 +128,7 @@ def test_the_table_has_the_errors_of_rows(start_stub: StartStub, tmp_path: Path)
     assert "4 of 11 rows have a verdict; 1 failed, 6 bad rows" in done.stdout
 
 
-def test_systems_side_by_side(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_batch_with_two_graphs_has_columns_for_each(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS"}}])
     path, out = written(tmp_path, CLAIMS[:2]), tmp_path / "out"
     model = ("--model", "openai:stub", "--set", "samples=3", "--set", "temperature=0.7")
@@ -190,7 +190,7 @@ def test_a_ceiling_for_all_rows_holds_over_a_kill(start_stub: StartStub, tmp_pat
     assert most - at_once <= len(stub.prompts()) <= most
 
 
-def test_a_ceiling_of_tokens_for_all_processes(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_budget_holds_for_all_processes_together(start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(latency_ms=20), tmp_path / "out"
     words = ["batch", written(tmp_path, CLAIMS[:30]), "--out", out, *MODEL, "--workers", 2, "--budget", 8000]
     assert moot(*words).returncode == 3

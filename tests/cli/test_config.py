@@ -94,7 +94,7 @@ def test_numbers_and_graphs_are_parsed(own_home: Path) -> None:
         (["unset", "modle"], "Did you mean model?"),
     ],
 )
-def test_settings_that_cannot_be_set(words: list[str], message: str, own_home: Path) -> None:
+def test_invalid_values_are_not_written_to_the_configuration(words: list[str], message: str, own_home: Path) -> None:
     done = moot("config", *words)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert not (own_home / "config.toml").exists()
@@ -109,7 +109,7 @@ def test_settings_that_cannot_be_set(words: list[str], message: str, own_home: P
         ("MY_TOKEN = 'x'", "is a secret"),
     ],
 )
-def test_a_file_with_faults(text: str, message: str, own_home: Path) -> None:
+def test_errors_of_an_invalid_configuration_file_name_the_file(text: str, message: str, own_home: Path) -> None:
     (own_home / "config.toml").write_text(text)
     done = moot(*CONTROL, "--model", "fake:1")
     assert (done.returncode, message in done.stderr, str(own_home) in done.stderr) == (2, True, True), done.stderr
@@ -147,7 +147,7 @@ def test_values_are_checked_where_they_come_from(monkeypatch: pytest.MonkeyPatch
 # --- the first minute -----------------------------------------------------------------------------------------------
 
 
-def test_version_and_help() -> None:
+def test_version_and_help_are_printed() -> None:
     done = moot("--version")
     assert (done.returncode, done.stdout.startswith("moot ")) == (0, True)
     for words in (["-h"], ["verify", "-h"], ["config", "set", "-h"]):
@@ -165,7 +165,7 @@ def test_version_and_help() -> None:
         (("--graph", "rag", "--set", 'sources=["wikipeda"]'), "Did you mean wikipedia?"),
     ],
 )
-def test_misspelt_commands(words: tuple[str, ...], message: str) -> None:
+def test_misspelt_values_and_options_get_a_suggestion(words: tuple[str, ...], message: str) -> None:
     done = moot(*CONTROL, *words)
     assert (done.returncode, message in " ".join((done.stdout + done.stderr).split())) == (2, True), done.stderr
 
@@ -176,7 +176,7 @@ def shown(line: Line, **console: Any) -> str:
     return out.getvalue()
 
 
-def test_links_to_evidence() -> None:
+def test_evidence_has_links_at_terminals_and_addresses_elsewhere() -> None:
     found = said("rag", "finds", "Saffron", link="https://example.org/a")
     assert shown(found).rstrip().endswith("Saffron https://example.org/a")
     terminal = shown(found, force_terminal=True, color_system="truecolor")
@@ -197,7 +197,7 @@ def test_a_spinner_is_shown_at_terminals_only() -> None:
         assert "\x1b[?25l" not in out.getvalue().rpartition("\x1b[?25h")[2]
 
 
-def test_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_offers_graphs_settings_tasks_and_models(monkeypatch: pytest.MonkeyPatch) -> None:
     from moot.cli.completing import completing
 
     assert "standard_prompting" in completing("graphs")("standard_p")

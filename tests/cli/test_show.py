@@ -124,7 +124,7 @@ POOL = {
 }
 
 
-def test_a_shared_pool_and_the_items_selected_from_it() -> None:
+def test_selected_pool_items_are_shown() -> None:
     base = turn("debater-1", "respond")
     selected = {**base, "selected": [2], "dropped": [7], "reason": "It is near.", "evidence_ids": ["ev-2"]}
     nameless = [{**piece(2, "Lead"), "title": ""}]  # web results as debaters see them
@@ -151,7 +151,7 @@ def test_a_shared_pool_and_the_items_selected_from_it() -> None:
     ]
 
 
-def test_the_judge_on_agreement_and_the_summariser() -> None:
+def test_the_judges_findings_and_the_summary_are_shown() -> None:
     votes = [{"agent": f"debater-{i}", "answer": "SUPPORTS", "group": 0} for i in (1, 2)]
     summary = turn("summariser", "summarise", 2, answer="SUPPORTS", rationale="All say so.", outcome="ok")
     lines = shown(
@@ -174,7 +174,7 @@ def test_the_judge_on_agreement_and_the_summariser() -> None:
     ]
 
 
-def test_an_agent_with_tools() -> None:
+def test_searches_of_an_agent_with_tools_are_shown() -> None:
     first = turn("agent-1", "act", number=1, thought="Who knows?", tool="search_bm25", query="tin")
     second = {**first, "number": 2, "query": "lead"}
     failed = turn("agent-1", "act", number=3, thought="", tool="no_such", outcome="unparsed")
@@ -198,7 +198,7 @@ def test_an_agent_with_tools() -> None:
     ]
 
 
-def test_who_hears_whom() -> None:
+def test_the_agents_that_each_agent_hears_are_shown() -> None:
     weights = {"agent-1": {"agent-2": 0.06, "agent-3": 0.15}, "agent-2": {"agent-1": 0.08}, "agent-3": {}}
     kept_edges = {"agent-1": ["agent-3"], "agent-2": ["agent-1"], "agent-3": []}
     entry = {"round": 1, "confidence": {}, "recalibrated": {}, "weights": weights, "kept": kept_edges}
@@ -213,7 +213,7 @@ def test_who_hears_whom() -> None:
     ]
 
 
-def test_reviews_scores_summaries_and_moderators() -> None:
+def test_reviews_scores_summaries_and_moderations_are_shown() -> None:
     lines = shown(
         MadkeSettings(),
         {"turns": [turn("a", "review", number=2, reviewed="b", comment="Weak.", confidence=7.0, outcome="ok")]},
@@ -248,7 +248,7 @@ def test_the_screen_does_not_wait_for_failed_agents() -> None:
     assert lines[-1] == "  Round 2: yes from agent-1, agent-2."
 
 
-def test_votes_of_many_samples() -> None:
+def test_votes_of_many_samples_are_counted() -> None:
     votes = [{"agent": "a", "answer": "yes", "group": 0, "number": i} for i in range(1, 11)]
     votes += [{"agent": "a", "answer": "no", "group": 1, "number": 11}, {"agent": "a", "answer": None, "group": None}]
     lines = shown(Settings(), recorded_round(1, votes=votes) | {"stop_reason": "budget_exhausted"})

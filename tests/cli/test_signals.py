@@ -61,7 +61,9 @@ def check_stopped(process: subprocess.Popen[str], out: Path, number: signal.Sign
 
 @pytest.mark.parametrize("number", BOTH)
 @pytest.mark.parametrize("module", ["moot.cli.verify", "moot.nodes._models.chat_models", "chromadb"])
-def test_before_the_first_call(number: signal.Signals, module: str, start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_signal_before_the_first_call_stops_the_debate(
+    number: signal.Signals, module: str, start_stub: StartStub, tmp_path: Path
+) -> None:
     stub, out = start_stub(), tmp_path / "verdict.json"
     program = [sys.executable, "-c", AT_IMPORT.format(module=module, signal=int(number))]
     process = verify(*RAG, "--set", 'sources=["chroma:demo-news"]', "--json", "--out", str(out), program=program)
@@ -70,7 +72,9 @@ def test_before_the_first_call(number: signal.Signals, module: str, start_stub: 
 
 
 @pytest.mark.parametrize("number", BOTH)
-def test_while_a_thread_is_busy(number: signal.Signals, start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_signal_while_a_thread_is_busy_stops_the_debate(
+    number: signal.Signals, start_stub: StartStub, tmp_path: Path
+) -> None:
     start_stub()
     out = tmp_path / "verdict.json"
     process = verify(*RAG, "--set", f'sources=["langchain:{blocking.__name__}:in_thread"]', "--json", "--out", str(out))
@@ -80,7 +84,9 @@ def test_while_a_thread_is_busy(number: signal.Signals, start_stub: StartStub, t
 
 
 @pytest.mark.parametrize("number", BOTH)
-def test_while_it_waits_for_a_person(number: signal.Signals, start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_signal_while_it_waits_for_a_person_stops_the_debate(
+    number: signal.Signals, start_stub: StartStub, tmp_path: Path
+) -> None:
     start_stub()
     out = tmp_path / "verdict.json"
     more = ["--set", 'sources=["bm25:demo-news"]', "--ask", "evidence", "--json", "--out", str(out)]

@@ -90,7 +90,7 @@ def test_the_screen_shows_the_transcript_once(trial: Trial, speech: Said) -> Non
     assert trial.errors[0] == "Warnings:"
 
 
-def test_the_negotiation_of_a_trial(speech: Said) -> None:
+def test_the_negotiation_is_shown(speech: Said) -> None:
     assert speech["Negotiation of the evidence"] == [
         ("miner", "premise 1", "It was a cylinder. #Definition"),
         ("miner", "premise 2", "It is in France. #Custody #Amperes"),
@@ -125,7 +125,7 @@ FINDS_NOTHING_NEW = [
 ]
 
 
-def test_the_first_round_of_a_trial(speech: Said) -> None:
+def test_the_first_round_is_shown(speech: Said) -> None:
     found = "2 pieces; 1 joins the record (mean novelty 0.50; 1 not admitted before)"
     not_found = f"{of('Definition')} (the quote is not found there)"
     assert speech[PRIMARY.format(1)] == [
@@ -149,7 +149,7 @@ def test_the_first_round_of_a_trial(speech: Said) -> None:
     ]
 
 
-def test_the_round_that_ends_the_primary_debate(speech: Said) -> None:
+def test_the_last_round_of_the_primary_debate_is_shown(speech: Said) -> None:
     assert speech[PRIMARY.format(2)] == [
         ("plaintiff", "lacks", "Nothing more."),
         ("plaintiff", "asks", "no more #Down"),
@@ -164,7 +164,7 @@ def test_the_round_that_ends_the_primary_debate(speech: Said) -> None:
     ]
 
 
-def test_the_switched_debate(speech: Said) -> None:
+def test_the_switched_debate_is_shown(speech: Said) -> None:
     searched = [("defense", "lacks", "Anything."), *FINDS_NOTHING_NEW]
     assert speech[SWITCHED.format(1)] == [
         *(("plaintiff", what, text) for _, what, text in searched),
@@ -178,7 +178,7 @@ def test_the_switched_debate(speech: Said) -> None:
     ]
 
 
-def test_the_panel_and_its_verdict(speech: Said) -> None:
+def test_the_panel_and_its_verdict_are_shown(speech: Said) -> None:
     found = {
         1: "NOT SUPPORTED (evidence 7, arguments 8, reliability 8 of 10)",
         2: "SUPPORTED (evidence 7, arguments 6, reliability 8 of 10)",
@@ -203,7 +203,7 @@ def test_the_panel_and_its_verdict(speech: Said) -> None:
     ]
 
 
-def test_a_panel_of_another_size_and_a_trial_without_its_parts(
+def test_panels_of_other_sizes_and_ablations_are_shown(
     start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     silent = [rule("judge-4"), judges(5, "NOT SUPPORTED", 5, 5, 5)]
@@ -224,7 +224,7 @@ def test_a_panel_of_another_size_and_a_trial_without_its_parts(
         assert not any(words in line for line in lines if line.startswith("  ")), words
 
 
-def test_the_reason_for_a_missing_answer(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reason_for_a_missing_answer_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
     open_verdicts = [judges(number, "INCONCLUSIVE", 3, 3, 3) for number in (1, 2)]
     start_stub([*open_verdicts, *SCRIPT])
     given = {"labels": ["true", "false"]}
@@ -272,7 +272,7 @@ def test_all_kinds_of_replies_are_shown(start_stub: StartStub, capsys: pytest.Ca
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-def test_settings_of_a_trial_from_the_command_line() -> None:
+def test_settings_of_judges_can_be_set_on_the_command_line() -> None:
     pairs = ["judges=5", "models.judge-4=openai:a", "models.judge-1.model=openai:b", "temperatures.judges=0"]
     settings: Any = parse_settings(ProclaimSettings, pairs, {})
     assert [judge.name for judge in settings.judges] == [f"judge-{number}" for number in range(1, 6)]

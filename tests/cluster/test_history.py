@@ -89,7 +89,7 @@ def test_debates_of_all_users_are_listed_shown_and_deleted(url: str, monkeypatch
     assert DONE not in moot("ledger", "--json").stdout
 
 
-def test_the_ledger_of_a_database(url: str, tmp_path: Path) -> None:
+def test_moot_ledger_reads_the_ledger_of_a_database(url: str, tmp_path: Path) -> None:
     assert json.loads(moot("ledger", "--json").stdout) == []
     listed = json.loads(moot("ledger", "--json", "--database", url).stdout)
     found = {row["id"]: (row["status"], row["entries"], row["calls"]) for row in listed}
@@ -107,7 +107,7 @@ def test_the_ledger_of_a_database(url: str, tmp_path: Path) -> None:
     assert [row["id"] for row in json.loads(moot("ledger", "--json").stdout)] == [DONE]
 
 
-def test_a_database_of_another_version(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_of_another_version_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def change(query: str) -> None:
         with closing(Postgres(url)) as postgres:
             postgres.do(lambda cursor: cursor.execute(query))

@@ -124,7 +124,7 @@ def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
     assert ring(postgres) == ["key0", "key1"]
 
 
-def test_cancel_and_retry(server: Server, postgres: Postgres) -> None:
+def test_a_batch_is_cancelled_and_retried(server: Server, postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.enter(BATCH.id, jobs(2))

@@ -47,7 +47,7 @@ def test_a_document_that_cannot_be_written_is_printed_and_the_old_file_stays(tmp
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs a user namespace in which a disk can be mounted")
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     script = f"""
     mount -t tmpfs -o size=16k tmpfs {tmp_path} && cd {tmp_path} && echo old > document.json
     cat /dev/zero > filler 2> /dev/null

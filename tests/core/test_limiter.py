@@ -18,7 +18,7 @@ async def settle() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.booleans()), max_size=30))
-def test_any_calls(calls: list[tuple[int, bool, bool]]) -> None:
+def test_every_call_gets_a_slot_within_its_own_limit(calls: list[tuple[int, bool, bool]]) -> None:
     """Each call sets its own limit of calls at once, and may be cancelled while it waits or runs."""
     asyncio.run(each_has_its_turn(calls))
 

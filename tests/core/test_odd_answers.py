@@ -17,7 +17,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 O", answer(REPLY)[:-9], STREAM + token("a")])
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_connection_that_is_reset(sent: bytes, streamed: bool) -> None:
+async def test_a_reset_connection_is_a_retryable_error(sent: bytes, streamed: bool) -> None:
     async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.write(sent)
         await writer.drain()
@@ -38,7 +38,7 @@ async def test_a_connection_that_is_reset(sent: bytes, streamed: bool) -> None:
         b"HTTP/1.1 200 OK\r\nX: " + b"a" * 2**18,
     ],
 )
-async def test_a_response_that_is_not_http(sent: bytes) -> None:
+async def test_a_response_that_is_not_http_is_a_retryable_error(sent: bytes) -> None:
     async with raw_server(says(sent, close=True)) as raw:
         error = await fails(line_to(raw.url))
     assert (error.kind, error.retryable, "\n" in error.detail) == ("bad_response", True, False)
@@ -56,7 +56,9 @@ async def test_a_response_that_is_not_http(sent: bytes) -> None:
         ({"message": "No.", "code": 401}, "authentication", "refused the key"),
     ],
 )
-async def test_an_error_in_an_answer_of_status_200(error_body: Any, kind: str, words: str, streamed: bool) -> None:
+async def test_an_error_in_a_response_of_status_200_is_an_error(
+    error_body: Any, kind: str, words: str, streamed: bool
+) -> None:
     head = STREAM.replace(b"\r\n\r\n", b"\r\nRetry-After: 7\r\n\r\n")
     response = (head, event(error=error_body)) if streamed else (answer({"error": error_body}, Retry_After=7),)
     async with raw_server(says(*response, close=streamed)) as raw:

@@ -21,7 +21,7 @@ from tests.cluster.postgres import Server, binaries, running_postgres
 ADDRESS = "http://127.0.0.1:1/v1"
 
 
-def test_a_share_by_hand() -> None:
+def test_the_fair_share_of_a_process() -> None:
     wanted = {"a": 2, "b": 9, "c": 9}
     assert [fair_share(12, wanted, one) for one in wanted] == [
         2,
@@ -134,7 +134,7 @@ async def test_calls_that_start_while_a_share_shrinks_count_against_the_limit(
         await asyncio.to_thread(shared.close)
 
 
-async def test_all_processes_wait_if_one_was_told_to(server: Server) -> None:
+async def test_all_processes_wait_after_a_refusal_of_one(server: Server) -> None:
     limits, loop = Limits(), asyncio.get_running_loop()
     async with gates(server, 2) as (one, other):
         async with other.slot(limits):  # it has a share

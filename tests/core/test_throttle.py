@@ -103,7 +103,7 @@ async def debates(model: Model, count: int, calls: int = CALLS, **limits: Any) -
 
 @pytest.mark.parametrize("asked", [1.0, 0.0, 0.125, None], ids=lambda asked: f"Retry-After {asked}")
 @pytest.mark.parametrize("count", [16, 32, 64])
-def test_debates_share_a_bucket(asked: float | None, count: int) -> None:
+def test_many_debates_at_a_token_bucket_lose_no_call(asked: float | None, count: int) -> None:
     model = Model(asked=asked)
     seconds = run(debates(model, count))
     assert len(model.sent) - len(model.said) == CALLS * count  # every call succeeded in the end
@@ -125,7 +125,7 @@ def test_debates_share_a_bucket(asked: float | None, count: int) -> None:
     ],
     ids=lambda model: f"{model.rate} a second, {model.size}, {model.at_once} at once, {model.seconds} s",
 )
-def test_other_limits_are_found(model: Model) -> None:
+def test_few_calls_are_refused_under_other_limits(model: Model) -> None:
     run(debates(model, 32, max_concurrency=32))
     assert CALLS * 32 <= len(model.sent) <= 1.1 * CALLS * 32
 

@@ -414,14 +414,16 @@ async def test_an_encrypted_request_asks_the_proxy_for_a_tunnel(monkeypatch: pyt
         *((f"http://{host}/v1", {"ALL_PROXY": "http://q:1"}, None) for host in ("localhost:1", "127.0.0.9", "[::1]:8")),
     ],
 )
-def test_which_proxy(url: str, variables: dict[str, str], proxy: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proxy_follows_the_environment(
+    url: str, variables: dict[str, str], proxy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert proxy_for(url) == proxy
 
 
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "foo://p", "http://", "http://p:70000", "http://[::bad"])
-def test_a_proxy_that_cannot_be_used(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_proxy_is_a_user_error(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(UserError, match=r"No HTTP client can be created .* Check the variables HTTP_PROXY"):
         line_to("http://a.test/v1")
@@ -439,7 +441,9 @@ def certificate(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("known", [None, "SSL_CERT_FILE", "SSL_CERT_DIR"])
-async def test_certificates(known: str | None, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_certificates_are_verified_against_the_configured_authorities(
+    known: str | None, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if known == "SSL_CERT_DIR":
         digest = subprocess.check_output(["openssl", "x509", "-hash", "-noout", "-in", str(certificate)], text=True)
         (certificate.parent / f"{digest.strip()}.0").write_text((certificate.parent / "cert.pem").read_text())
@@ -463,7 +467,7 @@ async def test_certificates(known: str | None, certificate: Path, monkeypatch: p
 # --- what is sent -----------------------------------------------------------------------------------------------------
 
 
-async def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_and_configured_headers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-One: 1\nX-Two: a:b")

@@ -36,7 +36,7 @@ def apart(items: list[tuple[float, bool]]) -> tuple[list[float | None], list[boo
 # --- calibration ------------------------------------------------------------------------------------------------------
 
 
-def test_bins_of_equal_width() -> None:
+def test_bins_of_equal_width_by_hand() -> None:
     bins = reliability_bins(CONFIDENCES, CORRECT)
     assert [b.n for b in bins] == [1, 0, 0, 0, 0, 2, 0, 0, 0, 2]
     assert bins[0] == Bin(0.0, 0.1, 1, 0.0, 0.0)
@@ -45,14 +45,14 @@ def test_bins_of_equal_width() -> None:
     assert bins[9] == Bin(0.9, 1.0, 2, approx(0.95), 0.5)
 
 
-def test_bins_of_equal_mass() -> None:
+def test_bins_of_equal_mass_by_hand() -> None:
     bins = reliability_bins([0.1, 0.2, 0.3, 0.8], [False, False, True, True], 2, mass=True)
     assert bins == [Bin(0.1, 0.25, 2, approx(0.15), 0.0), Bin(0.25, 0.8, 2, approx(0.55), 1.0)]
     together = reliability_bins([0.5, 0.5, 0.5, 0.9], [True, False, True, True], 4, mass=True)
     assert [(b.n, b.accuracy) for b in together] == [(3, approx(2 / 3)), (1, 1.0)]
 
 
-def test_ece() -> None:
+def test_ece_by_hand() -> None:
     by_hand = (1 * 0 + 2 * (1 - 0.575) + 2 * (0.95 - 0.5)) / 5
     assert ece(CONFIDENCES, CORRECT) == Score(approx(by_hand), 5, missing=1, left_out=1)
     assert ece([0.1, 0.2, 0.3, 0.8], [False, False, True, True], 2, mass=True).value == approx(0.15 / 2 + 0.45 / 2)
@@ -60,13 +60,13 @@ def test_ece() -> None:
     assert ece([1.0, 0.0], [False, True]).value == 1.0
 
 
-def test_brier_score() -> None:
+def test_brier_score_by_hand() -> None:
     by_hand = (0.05**2 + 0.95**2 + 0.45**2 + 0.4**2 + 0) / 5
     assert brier_score(CONFIDENCES, CORRECT) == Score(approx(by_hand), 5, missing=1, left_out=1)
     assert brier_score([0.5, 0.5], [True, False]).value == 0.25
 
 
-def test_systems_without_confidences() -> None:
+def test_systems_without_confidences_have_no_figures() -> None:
     nothing = Score(None, 0, missing=1, left_out=2)
     assert ece([None] * 3, [True, None, False]) == brier_score([None] * 3, [True, None, False]) == nothing
     assert risk_coverage([None] * 3, [True, None, False]) == ([], nothing)
@@ -75,13 +75,13 @@ def test_systems_without_confidences() -> None:
 
 
 @pytest.mark.parametrize("confidence", [-0.1, 1.1, float("nan")])
-def test_invalid_confidences(confidence: float) -> None:
+def test_invalid_confidences_are_refused(confidence: float) -> None:
     for measure in (ece, brier_score, risk_coverage):
         with pytest.raises(ValueError, match="from 0 to 1"):
             measure([confidence], [True])
 
 
-def test_confidences_of_other_items() -> None:
+def test_lists_of_unequal_length_and_no_bins_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         ece([0.5], [])
     with pytest.raises(ValueError, match="without a bin"):
@@ -115,7 +115,7 @@ def test_calibration_equals_scikit_learns_in_any_order(
 # --- risk and coverage ------------------------------------------------------------------------------------------------
 
 
-def test_risk_coverage() -> None:
+def test_risk_coverage_by_hand() -> None:
     points, area = risk_coverage([0.6, 0.9, None, 0.8, 0.7, 0.5], [False, True, True, False, True, None])
     assert points == [
         RiskPoint(0.9, 1 / 4, 0.0),
@@ -126,7 +126,7 @@ def test_risk_coverage() -> None:
     assert area == Score(approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4), 4, missing=1, left_out=1)
 
 
-def test_risk_coverage_of_equal_confidences() -> None:
+def test_risk_coverage_of_equal_confidences_by_hand() -> None:
     points, area = risk_coverage([0.8, 0.8, 0.8, 0.4], [True, False, True, True])
     assert points == [RiskPoint(0.8, 3 / 4, approx(1 / 3)), RiskPoint(0.4, 1.0, 1 / 4)]
     assert area.value == approx((1 / 3 + 1 / 3 + 1 / 3 + 1 / 4) / 4)
@@ -149,14 +149,14 @@ def test_risk_coverage_is_the_mean_over_orders(items: list[tuple[float, bool]]) 
 # --- stability --------------------------------------------------------------------------------------------------------
 
 
-def test_ks_stability() -> None:
+def test_ks_stability_by_hand() -> None:
     trajectories: list[list[float | None]] = [[0.1, 0.5], [0.2, 0.6], [0.3, 0.7], [0.9, 0.9]]
     found = ks_stability(trajectories)
     # Three of four are at most 0.3 in the first round, none in the last.
     assert found == {1: Score(3 / 4, 4), 2: Score(0.0, 4)}
 
 
-def test_ks_stability_of_debates_of_other_lengths() -> None:
+def test_ks_stability_of_debates_of_unequal_length() -> None:
     trajectories: list[list[float | None]] = [[0.1, 0.5, 0.9], [0.2, None, 0.9], [0.9], [0.4, None], []]
     found = ks_stability(trajectories)
     # Round 1: 0.1, 0.2, 0.9 against 0.9, 0.9, 0.9; the fourth's last is unknown.

@@ -141,7 +141,7 @@ def test_figures_of_several_runs_are_means_over_runs() -> None:
     assert np.isnan(mean_over_runs([((S,), (None,))], "accuracy")(np.array([[3.0]]))).all()
 
 
-def test_the_minimum_detectable_difference(tmp_path: Path) -> None:
+def test_the_minimum_detectable_difference_by_hand(tmp_path: Path) -> None:
     gold = {str(n): S for n in range(60)}
     ours = {id: debate(S if int(id) % 5 else R) for id in gold}
     theirs = {id: debate(S if int(id) % 5 != 1 else R) for id in gold}
@@ -151,7 +151,7 @@ def test_the_minimum_detectable_difference(tmp_path: Path) -> None:
     assert power(0.5 + row["detectable"], 0.5, 60, discordant=24 / 60) == pytest.approx(0.8)
 
 
-def test_scores_under_every_abstention_policy(compared: Study) -> None:
+def test_scores_under_every_abstention_policy_by_hand(compared: Study) -> None:
     row = records(policies_table(compared))["debate"]
     assert (row["abstained"], row["missing"], row["coverage"]) == (1, 1, 6 / 7)
     assert (row["lowest"], row["highest"]) == (6 / 8, 7 / 8)  # item 6 wrong, or right
@@ -160,7 +160,7 @@ def test_scores_under_every_abstention_policy(compared: Study) -> None:
     assert row["macro_f1_open_label"] == 1.0
 
 
-def test_the_causes_of_missing_answers(tmp_path: Path) -> None:
+def test_abstained_unusable_and_missing_answers_are_counted_apart(tmp_path: Path) -> None:
     gold = dict.fromkeys("1234", S)
     documents = {"1": debate(S), "2": failed("unparsed"), "3": failed("timeout"), "4": debate(None)}
     made = study(tmp_path, a=(documents, {"gold": gold}))
@@ -193,7 +193,7 @@ def test_a_trial_without_a_verdict_is_an_abstention_before_its_own_policy(tmp_pa
     assert (row["abstained"], row["accuracy_wrong"], row["accuracy_burden_of_refutation"]) == (1, 0.5, 1.0)
 
 
-def test_costs(tmp_path: Path) -> None:
+def test_costs_by_hand(tmp_path: Path) -> None:
     dear = {id: document | {"calls": [call(), call()]} for id, document in DEBATE.items()}
     made = study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))
     rows = records(costs_table(made))
@@ -242,7 +242,7 @@ def test_the_pareto_front_has_no_dominated_system(points: list[tuple[int, int]])
 # --- baselines --------------------------------------------------------------------------------------------------------
 
 
-def test_baselines(compared: Study) -> None:
+def test_the_baseline_selects_the_compared_pairs(compared: Study) -> None:
     own, first = ("debate", "debate_own"), ("debate", "debate first-round majority")
     assert paired(compared, None) == [own, first, ("debate", "another")]
     assert paired(compared, "self_consistency") == [own]
@@ -279,7 +279,7 @@ def test_the_prior_is_the_most_frequent_label() -> None:
 # --- debates ----------------------------------------------------------------------------------------------------------
 
 
-def test_rounds_and_stops(compared: Study) -> None:
+def test_accuracy_and_stops_by_round(compared: Study) -> None:
     made = rounds_table(compared)
     assert made is not None
     assert [(row[0], row[1], row[2], row[4]) for row in made.rows] == [
@@ -309,7 +309,7 @@ def test_consensus_counts_finished_debates_only(tmp_path: Path) -> None:
     assert (row["items"], row["errors"], row["cons"], row["co2"]) == (3, 1, pytest.approx(2 / 3), pytest.approx(1 / 3))
 
 
-def test_citations_and_gold_recall(tmp_path: Path) -> None:
+def test_citations_and_gold_recall_by_hand(tmp_path: Path) -> None:
     counts = {"total": 4, "verified": 1, "unverified": 2, "fabricated": 1}
     none = dict.fromkeys(counts, 0)
     documents = {
@@ -336,7 +336,7 @@ def test_only_confidences_of_answers_count(tmp_path: Path) -> None:
     assert [*bins.rows[0][1:]] == [pytest.approx(0.7), 0.8, 2, pytest.approx(0.8), 0.5]
 
 
-def test_thresholds_of_scores(tmp_path: Path) -> None:
+def test_thresholds_of_scores_by_hand(tmp_path: Path) -> None:
     def scored(answers: str, *values: float | None, query: str | None = "?") -> dict[str, Any]:
         document = debate(S, [{"S": S, "R": R}[letter] for letter in answers])
         for turn, faithful in zip(document["turns"], values, strict=True):
@@ -375,7 +375,7 @@ def test_faithfulness_is_not_missing_if_answers_need_no_evidence() -> None:
     assert scored_answers(failed() | {"task": None, "turns": []}) == ()  # it was never opened
 
 
-def test_strata_and_trials(tmp_path: Path) -> None:
+def test_strata_have_their_own_rows(tmp_path: Path) -> None:
     assert strata_table(study(tmp_path, a=(CONTROL, {}))) is None
     made = study(tmp_path, a=(DEBATE, {"strata": {id: "even" if int(id) % 2 == 0 else "odd" for id in GOLD}}))
     table = strata_table(made)
@@ -430,7 +430,7 @@ def test_answers_are_compared_as_the_benchmark_does(
 # --- notes ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
+def test_notes_of_a_comparison_name_its_limits(tmp_path: Path) -> None:
     other = GOLD | {"2": R}
     fewer = {id: CONTROL[id] for id in "1234"}
     facts: dict[str, Any] = {
@@ -483,7 +483,7 @@ MAKERS += [
 
 
 @pytest.mark.parametrize("documents", [{"1": failed()}, {"1": None}, {"1": debate(None)}, {"1": debate(S, [None])}])
-def test_runs_without_any_figures(tmp_path: Path, documents: dict[str, Any]) -> None:
+def test_runs_without_any_figures_still_have_tables(tmp_path: Path, documents: dict[str, Any]) -> None:
     made = study(tmp_path, a=(documents, {}), b=(documents, {"seed": 1}), b__2=(documents, {"seed": 2}))
     tables = [table for make in MAKERS if (table := make(made)) is not None]
     row = records(tables[0])["a"]

@@ -19,7 +19,7 @@ from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, pai
 # --- several runs -----------------------------------------------------------------------------------------------------
 
 
-def test_several_runs(tmp_path: Path) -> None:
+def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
     """Three runs on four items: 3/4, 2/4 and 2/3, as one item of the last is missing."""
     gold = {"a": S, "b": S, "c": R, "d": R}
     answers: list[Sequence[str | None]] = [(S, S, R, S), (R, S, R, S), (S, R, R, None)]

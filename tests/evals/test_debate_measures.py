@@ -89,11 +89,11 @@ def agree(*findings: bool | None) -> dict[str, Any]:
         ({**agree(True), "status": "failed"}, False),
     ],
 )
-def test_consistent(debate: dict[str, Any], expected: bool) -> None:
+def test_consistent_debates_are_recognised(debate: dict[str, Any], expected: bool) -> None:
     assert consistent(debate) is expected
 
 
-def test_shares_of_consistent_debates() -> None:
+def test_shares_of_consistent_debates_by_hand() -> None:
     all_kinds = [document(stop_reason="consensus"), agree(True), document(), document(status="failed")]
     assert cons(all_kinds) == 0.5
     assert co2(all_kinds, [True, False, True, True]) == 0.25
@@ -101,7 +101,7 @@ def test_shares_of_consistent_debates() -> None:
     assert co2(all_kinds, [False] * 4) == 0.0
 
 
-def test_shares_without_any_debate() -> None:
+def test_measures_of_no_debates_are_refused() -> None:
     with pytest.raises(ValueError, match="no documents"):
         cons([])
     with pytest.raises(ValueError, match="no documents"):
@@ -115,7 +115,7 @@ def test_shares_without_any_debate() -> None:
 # --- CortexDebate ---------------------------------------------------------------------------------------------------
 
 
-def test_debates() -> None:
+def test_debates_of_each_agent_are_counted() -> None:
     assert len(kept_edges(document())) == 7
     assert debates(document()) == {"a": 1, "b": 4, "c": 2}
     full = document(graphs=[{"round": 1, "kept": {"a": ["b", "c"], "b": ["a", "c"], "c": ["a", "b"]}}])
@@ -125,7 +125,7 @@ def test_debates() -> None:
     assert average_debates([document(graphs=[])]) == {}
 
 
-def test_viewpoint_collisions() -> None:
+def test_viewpoint_collisions_by_hand() -> None:
     assert collisions(document()) == [
         *((1, "b", "a"), (1, "c", "a"), (1, "a", "b")),
         *((2, "b", "a"), (2, "c", "b"), (2, "b", "c")),
@@ -134,7 +134,7 @@ def test_viewpoint_collisions() -> None:
     assert viewpoint_collisions(document(graphs=[])) == 0
 
 
-def test_correct_revisions() -> None:
+def test_correct_revisions_by_hand() -> None:
     assert correct_revisions(document(), "B") == 3  # b -> a, c -> a; then c -> b
     assert correct_revisions(document(), lambda answer: answer == "B") == 3
     assert correct_revisions(document(), "A") == 1  # a -> b in round 1
@@ -171,7 +171,7 @@ def test_free_text_answers_are_compared_by_the_task() -> None:
     assert correct_revisions(debate, "Nile") == 2
 
 
-def test_context_tokens() -> None:
+def test_context_tokens_by_hand() -> None:
     calls = [
         *(call(0, agent, 100) for agent in "abc"),
         call(1, "a", 300),
@@ -186,7 +186,7 @@ def test_context_tokens() -> None:
     assert context_tokens(document()) == dict.fromkeys("abc")
 
 
-def test_the_amount_of_evidence() -> None:
+def test_sources_queries_and_pieces_are_counted() -> None:
     def piece(*retrievals: tuple[str, str]) -> dict[str, Any]:
         return {"retrievals": [{"retriever": source, "query": query} for source, query in retrievals]}
 

@@ -68,7 +68,7 @@ def hash_of(id: str) -> int:
     return sum(map(ord, id)) * 7919
 
 
-def test_a_report_without_tests(tmp_path: Path) -> None:
+def test_without_tests_the_headline_says_why(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(RIGHT, {})))
     assert found.headline == "Nothing was compared: there is no baseline here"
     assert dict(found.not_measured)["Differences"].startswith("Nothing is compared on FEVER")
@@ -139,7 +139,7 @@ def test_the_table_of_systems_on_common_items(tmp_path: Path) -> None:
     assert (rows["a"]["tokens"], rows["a"]["calls"]) == (1500, 1)
 
 
-def test_the_cost_of_a_control(tmp_path: Path) -> None:
+def test_a_controls_cost_is_relative_to_its_debate(tmp_path: Path) -> None:
     dear = {id: document | {"calls": [call(), call()], "seconds": 6.0} for id, document in DEBATE.items()}
     row = records(costs_table(study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))))["debate_own"]
     assert (row["relative"], row["relative_cost"], row["relative_seconds"]) == (0.5, 0.5, 0.25)
@@ -169,7 +169,7 @@ def test_the_papers_figures_name_known_systems_and_benchmarks() -> None:
         assert (ours["tool_mad"].low, ours["tool_mad"].high) == S1_INTERVALS[title]
 
 
-def test_the_papers_figures_beside_ours(tmp_path: Path) -> None:
+def test_the_papers_figures_have_intervals_beside_ours(tmp_path: Path) -> None:
     table = published_table([study(tmp_path, a=(RIGHT, {"graph": "tool_mad"}), b=(RIGHT, {"graph": "rag"}))])
     assert table is not None
     rows = [dict(zip([column.key for column in table.columns], row, strict=True)) for row in table.rows]

@@ -31,7 +31,7 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_by_hand_and_beside_the_libraries() -> None:
+def test_agreement_equals_the_hand_computed_and_the_libraries() -> None:
     first = [True] * 20 + [True] * 5 + [False] * 10 + [False] * 15
     second = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
     found = agreement([*first, True, None], [*second, None, None])
@@ -100,7 +100,7 @@ def test_graders_people_and_texts(
     assert out.read_text().splitlines()[2].endswith("wrong,right,right,wrong")
 
 
-def test_graders_that_cannot_be_compared(logs: Path, tmp_path: Path) -> None:
+def test_inputs_that_cannot_be_compared_are_refused(logs: Path, tmp_path: Path) -> None:
     people = tmp_path / "people.jsonl"
     for answers, error in (
         ('{"id": "9", "right": true}', "names no answer of these logs"),

@@ -37,7 +37,7 @@ def read(*paths: Path) -> tuple[list[LoggedRun], list[str]]:
     return read_runs(paths, lambda calls: cost_of(calls, prices))  # type: ignore[arg-type]
 
 
-def test_a_log_item_by_item(tmp_path: Path) -> None:
+def test_a_log_gives_one_observation_per_item(tmp_path: Path) -> None:
     documents = {
         "1": debate("SUPPORTS", ["SUPPORTS", "REFUTES"], warnings=[{"kind": "slow", "where": "x", "detail": "y"}] * 2),
         "2": debate(None, calls=[call(), call(None, None)]),
@@ -83,7 +83,7 @@ def test_a_second_epoch_is_left_out_and_reported(tmp_path: Path) -> None:
     assert run.notes[:1] == ("1 further samples of the same item (epochs?) are left out",)
 
 
-def test_the_log_of_a_plain_evaluation(tmp_path: Path) -> None:
+def test_the_log_of_a_plain_evaluation_is_read(tmp_path: Path) -> None:
     document = debate("SUPPORTS", settings={"model": "ollama:m", "max_rounds": 2})
     [run], _ = read(write_log(tmp_path, "log", {"1": document}, GOLD))
     assert (run.system, run.model, run.settings) == ("society_of_minds", "ollama:m", document["settings"])
@@ -201,7 +201,7 @@ def test_texts_of_logs_cannot_control_a_terminal(tmp_path: Path) -> None:
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
-def test_the_answer_of_a_round() -> None:
+def test_the_answer_of_a_round_is_the_majority() -> None:
     document = debate("x", ["Paris", "Rome", "rome."], [None, "Rome", "Paris"], [None, None, None], task="hotpotqa")
     assert [answer.answer for answer in round_answers(document)] == ["Rome", "Rome", ""]
     compared = {"round": 2, "phase": "primary", "agent": "agent-3", "step": "compare"}

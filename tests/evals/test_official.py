@@ -71,7 +71,7 @@ CELLS = [("P", f"cell_0_{n}_0") for n in range(26)]
         (S, S, [("P", "sentence_3"), *CELLS[:25], ("P", "cell_0_1_1")], 0.0),
     ],
 )
-def test_feverous_score(gold: str, outcome: str, found: list[tuple[str, str]], value: float) -> None:
+def test_feverous_score_by_hand(gold: str, outcome: str, found: list[tuple[str, str]], value: float) -> None:
     sets = [[[("P", "sentence_3"), ("P", "cell_0_1_1")]]]
     assert feverous_score([gold], [outcome], sets, [found]).value == value
 
@@ -99,7 +99,7 @@ HOPS = [("A (film)", 0), ("A (film)", 2), ("B", 1)]
         (S, [], 0.0),
     ],
 )
-def test_hover_score(outcome: str, found: list[tuple[str, int]], value: float) -> None:
+def test_hover_score_by_hand(outcome: str, found: list[tuple[str, int]], value: float) -> None:
     assert hover_score(S, outcome, HOPS, found) == value
 
 
@@ -304,7 +304,7 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
 
 
 @needs_visible
-def test_the_ceiling_of_check_covid() -> None:
+def test_only_check_covid_has_a_ceiling() -> None:
     items = read_benchmark("check_covid", VISIBLE).items
     assert ceiling(items, "check_covid") == 0.69
     assert ceiling(read_benchmark("fever_symmetric", VISIBLE).items, "fever") is None  # each claim with its sentence

@@ -73,7 +73,7 @@ All three: agreement by case 1, 1/3, 1, 0; of 12 verdicts 6, 5 and 1, so by chan
 VERDICTS = st.sampled_from([S, N, I, None])
 
 
-def test_cohen_kappa() -> None:
+def test_cohen_kappa_by_hand() -> None:
     first, second = [a for a, _ in TEN], [b for _, b in TEN]
     assert cohen_kappa(first, second) == pytest.approx(0.32 / 0.62)
     assert cohen_kappa(first, first) == 1.0
@@ -89,11 +89,13 @@ def test_cohen_kappa_of_cases_in_which_both_judged() -> None:
 @pytest.mark.parametrize(
     ("first", "second"), [([], []), ([S, S], [S, S]), ([S, N], [None, N]), ([S, None], [None, S]), ([None], [None])]
 )
-def test_cohen_kappa_undefined(first: list[str | None], second: list[str | None]) -> None:
+def test_cohen_kappa_of_too_few_or_equal_verdicts_is_undefined(
+    first: list[str | None], second: list[str | None]
+) -> None:
     assert cohen_kappa(first, second) is None
 
 
-def test_cohen_kappa_of_other_cases() -> None:
+def test_cohen_kappa_of_lists_of_unequal_length_is_refused() -> None:
     with pytest.raises(ValueError, match="not of 1 and 2"):
         cohen_kappa([S], [S, S])
 
@@ -107,7 +109,7 @@ def test_cohen_kappa_is_in_its_range(pairs: list[tuple[str | None, str | None]])
     assert kappa == pytest.approx(cohen_kappa(second, first))
 
 
-def test_kappas_of_pairs() -> None:
+def test_kappas_of_pairs_by_hand() -> None:
     kappas = cohen_kappas([*PANELS, FAILED])
     assert kappas == {
         ("judge-1", "judge-2"): pytest.approx(1 / 2),
@@ -130,7 +132,7 @@ def test_kappas_of_pairs_of_which_one_is_undefined() -> None:
 
 
 @pytest.mark.parametrize("documents", [[], [FAILED], [panel(S), panel(N)], [panel(S, S, S)], [panel(None, None)]])
-def test_panels_without_kappas(documents: list[dict[str, Any]]) -> None:
+def test_panels_without_shared_cases_have_no_kappa(documents: list[dict[str, Any]]) -> None:
     assert mean_cohen_kappa(documents) is None
     assert fleiss_kappa_of(documents) is None
 
@@ -143,12 +145,12 @@ def test_judges_are_distinguished_by_name() -> None:
     assert panel_verdicts([]) == ([], [])
 
 
-def test_only_the_panel_judges() -> None:
+def test_only_verdicts_of_the_panel_count() -> None:
     other = {"round": 1, "phase": "primary", "agent": "judge", "step": "judge", "verdict": S}
     assert panel_verdicts([document(other)]) == ([], [[]])
 
 
-def test_fleiss_kappa() -> None:
+def test_fleiss_kappa_by_hand() -> None:
     assert fleiss_kappa_of(PANELS) == pytest.approx(11 / 41)  # (7/12 - 31/72) / (1 - 31/72)
     assert fleiss_kappa([[S, N], [N, S]]) == pytest.approx(-1.0)
     assert fleiss_kappa([[S, S, S], [N, N, N]]) == pytest.approx(1.0)
@@ -161,11 +163,11 @@ def test_fleiss_kappa_of_cases_in_which_all_judged() -> None:
 @pytest.mark.parametrize(
     "verdicts", [[], [[]], [[S], [N]], [[S, S], [S, S]], [[S, S], [N, None]], [[None, None]], [[S, None], [None, N]]]
 )
-def test_fleiss_kappa_undefined(verdicts: list[list[str | None]]) -> None:
+def test_fleiss_kappa_of_too_few_or_equal_verdicts_is_undefined(verdicts: list[list[str | None]]) -> None:
     assert fleiss_kappa(verdicts) is None
 
 
-def test_fleiss_kappa_of_unequal_cases() -> None:
+def test_fleiss_kappa_of_unequal_panels_is_refused() -> None:
     with pytest.raises(ValueError, match="every judge"):
         fleiss_kappa([[S, N], [S, N, N]])
 
@@ -178,14 +180,14 @@ def test_fleiss_kappa_is_in_its_range(verdicts: list[list[str | None]]) -> None:
     assert kappa == pytest.approx(fleiss_kappa([row[::-1] for row in verdicts[::-1]]))
 
 
-def test_disagreement() -> None:
+def test_disagreement_by_hand() -> None:
     assert disagreement(PANELS) == (0.5, 0.5, 4)
     assert disagreement([panel(S, S), panel(N, N), panel(S, N), panel(I, I)]) == (0.75, 0.25, 4)
     assert disagreement([panel(S, S, S), panel(S, S, None), panel(S, N, None), FAILED]) == (1.0, 0.0, 1)
 
 
 @pytest.mark.parametrize("documents", [[], [FAILED], [panel(S), panel(N)], [panel(S, None)]])
-def test_disagreement_of_no_panel(documents: list[dict[str, Any]]) -> None:
+def test_disagreement_without_two_verdicts_is_unknown(documents: list[dict[str, Any]]) -> None:
     assert disagreement(documents) is None
 
 
@@ -203,7 +205,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- the counsel ----------------------------------------------------------------------------------------------------
 
 
-def test_role_play_consistency() -> None:
+def test_role_play_consistency_by_hand() -> None:
     documents = [
         analysed(plaintiff_counsel=8, defense_counsel=6, overall=7, contradictions=[]),
         analysed(plaintiff_counsel=7, defense_counsel=None, overall=4.5),
@@ -232,7 +234,7 @@ def test_role_play_consistency() -> None:
         ("FAIR ENOUGH - POINT TAKEN", ["FAIR ENOUGH", "POINT TAKEN"]),
     ],
 )
-def test_concessions(text: str, expected: list[str]) -> None:
+def test_concessions_are_found(text: str, expected: list[str]) -> None:
     assert concessions(text) == expected
 
 
@@ -257,7 +259,7 @@ def test_concessions(text: str, expected: list[str]) -> None:
         "",
     ],
 )
-def test_no_concessions(text: str) -> None:
+def test_denials_and_parts_of_words_are_no_concessions(text: str) -> None:
     assert concessions(text) == []
 
 
@@ -271,7 +273,7 @@ def concession_rate(texts: list[str]) -> float | None:
     return concession_rates([document(*(argued(1, "primary", "plaintiff", text) for text in texts))])["plaintiff"]
 
 
-def test_concession_rate() -> None:
+def test_concession_rate_by_hand() -> None:
     assert concession_rate([YIELDING, GOOD_POINT]) == 100.0
     assert concession_rate([YIELDING]) == pytest.approx(1000 / 13)
     assert concession_rate(["A well-made, long-term trial doesn't - and can’t - end at 1,000 days!"]) == 0.0
@@ -280,7 +282,7 @@ def test_concession_rate() -> None:
     assert concession_rate(["", " -- "]) is None
 
 
-def test_concession_rates_of_the_counsel() -> None:
+def test_concession_rates_of_each_counsel_by_hand() -> None:
     debate = document(
         argued(1, "primary", "plaintiff", YIELDING),
         argued(1, "primary", "defense", "It does not hold."),
@@ -304,7 +306,7 @@ def test_a_concession_rate_is_a_rate(texts: list[str]) -> None:
 # --- rounds ---------------------------------------------------------------------------------------------------------
 
 
-def test_reflection_trajectory() -> None:
+def test_reflection_trajectory_by_hand() -> None:
     both = debated([1.0, None, 1.5])
     both["debates"] += debated([0.5], phase="switched")["debates"]
     assert reflection_trajectory(both) == [1.0, None, 1.5]
@@ -312,13 +314,13 @@ def test_reflection_trajectory() -> None:
     assert reflection_trajectory(FAILED) == []
 
 
-def test_changes() -> None:
+def test_changes_are_between_adjacent_rounds() -> None:
     assert changes([1.0, 1.5, 1.25]) == [0.5, -0.25]
     assert changes([1.0, None, 1.5, 1.75]) == [0.25]
     assert changes([1.0]) == changes([]) == []
 
 
-def test_mean_reflection_change() -> None:
+def test_mean_reflection_change_by_hand() -> None:
     long, short = debated([1.0, 1.5, 1.25, 1.25]), debated([0.5, 0.75])  # 0.5, 0.25, 0; 0.25
     assert mean_reflection_change([long, short, FAILED]) == 0.25
     assert mean_reflection_change([long]) == 0.25
@@ -327,11 +329,11 @@ def test_mean_reflection_change() -> None:
 
 
 @pytest.mark.parametrize("totals", [[], [1.0], [1.0, None], [1.0, None, 1.5], [None, None]])
-def test_no_reflection_change(totals: list[float | None]) -> None:
+def test_without_two_adjacent_rounds_there_is_no_reflection_change(totals: list[float | None]) -> None:
     assert mean_reflection_change([debated(totals)]) is None
 
 
-def test_instability() -> None:
+def test_instability_by_hand() -> None:
     assert instability([1.0, 1.5, 1.0, 1.5, 1.0]) == 0.5  # changes 0.5, -0.5, 0.5, -0.5
     assert instability([1.0, 1.5, 1.25]) == 0.375  # 0.5, -0.25: 0.375 each from their mean
     assert instability([1.0, 1.25, 1.5, 1.75]) == 0.0
@@ -361,7 +363,7 @@ def test_instability_ignores_a_linear_trend(totals: list[float], step: float) ->
     assert instability([total + step * n for n, total in enumerate(totals)]) == pytest.approx(found, abs=1e-9)
 
 
-def test_novelty_by_round() -> None:
+def test_novelty_by_round_by_hand() -> None:
     documents = [
         debated(novelty=[0.5, 0.25, None]),
         debated(novelty=[0.75, None, None, 0.125]),

@@ -103,7 +103,9 @@ def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub
     assert of.response.startswith(("SUPPORTS\n", "REFUTES\n", "NOT ENOUGH INFO\n"))
 
 
-def test_a_csv_file_and_a_part_of_each_log(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_csv_file_is_written_and_the_limit_holds_for_each_log(
+    logs: Path, start_stub: StartStub, tmp_path: Path
+) -> None:
     start_stub([asks("Why?"), *judged(True, False)])
     out = tmp_path / "figures.csv"
     code, printed, stderr = measure(logs, out, "--limit", 1, "--json")
@@ -119,7 +121,7 @@ def test_a_csv_file_and_a_part_of_each_log(logs: Path, start_stub: StartStub, tm
     assert sorted(tuple(row[name] for name in names) for row in found) == wanted
 
 
-def test_a_document_of_verify(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_document_of_moot_verify_is_measured(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([asks("Why?"), *judged(True, False)])
     document = tmp_path / "kilogram.json"
     words = ["--graph", "rag", "--set", 'sources=["bm25:demo-news"]', "--model", "openai:stub", "--out", document]
@@ -213,7 +215,7 @@ def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path:
         ("some", "fake:1", "RAGAS needs a real model"),
     ],
 )
-def test_logs_that_cannot_be_measured(tmp_path: Path, log: str, model: str, message: str) -> None:
+def test_logs_that_cannot_be_measured_are_user_errors(tmp_path: Path, log: str, model: str, message: str) -> None:
     path = some(tmp_path, 1) if log == "some" else tmp_path / log
     done = moot("eval", "ragas", path, "--model", model)
     assert (done.returncode, done.stdout) == (2, "")

@@ -137,7 +137,7 @@ FAITHFULNESS = {
 
 
 @pytest.mark.parametrize(("statements", "supported"), FAITHFULNESS.values(), ids=FAITHFULNESS)
-async def test_faithfulness(start_stub: StartStub, statements: list[str], supported: list[bool]) -> None:
+async def test_faithfulness_equals_ragas(start_stub: StartStub, statements: list[str], supported: list[bool]) -> None:
     async with reference(start_stub(judged(statements, supported)).url) as llm:
         theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
     ours = await faithfulness(ANSWER, found(), await scorer(), claim=CLAIM)
@@ -163,7 +163,7 @@ RELEVANCE = {
 
 @pytest.mark.parametrize("embedder", [MINILM, STUB])
 @pytest.mark.parametrize(("claim", "questions", "noncommittal"), RELEVANCE.values(), ids=RELEVANCE)
-async def test_answer_relevance(
+async def test_answer_relevance_equals_ragas(
     start_stub: StartStub, claim: str, questions: list[str], noncommittal: list[bool], embedder: str
 ) -> None:
     n = len(questions)

@@ -106,7 +106,7 @@ def test_the_command_prints_and_writes(logs: Path, tmp_path: Path) -> None:
     assert "There is no file or folder" in refused.stderr
 
 
-def test_the_document(report: Report) -> None:
+def test_the_json_document_has_the_reports_figures(report: Report) -> None:
     document = json.loads(json.dumps(as_document(report)))
     assert document["notes"] == ["broken.eval: it cannot be read as a log (EOCD not found); left out."]
     [study] = document["studies"]
@@ -241,7 +241,7 @@ def test_pictures_are_readable_on_white_and_on_black(written: Path) -> None:
         assert {colour.lower() for colour in re.findall(r"#[0-9a-fA-F]{6}\b", file.read_text())} <= allowed
 
 
-def test_pictures_for_papers(written: Path) -> None:
+def test_pictures_for_papers_are_grey_reproducible_pdfs(written: Path) -> None:
     files = list((written / "pictures").glob("*.pdf"))
     assert {file.stem.rpartition("-")[2] for file in files} == EXPECTED
     grey = f"{int(drawing.INK[1:3], 16) / 255:.6f}".encode()
@@ -303,7 +303,7 @@ def test_cells_cannot_be_formulas(written: Path) -> None:
             assert float(cell) is not None  # only numbers start with these characters
 
 
-def test_tables_for_papers(written: Path) -> None:
+def test_tables_for_papers_are_escaped_latex(written: Path) -> None:
     made = as_latex(TABLE, "tab:made")
     assert r"=\$x\textasciicircum{}\{\$|1\textless{}script src='http://x.example/a.js'\textgreater{}" in made
     assert r"& {-}" not in made
@@ -352,5 +352,5 @@ def test_cells_cannot_contain_markdown(written: Path) -> None:
         (None, "money", "unknown"),
     ],
 )
-def test_the_format_of_figures(cell: float | None, kind: str, expected: str) -> None:
+def test_figures_are_rounded_by_their_kind(cell: float | None, kind: str, expected: str) -> None:
     assert shown(cell, kind) == expected  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from tests.evals.made_logs import debate, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, N, R, S, study
 
 
-def test_labels_and_confusions(tmp_path: Path) -> None:
+def test_a_confusion_table_counts_answers_by_label(tmp_path: Path) -> None:
     made = study(tmp_path, a=(DEBATE, {}), b=(CONTROL | {"1": debate("who knows")}, {}))
     table = confusion_table(made)
     assert table is not None

@@ -61,7 +61,7 @@ def test_measures_of_a_ranking_worked_by_hand() -> None:
     ],
     ids=["nothing", "only others", "one", "one twice", "late", "too late"],
 )
-def test_edges_of_the_measures(found: list[str], recall_3: float, ndcg: float, mrr: float) -> None:
+def test_measures_of_edge_cases(found: list[str], recall_3: float, ndcg: float, mrr: float) -> None:
     """Beside another query, whose values must not change."""
     values = score_rankings([{"a": 1, "b": 1}, {"c": 2}], [found, ["c"]])
     assert [values[name][0] for name in ("recall@3", "ndcg@10", "mrr@10")] == pytest.approx([recall_3, ndcg, mrr])

@@ -125,7 +125,7 @@ def test_letters_name_the_right_option(name: str) -> None:
         ("gsm8k", "564", ("240",), "4 steps"),
     ],
 )
-def test_spot_values(name: str, item_id: str, gold: tuple[str, ...], stratum: str) -> None:
+def test_gold_and_stratum_of_chosen_items(name: str, item_id: str, gold: tuple[str, ...], stratum: str) -> None:
     item = next(item for item in read_benchmark(name, VISIBLE).items if item.id == item_id)
     assert (item.gold, item.stratum) == (gold, stratum)
 

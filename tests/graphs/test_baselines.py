@@ -354,7 +354,7 @@ TASKS: list[tuple[dict[str, Any], Any, str]] = [
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-async def test_every_task(start_stub: StartStub, graph: str) -> None:
+async def test_every_control_takes_every_task(start_stub: StartStub, graph: str) -> None:
     rules = [says(answer, agree=True, selected=[]) | {"match": given["claim"]} for given, answer, _ in TASKS]
     stub = start_stub([rule | {"match": rule["match"].replace("$", ".").replace("?", ".")} for rule in rules])
     asked = 0
@@ -415,7 +415,7 @@ def test_the_constants_of_the_papers_are_the_defaults(graph: str, expected: dict
         ("chain_of_thought", {"model": "openai:stub"}, 0.0),
     ],
 )
-async def test_the_temperature_of_each_model(
+async def test_temperatures_of_models_follow_settings_and_defaults(
     monkeypatch: pytest.MonkeyPatch, graph: str, choice: Any, temperature: float
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

@@ -123,7 +123,7 @@ async def test_fifty_agents_at_once_keep_within_a_ceiling(stub: StubEndpoint) ->
     assert 15_000 < spent(document) <= 31_500
 
 
-async def test_calls_are_counted_exactly(plain: StubEndpoint) -> None:
+async def test_a_ceiling_of_calls_is_never_exceeded(plain: StubEndpoint) -> None:
     for most in (1, 2, 7, 20):
         document = await spend("tool_mad", [], max_calls=most, scoring="all_rounds", max_rounds=5)
         assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
@@ -304,7 +304,7 @@ async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
     assert (made.affords(), made.is_spent()) == (had.affords(), had.is_spent()) == (1, False)
 
 
-def test_the_reservation_for_a_call() -> None:
+def test_the_reservation_for_a_call_by_hand() -> None:
     assert reservation(3000, 512) == Spend(1512, 0, 1)
     assert reservation(3001, 512) == Spend(1513, 0, 1)
     assert reservation(4000, 100, 4.0) == Spend(1100, 0, 1)

@@ -99,7 +99,7 @@ def test_evidence_is_grouped_by_origin_in_the_order_of_its_best_rank() -> None:
     ("task", "label"),
     [("fever", NEI), ("averitec", "Not Enough Evidence"), ("pubmedqa", "maybe"), ("hover", None), ("gsm8k", None)],
 )
-def test_the_undecided_label(task: str, label: str | None) -> None:
+def test_the_undecided_label_of_each_task(task: str, label: str | None) -> None:
     assert unsettled_label(make_task(task)) == label
 
 

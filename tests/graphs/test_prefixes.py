@@ -34,7 +34,7 @@ def common_start(texts: list[str]) -> str:
         ("peer_review", {}, ANSWER, 1, [GIVEN]),
     ],
 )
-async def test_agents(
+async def test_prompts_of_agents_share_their_start(
     start_stub: StartStub, name: str, settings: dict[str, Any], asked: str, at: int, shared: list[str]
 ) -> None:
     summary = rule("summariser", fields={"summary": "In short s0r1."})
@@ -50,7 +50,7 @@ async def test_agents(
     assert all(asked in end and "<" not in end for end in ends)  # the rest is only the speaker and the reply format
 
 
-async def test_debaters_over_a_pool(start_stub: StartStub) -> None:
+async def test_prompts_of_debaters_over_a_pool_share_their_start(start_stub: StartStub) -> None:
     roles = ("debater-1", "debater-2")
     stub = start_stub([r for role in roles for r in (rule(role, SELECT, fields={"selected": [1]}), *answers_of(role))])
     document = await debate("madke", sources=["bm25"], fallback=[], debaters=[{}, PERSONAS[0]], max_rounds=2)
@@ -70,7 +70,7 @@ def answers_of(role: str) -> list[dict[str, Any]]:
     return [rule(role, ANSWER, fields={"answer": answer, "rationale": "So.", "citations": []})]
 
 
-async def test_two_sides(start_stub: StartStub) -> None:
+async def test_prompts_of_two_sides_share_their_start(start_stub: StartStub) -> None:
     stub = start_stub([
         rule("moderator", fields={"preferred": None, "reason": "Not yet."}),
         *script("SR", "SR", roles=("affirmative", "negative")),

@@ -315,7 +315,7 @@ async def test_without_seeds_there_is_no_trial(start_stub: StartStub, fallback: 
     assert kinds(document) == ["retrieval_failed", *["stand_in"] * bool(fallback)]
 
 
-async def test_other_searches_may_fail(start_stub: StartStub) -> None:
+async def test_a_trial_continues_if_other_searches_fail(start_stub: StartStub) -> None:
     down = [premises("First. #down", "Second. #F"), stances("#down", "against #H")]
     start_stub([*down, *searches("plaintiff", "#down", "again #K"), *otherwise()])
     document = await trial()

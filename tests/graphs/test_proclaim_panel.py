@@ -69,7 +69,7 @@ def panel(verdicts: Sequence[str | None]) -> list[Rule]:
     return [*silent, *judges(*(verdict or S for verdict in verdicts), scores=scores)]
 
 
-async def test_panels_of_any_odd_number(start_stub: StartStub) -> None:
+async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) -> None:
     start_stub(side_by_side([*panel(verdicts), *otherwise()] for verdicts, *_ in PANELS))
     for number, (verdicts, verdict, winning, votes) in enumerate(PANELS):
         document = await trial_of(number, judges=len(verdicts), **LEAST)

@@ -70,7 +70,7 @@ def whole(document: dict[str, Any], stub: StubEndpoint) -> bool:
     return bool(requests == len(document["calls"]) == document["usage"]["calls"] == document["depth"])
 
 
-async def test_a_search_then_an_answer(start_stub: StartStub) -> None:
+async def test_the_agent_searches_then_answers(start_stub: StartStub) -> None:
     stub = start_stub([{"match": AFTER_A_SEARCH, "reply": "It was redefined in 2019."}, ANSWER])
     document = await debate()
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "SUPPORTS", "single_pass")
@@ -175,7 +175,9 @@ async def test_without_calls_or_sources_there_is_no_search(start_stub: StartStub
         ("search_chroma", {"text": "kilogram"}, "must be a JSON object"),
     ],
 )
-async def test_invalid_tool_calls(start_stub: StartStub, name: str, arguments: Any, message: str) -> None:
+async def test_invalid_tool_calls_are_answered_with_an_error(
+    start_stub: StartStub, name: str, arguments: Any, message: str
+) -> None:
     stub = start_stub([calls((name, arguments), times=1), calls(search("kilogram"), times=1), ANSWER])
     document = await debate(max_tool_calls=2)
     unusable, good = acts(document)
@@ -190,7 +192,7 @@ async def test_invalid_tool_calls(start_stub: StartStub, name: str, arguments: A
     assert isinstance(json.loads(sent["function"]["arguments"]), dict)
 
 
-async def test_good_and_unusable_calls_in_one_message(start_stub: StartStub) -> None:
+async def test_good_calls_of_a_message_are_made_beside_unusable_ones(start_stub: StartStub) -> None:
     stub = start_stub([calls(("nothing", {}), search("kilogram"), times=1), {"match": AGENT, "reply": "Done."}, ANSWER])
     document = await debate()
     assert [(t["number"], t["query"]) for t in acts(document)] == [(1, None), (2, "kilogram")]
@@ -218,7 +220,7 @@ async def test_each_source_is_a_tool(start_stub: StartStub) -> None:
 
 
 @pytest.mark.parametrize("fallback", [[], ["bm25"]])
-async def test_a_source_that_fails(
+async def test_a_failed_search_is_reported_to_the_agent(
     start_stub: StartStub,
     serve: Serve,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -235,7 +237,7 @@ async def test_a_source_that_fails(
     assert ("<evidence" in reply) if fallback else reply.startswith("The source could not be searched.")
 
 
-async def test_nothing_found(start_stub: StartStub) -> None:
+async def test_an_empty_search_is_reported_to_the_agent(start_stub: StartStub) -> None:
     searched = calls(search("xyzzy", "search_bm25"), times=1)
     stub = start_stub([searched, {"match": AGENT, "reply": "Done."}, ANSWER])
     document = await debate(sources=["bm25"])
@@ -312,7 +314,7 @@ async def test_an_unusable_reply_is_no_answer(start_stub: StartStub, rule: dict[
     assert whole(document, stub)
 
 
-async def test_no_usable_answer_at_all(start_stub: StartStub) -> None:
+async def test_two_unusable_answers_leave_no_verdict(start_stub: StartStub) -> None:
     start_stub([{"reply": "I would rather not say.", "match": "your `answer`"}])
     document = await debate()
     assert (document["status"], document["error"]["kind"], document["answer"]) == ("failed", "unparsed", None)
@@ -347,7 +349,7 @@ async def test_evidence_cannot_close_its_tags(start_stub: StartStub, tmp_path: A
     assert ("Obey me." in reply, reply.count("</evidence>")) == (True, 1)
 
 
-async def test_threads_and_default_settings(start_stub: StartStub) -> None:
+async def test_a_second_debate_on_a_thread_starts_from_empty_state(start_stub: StartStub) -> None:
     start_stub([{"match": AFTER_A_SEARCH, "reply": "Done."}, ANSWER])
     checkpointed = builder.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "one"}}

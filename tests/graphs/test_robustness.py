@@ -144,7 +144,7 @@ async def test_no_check_runs_if_the_setting_is_off_or_there_is_no_evidence(start
     assert empty["robustness"]["said"] == "Nothing to take away: the verdict was decided without evidence."
 
 
-def test_quotes_with_the_same_content() -> None:
+def test_long_quotes_with_the_same_content_are_recognised() -> None:
     assert say_the_same([KEY], [OTHER, SAME])
     assert not say_the_same([KEY], [OTHER])
     assert not say_the_same([], [KEY])
@@ -158,7 +158,7 @@ def test_the_error_rates_of_comparing_quotes() -> None:
     assert (len(pairs), found[True], found[False]) == (40, 17, 2)
 
 
-def test_the_summary_of_the_checks() -> None:
+def test_checks_are_summarised() -> None:
     def check(kind: Any, same: bool | None, *without: str) -> Check:
         made: Any = {"evidence_ids": [], "turns_left_out": 0, "answer": None, "outcome": "ok"}
         made |= {"kind": kind, "without": list(without), "same": same}

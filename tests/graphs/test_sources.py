@@ -37,7 +37,7 @@ def stub(start_stub: StartStub) -> Any:
     return start_stub([{"fields": {"query": "deepest lake", "answer": "SUPPORTS", "citations": []}}])
 
 
-async def test_several_sources_at_once(stub: Any) -> None:
+async def test_several_sources_are_read_at_once(stub: Any) -> None:
     names = ["bm25:demo-encyclopaedia", "bm25:demo-news"]
     document = await debate({"name": "both", "retriever": names}, NO, k=2)
     assert (document["status"], turn(document, "both")["retrieval"]) == ("done", "ok")
@@ -61,7 +61,7 @@ async def test_a_source_that_fails_leaves_the_round_without_evidence(
 
 
 @pytest.mark.parametrize("used_up", [True, False])
-async def test_fallbacks_in_turn(serve: Serve, monkeypatch: pytest.MonkeyPatch, used_up: bool) -> None:  # noqa: F811
+async def test_fallbacks_are_tried_in_turn(serve: Serve, monkeypatch: pytest.MonkeyPatch, used_up: bool) -> None:  # noqa: F811
     start = starter(serve, monkeypatch)
     await start(TAVILY, lambda n: web.Response(status=432) if used_up else web.Response(status=400))
     await start(SERPER, lambda n: web.Response(text="<html>"))

@@ -82,7 +82,7 @@ async def test_three_disputed_rounds_reach_the_judge_with_the_averages(start_stu
     assert document["depth"] == 9
 
 
-async def test_who_sees_what(start_stub: StartStub) -> None:
+async def test_debaters_see_each_others_answers_from_the_second_round_on(start_stub: StartStub) -> None:
     stub = start_stub([says("rag", "SUPPORTS", rationale="RAGSAYS"), says("search", "REFUTES", rationale="SEARCHSAYS")])
     document = await debate(max_rounds=2)
     turns = {(t["agent"], t["round"]): t for t in document["turns"]}
@@ -192,7 +192,7 @@ async def test_without_query_formulation_the_claim_is_searched(start_stub: Start
 @pytest.mark.parametrize(
     ("scoring", "rounds", "stop"), [("all_rounds", 3, "max_rounds"), ("consensus_only", 1, "consensus")]
 )
-async def test_without_scoring(start_stub: StartStub, scoring: str, rounds: int, stop: str) -> None:
+async def test_without_scoring_no_scorer_is_called(start_stub: StartStub, scoring: str, rounds: int, stop: str) -> None:
     stub = start_stub([*agree(), says("judge", "SUPPORTS")])
     document = await debate(scoring=scoring)
     assert (document["rounds"], document["stop_reason"], document["scores"]) == (rounds, stop, {})
@@ -286,7 +286,7 @@ async def test_defaults_hold_without_a_context(start_stub: StartStub, monkeypatc
     assert set(document) == set(graph.output_schema.__annotations__)
 
 
-async def test_replies_without_structured_output(start_stub: StartStub) -> None:
+async def test_answers_are_read_without_structured_output(start_stub: StartStub) -> None:
     stub = start_stub([
         {"match": "your `answer`", "reply": 'Well. {"rationale": "So it is.", "citations": [], "answer": "supports"}'},
         {"match": "the `query`", "reply": '```json\n{"query": "kilogram"}\n```'},

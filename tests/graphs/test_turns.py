@@ -98,7 +98,7 @@ def test_a_users_step_may_have_any_fields_of_known_types(step: str) -> None:
 
 
 @pytest.mark.parametrize("turn", [KEY, KEY | {"step": None}, KEY | {"step": ["respond"]}, "respond", None])
-def test_invalid_turns(turn: Any) -> None:
+def test_invalid_turns_are_refused(turn: Any) -> None:
     assert not taken(turn)
 
 

@@ -77,7 +77,7 @@ def test_the_first_and_last_agents_are_neighbours() -> None:
         ("", 2, []),
     ],
 )
-def test_groups_by_hand(names: str, size: int, groups: list[str]) -> None:
+def test_agents_are_split_into_groups(names: str, size: int, groups: list[str]) -> None:
     assert ["".join(group) for group in groups_of(names, size)] == groups
 
 

@@ -115,12 +115,14 @@ def test_no_text_takes_long(part: str) -> None:
         ("XPATH", "//div/section", False),
     ],
 )
-def test_which_variables_hold_secrets(monkeypatch: pytest.MonkeyPatch, name: str, value: str, hidden: bool) -> None:
+def test_variables_that_hold_secrets_are_recognised(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, hidden: bool
+) -> None:
     monkeypatch.setenv(name, value)
     assert redact(f"said {value}.") == (f"said [{name}]." if hidden else f"said {value}.")
 
 
-def test_credentials_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_secret_in_a_json_variable_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     account = {"type": "service_account", "client_email": "me@host.test", "private_key": "-----BEGIN\nabcdefgh"}
     monkeypatch.setenv("SHOP_CREDENTIALS", json.dumps(account))
     assert redact(f"key {account['private_key']} of service_account") == "key [SHOP_CREDENTIALS] of service_account"

@@ -70,7 +70,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("message", SAID)
-def test_context_errors_of_endpoints(message: str) -> None:
+def test_numbers_in_context_errors_are_read(message: str) -> None:
     error = f"http://x/v1 finds the prompt for openai:gpt-4-32768 too long (HTTP 400: {message}). Use another model."
     assert refused_at(error) == SAID[message]
 
@@ -145,5 +145,5 @@ def test_the_token_estimate_is_corrected_by_counted_tokens() -> None:
     assert bytes_per_token(MODEL) == 0.5
 
 
-def test_room_for_the_reply() -> None:
+def test_the_room_for_the_reply_by_hand() -> None:
     assert [reply_room(8192), reply_room(1000), reply_room(8192, 2000)] == [512, 250, 2000]

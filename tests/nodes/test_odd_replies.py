@@ -198,7 +198,7 @@ async def test_a_call_refused_for_too_many_at_once_is_retried(as_stream: bool, m
     ],
     ids=str,
 )
-async def test_invalid_embeddings(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_embeddings_are_errors_that_say_what_to_do(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(says(answer(body))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         with pytest.raises(MootError) as caught:
@@ -207,7 +207,7 @@ async def test_invalid_embeddings(body: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert any(words in caught.value.detail for words in ("Check ", "Try again"))
 
 
-async def test_embeddings_with_odd_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_embeddings_with_invalid_token_counts_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     body = {"data": [{"index": 0, "embedding": [3.0, 4.0]}], "usage": {"prompt_tokens": "many"}}
     async with raw_server(says(answer(body))) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)

@@ -75,7 +75,7 @@ def test_a_snapshot_costs_what_its_model_costs(model: str, as_if: str | None) ->
         (paid_calls([call(MINI, 1000, 200), cast(Any, call(FULL, 4000, 100) | {"from_ledger": True})]), 0.00027),
     ],
 )
-def test_the_cost_of_calls(calls: list[Any], cost: float | None) -> None:
+def test_the_cost_of_calls_by_hand(calls: list[Any], cost: float | None) -> None:
     assert cost_of(calls, read_prices()) == (None if cost is None else pytest.approx(cost, rel=1e-12))
 
 
@@ -126,7 +126,7 @@ def test_an_invalid_price_is_refused_and_its_line_named(tmp_path: Path, line: st
     assert caught.value.kind == "invalid_file"
 
 
-def test_a_price_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_price_file_is_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.jsonl"
     binary.write_bytes(b"\xff\xfe\x00{")
     for path, kind in ((tmp_path / "none.jsonl", "missing_file"), (tmp_path, "invalid_file"), (binary, "invalid_file")):

@@ -60,7 +60,7 @@ FOUND = [
 
 
 @each(("text", "quote", "part"), FOUND)
-def test_quotes_that_are_found(text: str, quote: str, part: str) -> None:
+def test_quotes_are_found_in_any_typography(text: str, quote: str, part: str) -> None:
     found = find_quote(quote, text)
     assert found == (text.index(part), text.index(part) + len(part))
 
@@ -125,7 +125,7 @@ NOT_FOUND = [
 
 
 @each(("text", "quote"), NOT_FOUND)
-def test_quotes_that_are_not_found(text: str, quote: str) -> None:
+def test_changed_quotes_are_not_found(text: str, quote: str) -> None:
     assert find_quote(quote, text) is None
 
 

@@ -64,7 +64,9 @@ def test_the_first_numbers_that_are_in_the_pool_are_kept(numbers: list[int], siz
         ([9, 1, 9, 0, -1, 5], [1, 5], [9, 0, -1]),
     ],
 )
-async def test_selected_numbers(given: list[int], selected: list[int], dropped: list[int]) -> None:
+async def test_selected_numbers_outside_the_pool_are_recorded(
+    given: list[int], selected: list[int], dropped: list[int]
+) -> None:
     chosen = await select(json.dumps({"selected": given, "reason": "they do"}))
     assert chosen == Selection(selected, dropped, "they do", len(set(given)))
 
@@ -98,7 +100,7 @@ async def test_selected_numbers(given: list[int], selected: list[int], dropped: 
         ("", None),
     ],
 )
-def test_how_selections_are_read(text: str, numbers: list[int] | None) -> None:
+def test_selections_are_read_in_many_wordings(text: str, numbers: list[int] | None) -> None:
     assert read(text) == numbers
 
 
@@ -114,7 +116,7 @@ async def test_a_reply_that_cannot_be_used_is_asked_for_again_once() -> None:
         await select("Hm.", "Hm?", '{"selected": [3], "reason": ""}')
 
 
-async def test_another_maximum_than_three() -> None:
+async def test_the_maximum_of_selected_items_is_a_setting() -> None:
     assert (await select('{"selected": [1, 2, 3, 4]}', most=1)).numbers == [1]
     assert (await select('{"selected": [6, 5, 4, 3, 2]}', size=6, most=4)).numbers == [6, 5, 4, 3]
 

@@ -68,7 +68,7 @@ PANELS = st.lists(st.none() | VERDICT, min_size=1, max_size=7)
         ([INC, NOT, SUP, NOT, SUP, INC, None], INC, 2, 6, True),
     ],
 )
-def test_the_verdict_of_a_panel(
+def test_the_verdict_of_a_panel_by_hand(
     verdicts: list[Verdict | None], verdict: Verdict, winning: int, votes: int, tied: bool
 ) -> None:
     assert panel_verdict(verdicts) == PanelVerdict(verdict, winning, votes, tied)
@@ -169,14 +169,14 @@ def test_the_confidence_of_the_worked_example() -> None:
     }
 
 
-def test_the_strength_of_a_consensus() -> None:
+def test_the_strength_of_a_consensus_by_hand() -> None:
     assert [consensus_strength(*of) for of in ((3, 3), (1, 1), (1, 2), (2, 5))] == [1, 1, 0.5, 0.4]
     for winning, votes in ((0, 0), (0, 3), (4, 3), (-1, 3)):
         with pytest.raises(ValueError, match="cannot have won"):
             consensus_strength(winning, votes)
 
 
-def test_the_quality_of_judges() -> None:
+def test_the_quality_of_judges_by_hand() -> None:
     assert judge_quality([scored(10, 10, 10)]) == 1
     assert judge_quality([scored(0, 0, 0)]) == 0
     assert judge_quality([scored(9, 0, 0), scored(0, 6, 3)]) == pytest.approx(0.3)  # (4.5 + 3 + 1.5) / 30
@@ -198,7 +198,7 @@ def test_the_base_is_up_to_eleven_tenths() -> None:
         *[(math.nextafter(5, 0), -0.05), (0, -0.05), (None, 0)],
     ],
 )
-def test_the_part_of_consistency(gamma: float | None, adjustment: float) -> None:
+def test_consistency_adjusts_the_confidence_in_steps(gamma: float | None, adjustment: float) -> None:
     assert role_switch_adjustment(gamma) == adjustment
 
 
@@ -206,7 +206,7 @@ def test_the_part_of_consistency(gamma: float | None, adjustment: float) -> None
     ("score", "adjustment"),
     [(1, 0.3), (0.75, 0.15), (0.5, 0), (0.4, -0.06), (0.25, -0.15), (0.2, -0.15), (0, -0.15), (None, 0)],
 )
-def test_the_part_of_reflection(score: float | None, adjustment: float) -> None:
+def test_the_adjustment_by_reflection_by_hand(score: float | None, adjustment: float) -> None:
     assert reflection_adjustment(score) == pytest.approx(adjustment)
 
 
@@ -228,11 +228,11 @@ def test_the_part_of_reflection(score: float | None, adjustment: float) -> None:
         (0.1, 10, 15, 0.10),
     ],
 )
-def test_the_floor_of_the_confidence(base: float, winning: int, votes: int, expected: float) -> None:
+def test_the_confidence_has_a_floor(base: float, winning: int, votes: int, expected: float) -> None:
     assert final_confidence(base, -0.05, -0.15, winning, votes) == pytest.approx(expected)
 
 
-def test_the_clamp_of_the_confidence() -> None:
+def test_the_confidence_is_clamped() -> None:
     assert final_confidence(1.1, 0.1, 0.3, 3, 3) == 1
     assert final_confidence(1.1, -0.05, -0.05, 3, 3) == 1  # the buffer takes small penalties
     assert final_confidence(1.1, -0.05, -0.15, 3, 3) == pytest.approx(0.9)

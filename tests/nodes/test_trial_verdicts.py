@@ -88,7 +88,7 @@ def test_labels_that_fit_no_verdict_or_the_same_verdict(labels: list[str]) -> No
         verdict_labels(make_task(labels=labels))
 
 
-def test_labels_from_settings() -> None:
+def test_settings_choose_the_labels_of_verdicts() -> None:
     own = make_task(labels=["real", "fake", "who knows"])
     assert verdict_labels(own, labelled("real", "fake")) == labelled("real", "fake")
     assert verdict_labels(own, labelled("Fake", " REAL ", "who knows")) == labelled("fake", "real", "who knows")
@@ -145,7 +145,7 @@ JUDGED: dict[str, Any] = {"reason": "It is so.", **scored(7, 8, 9), "verdict": S
         (" Inconclusive\n", INC),
     ],
 )
-def test_verdicts_in_other_spellings(written: str, verdict: Verdict) -> None:
+def test_verdicts_are_parsed_in_other_spellings(written: str, verdict: Verdict) -> None:
     assert JudgementReply.model_validate(JUDGED | {"verdict": written}).verdict == verdict
 
 
@@ -170,7 +170,7 @@ def test_verdicts_in_other_spellings(written: str, verdict: Verdict) -> None:
         *["0% SUPPORTED", "не SUPPORTED"],
     ],
 )
-def test_invalid_verdicts(written: Any) -> None:
+def test_invalid_verdicts_are_refused(written: Any) -> None:
     with pytest.raises(ValidationError):
         JudgementReply.model_validate(JUDGED | {"verdict": written})
 
@@ -187,7 +187,7 @@ def test_a_judge_gives_reasons() -> None:
         JudgementReply.model_validate(JUDGED | {"reason": " "})
 
 
-def test_scores_at_their_limits() -> None:
+def test_scores_at_their_limits_are_valid() -> None:
     for value in (0, 10):
         assert JudgementReply.model_validate(JUDGED | scored(value, value, value)).argument_validity == value
         ten = dict.fromkeys(("plaintiff_counsel", "defense_counsel", "overall"), value)

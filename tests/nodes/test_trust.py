@@ -94,12 +94,12 @@ def test_the_second_round_of_the_worked_example() -> None:
     ("h", "expected"),
     [(0, 0.3), (0.2999, 0.3), (0.3, 0.3), (0.45, 0.45), (0.5999, 0.5999), (0.6, 0.6), (0.7999, 0.6), (0.8, 0.8)],
 )
-def test_recalibration(h: float, expected: float) -> None:
+def test_recalibration_by_hand(h: float, expected: float) -> None:
     assert recalibrate_confidence(h) == expected
     assert recalibrate_confidence(h, None) == h
 
 
-def test_recalibration_with_other_thresholds() -> None:
+def test_recalibration_with_other_thresholds_by_hand() -> None:
     assert [recalibrate_confidence(h, (0.1, 0.5, 0.8)) for h in (0.05, 0.3, 0.5, 0.79, 1)] == [0.1, 0.3, 0.5, 0.5, 0.8]
     with pytest.raises(ValueError, match="ascend"):
         recalibrate_confidence(0.5, (0.8, 0.6, 0.3))
@@ -112,7 +112,7 @@ def test_an_invalid_confidence_is_refused(h: float, thresholds: tuple[float, flo
         recalibrate_confidence(h, thresholds)
 
 
-def test_loss_and_credibility() -> None:
+def test_loss_and_credibility_by_hand() -> None:
     assert loss(70e9, 1.4e12) == pytest.approx(1.93665, abs=5e-6)
     assert credibility(70e9, 1.4e12) == pytest.approx(0.51636, abs=5e-6)
     assert loss(1, 1) == pytest.approx(406.4 + 410.7 + 1.69)
@@ -131,7 +131,7 @@ def test_one_unknown_size_makes_all_agents_equally_credible() -> None:
     assert credibilities({}) == ({}, [])
 
 
-def test_running_means() -> None:
+def test_running_means_by_hand() -> None:
     assert reliability(99, 1, 0.8) == 0.8  # there was no value before
     assert reliability(0.8, 2, 0.5) == pytest.approx(0.65)
     assert reliability(0.65, 3, 0.2) == pytest.approx(0.5)
@@ -148,7 +148,7 @@ def test_cosines_at_and_beyond_their_ends() -> None:
         mean_similarity(0, 1, math.nan)
 
 
-def test_self_orientation() -> None:
+def test_self_orientation_by_hand() -> None:
     assert [self_orientation(1, 5, 0), self_orientation(3, 5, 8), self_orientation(3, 5, 1)] == [0, 0, 7]
     for invalid in (9, -1):
         with pytest.raises(ValueError, match="kept 0 to 8 times"):
@@ -175,7 +175,7 @@ FIVE = {"j": {"a": 0.1, "b": 0.9, "c": 0.2, "d": 0.9, "e": 0.15}}
         ("bottom-3-removed", ["b", "d"]),
     ],
 )
-def test_each_pruning(pruning: Pruning, opponents: list[str]) -> None:
+def test_each_pruning_by_hand(pruning: Pruning, opponents: list[str]) -> None:
     assert agents_heard(FIVE, pruning=pruning) == {"j": opponents}
 
 
@@ -184,11 +184,11 @@ def test_each_pruning(pruning: Pruning, opponents: list[str]) -> None:
     ("pruning", "opponents"),
     [("average", "abcd"), ("median", "abcd"), ("top-3", "abc"), ("bottom-3-removed", "a")],
 )
-def test_equal_weights(value: float, pruning: Pruning, opponents: str) -> None:
+def test_of_equal_weights_all_or_half_are_kept(value: float, pruning: Pruning, opponents: str) -> None:
     assert agents_heard({"j": dict.fromkeys("abcd", value)}, pruning=pruning) == {"j": list(opponents)}
 
 
-def test_equal_but_for_rounding() -> None:
+def test_weights_that_differ_by_rounding_are_equal() -> None:
     weights = {"j": {"a": 0.1 + 0.2, "b": 0.3, "c": 0.3}}
     assert weights["j"]["a"] != weights["j"]["b"]
     assert agents_heard(weights, pruning="average") == agents_heard(weights, pruning="median") == {"j": ["a", "b", "c"]}
@@ -196,7 +196,7 @@ def test_equal_but_for_rounding() -> None:
 
 
 @pytest.mark.parametrize("pruning", get_args(Pruning))
-def test_few_opponents(pruning: Pruning) -> None:
+def test_pruning_keeps_a_single_opponent(pruning: Pruning) -> None:
     assert agents_heard({"a": {}}, pruning=pruning) == {"a": []}
     assert agents_heard({"a": {"b": 0.0}, "b": {"a": 0.3}}, pruning=pruning) == {"a": ["b"], "b": ["a"]}
 
@@ -243,7 +243,7 @@ def test_of_equal_scores_none_is_above_the_mean(h: float) -> None:
     assert ask("self", thresholds=None, confidences=dict.fromkeys("123", h))[1] == {"1": [], "2": [], "3": []}
 
 
-def test_peer_evaluation() -> None:
+def test_peer_evaluation_by_hand() -> None:
     given: dict[str, dict[str, float | None]] = {
         "1": {"2": 0.4, "3": 0.2, "1": 1.0},
         "2": {"1": 0.5, "3": None},

@@ -68,7 +68,7 @@ async def test_the_request_and_the_token_counts(monkeypatch: pytest.MonkeyPatch)
     assert (call["model"], call["reported_model"]) == (MODEL, "claude-haiku-4-5")
 
 
-async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_request_is_retried_in_one_loop_only(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = {
         "status": 429,
         "error": {"type": "rate_limit_error", "message": "Slow down."},
@@ -91,7 +91,7 @@ async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         (500, ("api_error", "Internal."), {}, "server_error", "failed while answering"),
     ],
 )
-async def test_errors(
+async def test_errors_have_their_kind_and_message(
     status: int, error: Any, headers: Any, kind: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api_error = {"type": error[0], "message": error[1]}
@@ -112,14 +112,16 @@ async def test_a_too_long_prompt_teaches_the_context_length(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("stop", "outcome"), [("max_tokens", "cut"), ("refusal", "refused")])
-async def test_replies_with_other_stop_reasons(stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_replies_with_other_stop_reasons_are_errors(
+    stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with messages_api({"text": GOOD, "stop": stop}) as api:
         failed, ledger = await ask(api, monkeypatch)
     assert [call["outcome"] for call in ledger.calls] == [outcome, outcome]
     assert failed.kind == outcome
 
 
-async def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_endpoint_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         pass
     failed, ledger = await ask(api, monkeypatch)
@@ -158,7 +160,7 @@ def test_each_event_loop_has_its_own_client(monkeypatch: pytest.MonkeyPatch) -> 
         assert reply.answer == "SUPPORTS"
 
 
-async def test_a_debate_under_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_ceiling_holds_for_a_vendors_model(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
         settings = {"model": MODEL, "max_cost": 0.05, "seed": 3}
@@ -175,7 +177,7 @@ async def test_a_client_without_a_seed_option_gets_no_seed() -> None:
     assert with_seed(model.chat, 3) is model.chat
 
 
-async def test_no_json_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_json_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         failed, _ = await ask(api, monkeypatch, structured_output="json_object")
     assert (failed.kind, api.requests) == ("invalid_setting", [])

@@ -181,7 +181,7 @@ async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> N
 # --- servers that fail ------------------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_dies_between_two_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_after_the_servers_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_chroma(tmp_path) as (url, server):
         monkeypatch.setenv("MOOT_CHROMA_URL", url)
         await index_passages("mortal", numbered(0, 20))
@@ -218,7 +218,7 @@ ODD = COLLECTION | {"configuration_json": {}, "metadata": {"moot": MANIFEST}, "v
     ],
     ids=["a page", "a list", "nothing", "failed", "404", "elsewhere", "bytes"],
 )
-async def test_an_address_that_is_not_a_chroma_server(
+async def test_an_address_that_is_not_a_chroma_server_is_an_error(
     response: Said, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_CHROMA_URL", (await serve(lambda n, body: response())).url)
@@ -232,7 +232,9 @@ async def test_an_address_that_is_not_a_chroma_server(
     ("ids", "first"),
     [([], 0.5), ([[]], 0.5), ([["1", "2"]], 0.5), (None, 0.5), ([["1"]], None), ([["1"]], "x"), ([["1"]], 0.0)],
 )
-async def test_searches_with_odd_answers(ids: Any, first: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_responses_to_searches_are_errors(
+    ids: Any, first: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server works until the search itself."""
     server = await serve(lambda n, body: web.json_response(answer(server.paths[-1])))
 
@@ -276,7 +278,7 @@ async def test_tokens_and_passwords_are_sent_and_never_shown(
         ("MOOT_CHROMA_TOKEN", "t\u00f6ken-0123"),
     ],
 )
-def test_invalid_settings(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_are_refused(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_CHROMA_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("MOOT_CHROMA_TOKEN", "ken-0123")
     monkeypatch.setenv(variable, value)

@@ -65,11 +65,11 @@ async def fails(texts: int = 1, **options: Any) -> MootError:
         ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", None),
     ],
 )
-def test_retry_after(header: str | None, seconds: float | None) -> None:
+def test_retry_after_is_parsed(header: str | None, seconds: float | None) -> None:
     assert retry_after_seconds(header) == seconds
 
 
-def test_retry_after_a_date_to_come() -> None:
+def test_retry_after_may_be_a_date() -> None:
     header = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert retry_after_seconds(header) == pytest.approx(29.5, abs=0.6)
 
@@ -182,7 +182,9 @@ async def test_a_retry_after_beyond_the_maximum_is_an_error(endpoint: Serve, sta
     assert len(server.bodies) == 1
 
 
-async def test_a_silent_and_a_missing_server(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_and_missing_servers_are_retryable_errors(
+    endpoint: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = await endpoint(lambda n, body: None)
     caught = await fails(attempts=1, timeout=0.2)
     assert (caught.kind, caught.retryable, len(server.bodies)) == ("timeout", True, 1)
@@ -210,7 +212,7 @@ async def test_vectors_of_different_lengths_are_refused(endpoint: Serve) -> None
     assert (caught.kind, "different lengths" in caught.detail) == ("bad_response", True)
 
 
-async def test_a_web_page_instead_of_an_answer(endpoint: Serve) -> None:
+async def test_a_web_page_in_place_of_a_reply_is_an_error(endpoint: Serve) -> None:
     await endpoint(lambda n, body: web.Response(text="<html>", content_type="text/html"))
     caught = await fails(attempts=1)
     assert caught.kind == "bad_response"

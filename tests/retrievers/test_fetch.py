@@ -175,7 +175,7 @@ def test_addresses_of_private_networks_are_not_fetched(url: str, monkeypatch: py
         fetch(url)
 
 
-def test_public_addresses() -> None:
+def test_only_public_addresses_pass_the_check() -> None:
     assert all(map(is_public, ("1.1.1.1", "2606:4700::1111", "64:ff9b::101:101")))
     inner = ("10.1.2.3", "100.64.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0")
     wrapped = ("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0", "fc00::1", "::")

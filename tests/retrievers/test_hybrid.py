@@ -18,7 +18,7 @@ PASSAGES = [
 ]
 
 
-def test_a_worked_example() -> None:
+def test_hybrid_scores_by_hand() -> None:
     # By hand, w = 0.65: a is 0.65 * 0.8 / 0.8, b 0.65 * 0.4 / 0.8 + 0.35 * 6 / 6, c 0.65 * -0.1 / 0.8.
     fused = fuse({"a": 0.8, "b": 0.4, "c": -0.1}, {"b": 6.0})
     assert list(fused) == ["b", "a", "c"]

@@ -52,7 +52,7 @@ def module(monkeypatch: pytest.MonkeyPatch, **attributes: object) -> None:
     monkeypatch.setitem(sys.modules, "own", made)
 
 
-async def test_a_users_retriever(folder: Path) -> None:
+async def test_documents_of_a_users_retriever_become_evidence(folder: Path) -> None:
     (folder / "own_shop.py").write_text(OWN)
     retriever = await open_retriever("langchain:own_shop:shelf.shop")
     first, second = await retriever.search("lamps\x00", 5)
@@ -65,7 +65,7 @@ async def test_a_users_retriever(folder: Path) -> None:
     assert await retriever.search(" ", 5) == []
 
 
-async def test_a_vector_store(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_vector_store_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=32))
     await store.aadd_documents([Document("A lake."), Document("A moon."), Document("A river.")])
     module(monkeypatch, store=store)
@@ -86,7 +86,7 @@ async def test_relevance_comes_before_other_scores(monkeypatch: pytest.MonkeyPat
     assert piece["retrievals"][0]["score"] == pytest.approx(0.5)
 
 
-async def test_a_store_without_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_without_scores_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     class Store(InMemoryVectorStore):
         async def asimilarity_search_with_score(self, query, k=4, **options):  # type: ignore[no-untyped-def]
             raise NotImplementedError
@@ -167,14 +167,16 @@ async def test_failures_are_errors(monkeypatch: pytest.MonkeyPatch, act: object,
         ("langchain:..own:x", "cannot be opened"),
     ],
 )
-async def test_objects_that_are_not_retrievers(monkeypatch: pytest.MonkeyPatch, name: str, message: str) -> None:
+async def test_objects_that_are_not_retrievers_are_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, message: str
+) -> None:
     module(monkeypatch, make=lambda: None, kind=InMemoryVectorStore)
     with pytest.raises(UserError, match=message) as caught:
         await open_retriever(name)
     assert caught.value.kind == "unknown_retriever"
 
 
-async def test_a_module_that_fails(folder: Path) -> None:
+async def test_a_module_that_fails_is_a_user_error(folder: Path) -> None:
     (folder / "own_broken.py").write_text("import os\nos.environ['NOT_THERE_AT_ALL']")
     with pytest.raises(UserError, match="KeyError: 'NOT_THERE_AT_ALL'"):
         await open_retriever("langchain:own_broken:store")

@@ -54,7 +54,7 @@ async def test_the_latest_date_is_sent(start: StartVendor) -> None:
         ("<MedlineDate>Spring</MedlineDate>", None),
     ],
 )
-async def test_dates(start: StartVendor, date: str, published: str | None) -> None:
+async def test_dates_are_read_in_every_format(start: StartVendor, date: str, published: str | None) -> None:
     await start(PUBMED, found=found(record("11", date)))
     [piece] = await (await open_retriever("pubmed")).search("vitamin c", 3)
     assert piece.get("published") == published
@@ -96,7 +96,7 @@ OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]><PubmedArticl
     ],
     ids=["html", "json", "error", "no number", "bomb", "outside", "bytes"],
 )
-async def test_records_that_cannot_be_read(start: StartVendor, body: str) -> None:
+async def test_unreadable_records_are_an_error(start: StartVendor, body: str) -> None:
     answer = body.encode(errors="surrogateescape")
     server = await start(PUBMED, lambda n: FOUND if n == 1 else web.Response(body=answer))
     with pytest.raises(MootError) as caught:

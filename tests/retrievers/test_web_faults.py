@@ -121,7 +121,7 @@ async def test_a_retry_after_beyond_the_maximum_is_an_error(vendor: Vendor, star
 
 
 @every
-async def test_a_silent_and_a_missing_server(
+async def test_silent_and_missing_servers_are_retryable_errors(
     vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await start(vendor, lambda n: None)
@@ -173,7 +173,7 @@ async def test_redirects_are_not_followed(vendor: Vendor, start: StartVendor, se
 
 
 @every
-async def test_invalid_variables(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invalid_variables_are_user_errors(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
     if vendor.key:
         monkeypatch.setenv(vendor.key, KEY)
     monkeypatch.setenv("ALL_PROXY", "foo://127.0.0.1:9")
@@ -201,7 +201,9 @@ async def test_a_missing_key_is_named(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("day", ["", "yesterday", "2024-02-30", "0001-01-01", "2024-05-01T00:00:00Z"])
-async def test_impossible_days(vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch, day: str) -> None:
+async def test_impossible_days_are_refused(
+    vendor: Vendor, start: StartVendor, monkeypatch: pytest.MonkeyPatch, day: str
+) -> None:
     await start(vendor)
     with pytest.raises(UserError, match="published_before") as caught:
         await open_retriever(vendor.name, published_before=day)

@@ -38,7 +38,7 @@ RAISED = ("core", "nodes", "retrievers", "graphs")
         ("--set max_cost=3", "--set max_cost=3"),
     ],
 )
-def test_in_words(detail: str, words: str) -> None:
+def test_codes_are_replaced_by_words(detail: str, words: str) -> None:
     assert in_words(detail).endswith(words)
 
 

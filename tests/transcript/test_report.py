@@ -187,14 +187,14 @@ async def test_payloads_stay_text() -> None:
     assert "ran=1" not in page.style
 
 
-def test_links_and_markdown() -> None:
+def test_links_are_safe_and_markdown_is_escaped() -> None:
     assert web_address("https://x.test/a b>'\"") == "https://x.test/a%20b%3E'%22"
     assert [web_address(url) for url in ("javascript:1", " https://x.test", "//x.test", "", None)] == [""] * 5
     assert escaped("# *a* [b](c)\n<i>&amp;") == "\\# \\*a\\* \\[b\\](c) &lt;i&gt;&amp;amp;"
     assert [escaped(text) for text in ("1. x", "- x", "a - 1. x")] == ["1\\. x", "\\- x", "a - 1. x"]
 
 
-async def test_a_document_with_inconsistent_parts() -> None:
+async def test_inconsistent_parts_of_a_document_are_a_user_error() -> None:
     document = await a_debate()
     del document["task"]["labels"]
     with pytest.raises(UserError, match="do not fit together"):
@@ -363,7 +363,7 @@ async def test_a_claim_review_is_valid(answer: str, rating: int | None) -> None:
         jsonschema.validate({key: found[key] for key in found if key != "reviewRating"}, schema)
 
 
-async def test_documents_without_a_claim_review() -> None:
+async def test_a_claim_review_needs_a_publisher_an_address_and_a_verdict() -> None:
     document = await a_debate() | {"answer": "SUPPORTS"}
     for publisher, url, message in (
         ("", "https://x.test", "--publisher"),

@@ -56,7 +56,7 @@ async def tool_mad(start_stub: StartStub, **given: Any) -> Output:
     return await run_debate("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=4, **given)
 
 
-async def test_tool_mad_disputed_then_unstable_then_stable(start_stub: StartStub) -> None:
+async def test_reasons_of_tool_mad_for_disputed_then_unstable_rounds(start_stub: StartStub) -> None:
     output = await tool_mad(start_stub)
     check_reasons(
         output,
@@ -85,7 +85,7 @@ async def test_a_reason_of_two_rounds_is_given_for_both(start_stub: StartStub) -
     check_reasons(output, ["unstable"] * 3, *words)
 
 
-async def test_every_round_of_tool_mad_without_scores(start_stub: StartStub) -> None:
+async def test_reasons_of_tool_mad_without_scores(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS")])
     check_reasons(
         await run_debate("tool_mad", models=MODELS, debaters=LEXICAL, max_rounds=2, scoring="all_rounds"),
@@ -95,7 +95,7 @@ async def test_every_round_of_tool_mad_without_scores(start_stub: StartStub) -> 
     )
 
 
-async def test_madke_without_agreement(start_stub: StartStub) -> None:
+async def test_reasons_of_madke_without_agreement(start_stub: StartStub) -> None:
     roles = {name: f"openai:stub-{name}" for name in ("debater-1", "debater-2", "judge", "summariser")}
     silent = {"model": "stub-debater-1", "match": "your `answer`", "times": 1, "reply": "I would rather not say."}
     agree = {"model": "stub-judge", "match": "agree"}
@@ -118,7 +118,7 @@ async def test_madke_without_agreement(start_stub: StartStub) -> None:
     check_reasons(output, reasons, "no agreement - Not in their reasons.", "agreement - They do.")
 
 
-async def test_tit_for_tat_without_preference(start_stub: StartStub) -> None:
+async def test_reasons_of_tit_for_tat_without_a_preference(start_stub: StartStub) -> None:
     roles = {name: f"openai:stub-{name}" for name in ("affirmative", "negative", "moderator", "judge")}
     prefers = {"model": "stub-moderator"}
     start_stub([

@@ -139,7 +139,7 @@ async def test_ceilings_of_the_debate_hold_for_its_summary(bound: dict[str, Any]
     assert found["answer"] == document["answer"]
 
 
-async def test_the_remaining_ceilings() -> None:
+async def test_a_summary_gets_the_remaining_ceilings() -> None:
     document = await quoted()
     document["settings"] |= {"max_calls": len(document["calls"]) + 2}
     assert settings_for(document)["max_calls"] == 2

@@ -126,7 +126,7 @@ async def test_a_source_that_fails_in_every_round_is_reported_once(start_stub: S
     assert describe_document(document, over=True)["warnings"] == []
 
 
-async def test_verdicts_without_any_evidence(start_stub: StartStub) -> None:
+async def test_verdicts_without_any_evidence_say_so(start_stub: StartStub) -> None:
     start_stub([{"fields": {"answer": "SUPPORTS", "citations": []}}])
     document, printed = await run_debate("rag", model="openai:stub", sources=[f"{HERE}:empty"])
     check_caveat_everywhere(

@@ -36,7 +36,7 @@ async def client(server: Server) -> AsyncIterator[LangGraphClient]:
         yield client
 
 
-async def test_a_stream_of_updates_progress_and_tokens(server: Server, client: LangGraphClient) -> None:
+async def test_a_stream_has_updates_progress_and_tokens(server: Server, client: LangGraphClient) -> None:
     parts: dict[str, list[Any]] = {}
     modes: Any = ["updates", "custom", "messages-tuple", "values"]
     settings: dict[str, Any] = {"model": "openai:stub", "agents": 2, "max_rounds": 1}
@@ -63,7 +63,7 @@ def place(event: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(event[key]) for key in ("node", "agent", "round", "phase"))
 
 
-async def test_progress_of_steps_within_steps(client: LangGraphClient) -> None:
+async def test_progress_names_steps_within_steps(client: LangGraphClient) -> None:
     debaters = [{"name": name, "retriever": None} for name in ("one", "two")]
     context: dict[str, Any] = FAKE | {"debaters": debaters, "max_rounds": 1, "scoring": "all_rounds"}
     stream = client.runs.stream(
@@ -73,7 +73,7 @@ async def test_progress_of_steps_within_steps(client: LangGraphClient) -> None:
     assert {("respond", "one"), ("respond", "two"), ("judge", None), ("close", None)} <= nodes
 
 
-async def test_a_run_in_the_background(client: LangGraphClient) -> None:
+async def test_a_run_in_the_background_is_joined(client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     run = await client.runs.create(thread, GRAPH, input=ASKED, context=FAKE)
     document: Any = await client.runs.join(thread, run["run_id"])
@@ -91,7 +91,7 @@ async def test_a_run_in_the_background(client: LangGraphClient) -> None:
     assert values["answer"] == document["answer"]
 
 
-async def test_a_run_that_is_cancelled(server: Server, client: LangGraphClient) -> None:
+async def test_after_a_cancelled_run_the_thread_takes_another_run(server: Server, client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     run = await client.runs.create(thread, GRAPH, input=ASKED, context=SLOW, stream_mode="custom")
     async for part in client.runs.join_stream(thread, run["run_id"], stream_mode="custom"):
@@ -215,7 +215,7 @@ async def test_an_mcp_client_finds_the_claims_of_a_text(server: Server) -> None:
         assert message in fault.content[0].text
 
 
-async def test_a_chat_on_a_thread(server: Server, client: LangGraphClient) -> None:
+async def test_a_chat_continues_on_its_thread(server: Server, client: LangGraphClient) -> None:
     thread = (await client.threads.create())["thread_id"]
     for number, claim in enumerate((CLAIM, "Bees make honey."), 1):
         state: dict[str, Any] = {"messages": [{"role": "user", "content": claim}]}
@@ -250,6 +250,6 @@ async def test_presets_are_assistants(server: Server, client: LangGraphClient) -
     assert (document["status"], document["settings"]["scoring"]) == ("done", "consensus_only")
 
 
-def test_no_server_to_create_assistants_on() -> None:
+def test_without_a_server_moot_assistants_is_an_error() -> None:
     done = CliRunner().invoke(app, ["assistants", "--url", "http://127.0.0.1:1"])
     assert "Start one with: moot serve" in str(done.exception)

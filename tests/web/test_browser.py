@@ -210,7 +210,7 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
         assert re.search(rf"A person.*{label}.*{typed[:-1]}", text.replace("\\", ""), re.DOTALL), kind
 
 
-async def test_own_evidence_and_another_branch(page: Page, served: Served) -> None:
+async def test_a_person_adds_evidence_and_starts_another_branch(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_role("button", name="Add documents").click()
     files: list[Any] = [
@@ -334,7 +334,9 @@ async def test_no_payload_is_executed(
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
-async def test_500_pieces(page: Page, served: Served, monkeypatch: pytest.MonkeyPatch, width: int, scheme: Any) -> None:
+async def test_a_debate_with_500_pieces_is_shown(
+    page: Page, served: Served, monkeypatch: pytest.MonkeyPatch, width: int, scheme: Any
+) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
     document = with_evidence(await a_debate(), 500)
     document["evidence"][1]["shown"] = [[2, 12], [17, 21]]
@@ -355,7 +357,7 @@ async def test_500_pieces(page: Page, served: Served, monkeypatch: pytest.Monkey
     await page.locator("#s123").wait_for(state="visible")
 
 
-async def test_the_caveats_of_a_verdict(page: Page, served: Served) -> None:
+async def test_the_caveats_of_a_verdict_are_shown(page: Page, served: Served) -> None:
     down = "langchain:tests.transcript.shelf:down"
     debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": "bm25:demo-news"}]
     asked = {"ask_person": ["verdict"], "max_rounds": 2, "scoring": "all_rounds", "debaters": debaters, "attempts": 1}

@@ -18,7 +18,7 @@ FEW: dict[str, Any] = {"model": "fake:1"}
 
 
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])
-def test_settings_of_runs(server: Server, path: str) -> None:
+def test_invalid_settings_of_runs_are_refused(server: Server, path: str) -> None:
     crons = {"schedule": "0 0 * * *"} if path == "/runs/crons" else {}
     for context, message in (
         ({"rounds": 3}, "There is no setting 'rounds'; known are answer_prompt, attempts,"),
@@ -34,7 +34,7 @@ def test_settings_of_runs(server: Server, path: str) -> None:
     assert server.refused(path, RUN | crons | {"input": "claim"})[1]["kind"] == "invalid_claim"
 
 
-def test_several_runs_and_runs_on_threads(server: Server) -> None:
+def test_several_runs_and_runs_on_threads_are_checked(server: Server) -> None:
     assert server.refused("/runs/batch", [RUN | {"context": FEW}, RUN | {"context": {"rounds": 3}}])[0] == 422
     thread = server.json("/threads", {})["thread_id"]
     assert server.refused(f"/threads/{thread}/runs/wait", RUN | {"context": {"rounds": 3}})[0] == 422
@@ -42,12 +42,12 @@ def test_several_runs_and_runs_on_threads(server: Server) -> None:
     assert server.json(f"/threads/{thread}/history", {"limit": 10}) == []
 
 
-def test_a_run_without_input(server: Server) -> None:
+def test_a_run_without_input_is_refused(server: Server) -> None:
     status, answer = server.refused("/runs/wait", RUN | {"input": None})
     assert (status, answer["detail"]) == (422, 'The input is an object: {"claim": "The claim to check."}')
 
 
-def test_a_run_without_input_on_a_thread_without_state(server: Server) -> None:
+def test_a_run_without_input_on_an_empty_thread_is_refused(server: Server) -> None:
     thread = server.json("/threads", {})["thread_id"]
     new_run, resumed = {"assistant_id": "rag"}, {"assistant_id": "rag", "command": {"resume": True}}
     for path in (f"/threads/{thread}/runs/wait", f"/threads/{thread}/runs/stream", f"/threads/{thread}/runs"):
@@ -82,7 +82,7 @@ def test_a_reply_must_name_its_question_if_several_wait(server: Server) -> None:
     )
 
 
-def test_settings_of_assistants_and_of_their_runs(server: Server) -> None:
+def test_settings_of_assistants_and_of_their_runs_are_checked(server: Server) -> None:
     agents = [{"name": "one"}, {"name": "two"}]
     made = {"graph_id": "society_of_minds", "context": FEW | {"agents": agents, "max_rounds": 1}}
     assert server.refused("/assistants", made | {"context": {"max_rounds": 0}})[0] == 422

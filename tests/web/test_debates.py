@@ -42,7 +42,7 @@ async def test_debates_are_stored_once_listed_newest_first_and_deleted(own_home:
         debates.load(ids[2])
 
 
-async def test_pages_and_a_damaged_file(own_home: Path) -> None:
+async def test_debates_are_listed_by_pages_beside_a_damaged_file(own_home: Path) -> None:
     document = await a_debate()
     for second in range(debates.A_PAGE + 1):
         last = debates.save(dated(document, second))
@@ -108,7 +108,7 @@ async def test_invalid_documents_are_refused(make: Callable[[Document], bytes], 
     assert caught.value.kind in ("invalid_file", "invalid_setting", "unknown_graph")
 
 
-async def test_an_unwritable_home(own_home: Path) -> None:
+async def test_an_unwritable_home_is_an_error(own_home: Path) -> None:
     (own_home / "debates").write_text("a file")
     with pytest.raises(UserError, match="Set MOOT_HOME"):
         debates.save(await a_debate())

@@ -40,7 +40,7 @@ def answer(headers: dict[str, str], method: str = "GET", path: str = "/moot") ->
         (LINK, "GET", "/moot/debates/1"),
     ],
 )
-def test_requests_that_are_answered(headers: dict[str, str], method: str, path: str) -> None:
+def test_requests_of_programs_and_own_pages_are_answered(headers: dict[str, str], method: str, path: str) -> None:
     assert answer(headers, method, path) == ""
 
 
@@ -66,7 +66,7 @@ def test_requests_that_are_answered(headers: dict[str, str], method: str, path: 
         ({**LINK, "sec-fetch-dest": "iframe"}, "GET", "/moot", "no other website"),
     ],
 )
-def test_requests_that_are_refused(headers: dict[str, str], method: str, path: str, message: str) -> None:
+def test_requests_of_other_websites_are_refused(headers: dict[str, str], method: str, path: str, message: str) -> None:
     assert message in answer(headers, method, path)
 
 

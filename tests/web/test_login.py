@@ -73,7 +73,7 @@ def test_a_program_sends_the_token(locked: Server, monkeypatch: pytest.MonkeyPat
     assert len(done.stdout.splitlines()) == sum(preset.task is None for preset in PRESETS.values())
 
 
-def test_public_routes(locked: Server) -> None:
+def test_public_routes_need_no_token(locked: Server) -> None:
     assert ask(locked, "/ok")[0] == 200
     asks = {
         "origin": STUDIO,
@@ -110,7 +110,7 @@ def test_another_website_cannot_log_a_user_in(locked: Server) -> None:
     assert ask(locked, "/moot/login", "POST", f"token={TOKEN}", **evil)[0] == 403
 
 
-async def test_the_page_behind_the_token_in_a_browser(locked: Server) -> None:
+async def test_the_page_works_after_a_log_in_in_a_browser(locked: Server) -> None:
     playwright = pytest.importorskip("playwright.async_api", reason="needs the package playwright")
     if CHROMIUM is None:
         pytest.skip("needs chromium")

@@ -52,7 +52,7 @@ def test_no_other_file_is_served(client: TestClient, name: str) -> None:
     assert answer.status_code == 404 or answer.content == pages.STATIC["page.js"][0]
 
 
-def test_the_choices_of_the_form(client: TestClient) -> None:
+def test_the_form_offers_every_graph_and_source(client: TestClient) -> None:
     found = client.get("/moot/api/choices").json()
     assert {graph["name"]: graph["about"] for graph in found["graphs"]} == DESCRIPTIONS
     assert found["graphs"][0]["settings"]["properties"]["max_rounds"]["maximum"] == 20
@@ -159,7 +159,7 @@ def test_only_documents_can_be_uploaded(client: TestClient, body: str) -> None:
 
 
 @pytest.mark.parametrize("id", ["x", THREAD, "0" * 32, f"20260101T000000-{'0' * 32}"])
-def test_a_missing_debate(client: TestClient, id: str) -> None:
+def test_a_missing_debate_is_not_found(client: TestClient, id: str) -> None:
     for method, path in (("GET", id), ("DELETE", id), ("POST", f"{id}/resume")):
         assert client.request(method, f"/moot/api/debates/{path}").status_code in (404, 422)
 

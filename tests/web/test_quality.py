@@ -52,7 +52,7 @@ async def look(page: Page, name: str) -> list[str]:
     return found
 
 
-async def test_states_at_rest(bare: Page, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_states_at_rest_have_no_faults(bare: Page, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
     document = with_evidence(await a_debate(), 12)
     failed = document | {
@@ -94,7 +94,7 @@ async def test_states_at_rest(bare: Page, served: Served, monkeypatch: pytest.Mo
     assert "\n".join(wrong) == ""
 
 
-async def test_states_while_a_debate_runs(bare: Page, served: Served) -> None:
+async def test_states_while_a_debate_runs_have_no_faults(bare: Page, served: Served) -> None:
     await start(bare, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await bare.locator(".rounds .fold").first.wait_for()
     wrong = await look(bare, "live")
@@ -108,7 +108,7 @@ async def test_states_while_a_debate_runs(bare: Page, served: Served) -> None:
     assert "\n".join(wrong) == ""
 
 
-async def test_states_of_many_claims(bare: Page, served: Served) -> None:
+async def test_states_of_many_claims_have_no_faults(bare: Page, served: Served) -> None:
     await bare.goto("/moot/claims")
     claims = ["Slow and under way.", "It fails.", "An answer.", *(f"One to come, number {n}." for n in range(3))]
     settings = {"It fails.": {"model": "openai:gone", "attempts": 1}, "An answer.": MODELS | {"max_rounds": 1}}
@@ -171,7 +171,7 @@ async def test_many_debaters_are_counted_by_answer(page: Page, served: Served) -
     await page.locator(".verdict h2").wait_for()
 
 
-async def test_a_check_by_keyboard(page: Page, served: Served) -> None:
+async def test_a_claim_is_checked_by_keyboard(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_label(BOX).wait_for()
     await reach(page, "Skip to the content")

@@ -96,7 +96,7 @@ def begun(server: Server, stub: StubEndpoint, claim: str, calls: int = 3) -> dic
     return run
 
 
-def test_a_debate_that_is_not_watched(both: tuple[Server, Server]) -> None:
+def test_a_debate_that_is_not_watched_is_finished_and_stored(both: tuple[Server, Server]) -> None:
     server, claim = both[0], "Nobody watches this."
 
     def rows(status: str = "") -> list[dict[str, Any]]:
@@ -111,7 +111,7 @@ def test_a_debate_that_is_not_watched(both: tuple[Server, Server]) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_server_that_is_killed(tmp_path: Path, stub: StubEndpoint, how: signal.Signals) -> None:
+def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint, how: signal.Signals) -> None:
     """The calls that a debate needs are read in its own document: another claim has other prompts, for which the
     endpoint draws other replies, and more or fewer of these cannot be used and are asked for again.
     """
