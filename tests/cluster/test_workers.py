@@ -28,8 +28,8 @@ def server() -> Iterator[Server]:
 
 
 @contextmanager
-def changed(one: Trial, **variables: str) -> Iterator[None]:
-    """Within it, commands start with another environment; an empty variable is unset."""
+def changed_environment(one: Trial, **variables: str) -> Iterator[None]:
+    """Change the environment of commands that start within this context; an empty value unsets a variable."""
     before, one.env = one.env, {**one.env, **variables}
     one.env = {name: value for name, value in one.env.items() if value}
     yield
@@ -40,12 +40,12 @@ def log_of(one: Trial) -> str:
     return " ".join((one.folder / "log.txt").read_text().split())
 
 
-def joined(one: Trial, count: int) -> None:
+def wait_for_workers(one: Trial, count: int) -> None:
     one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] == count)
 
 
-async def test_a_process_is_ended_though_another_who_ends_it_is_cancelled() -> None:
-    """So is the heartbeat's if a worker resigns: it must not end as if it had been told to."""
+async def test_a_process_is_ended_though_a_task_that_ends_it_is_cancelled() -> None:
+    """The heartbeat's task is cancelled if a worker resigns."""
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
     process = Worker(started)
@@ -60,11 +60,11 @@ def test_a_worker_without_a_key_leaves_its_rows_to_others(
     server: Server, start_stub: StartStub, tmp_path: Path
 ) -> None:
     with trial(tmp_path / "trial", server, start_stub(latency_ms=50)) as one:
-        with changed(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
+        with changed_environment(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
             keyless = one.start_worker()
-        joined(one, 1)
+        wait_for_workers(one, 1)
         able = one.start_worker()
-        joined(one, 2)
+        wait_for_workers(one, 2)
         batch = one.submit(30)
         one.wait(lambda: batch.poll() is not None)
         assert {row["status"] for row in one.table()} == {"done"}
@@ -76,7 +76,7 @@ def test_a_worker_without_a_key_leaves_its_rows_to_others(
 
 def test_the_last_worker_without_a_key_ends_the_batch(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
     with trial(tmp_path / "trial", server, start_stub()) as one:
-        with changed(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
+        with changed_environment(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
             keyless = one.start_worker()
         batch = one.submit(30)
         one.wait(lambda: batch.poll() is not None)
@@ -85,7 +85,7 @@ def test_the_last_worker_without_a_key_ends_the_batch(server: Server, start_stub
         assert "No further row was started: all rows would fail like this one." in log_of(one)
         assert keyless.poll() is None
         one.start_worker()
-        joined(one, 2)
+        wait_for_workers(one, 2)
         keyless.terminate()
         keyless.wait()
         again = one.submit(30)
