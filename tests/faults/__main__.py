@@ -22,8 +22,8 @@ PARTS = (endpoint, slow, machine, ceilings, servers, evaluations, tested)
 FAULTS = tuple(fault for part in PARTS for fault in part.FAULTS)
 
 
-def arranged(fault: Fault, folder: Path, *, quick: bool) -> Result:
-    """The result of a fault. A fault that cannot be caused counts as wrong, too."""
+def run_fault(fault: Fault, folder: Path, *, quick: bool) -> Result:
+    """Cause a fault; return its result. If it cannot be caused, its result is an error, too."""
     started = time.monotonic()
     try:
         result = fault.arrange(folder, quick)
@@ -48,7 +48,9 @@ def table(results: dict[Fault, Result], before: str = "") -> str:
 
 
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="A class, or how it begins. Repeatable.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A class of faults, or the start of its name. Repeatable.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few repetitions; the page stays as it is.")] = False,
 ) -> None:
     """Cause faults; the exit code is 1 if a result is not as expected."""
@@ -56,7 +58,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="moot-faults-") as folder:
         os.environ |= dict.fromkeys(("TMPDIR", "XDG_DATA_HOME"), folder)  # removes the files that killed processes left
         results = {
-            fault: arranged(fault, Path(folder) / str(number), quick=quick) for number, fault in enumerate(chosen)
+            fault: run_fault(fault, Path(folder) / str(number), quick=quick) for number, fault in enumerate(chosen)
         }
     print(table(results))
     if not quick:
