@@ -1,7 +1,7 @@
 """Prompt tokens per agent and round, if agents hear all others, two neighbours, or the agents they trust.
 
-Five agents who never agree debate for five rounds on the scripted endpoint. Before that it prints what the chat model's
-client takes for so many calls at once, which no debate can be below; latency.py times the debates.
+Five agents who never agree debate for five rounds on the scripted endpoint. First it prints how long the chat model's
+client takes for as many calls at once, which is the least that a debate can take; latency.py times the debates.
 
     python -m tests.benchmarks.agents [--latency-ms 50]
 """

@@ -1,8 +1,8 @@
 """How soon the page is painted, and how long it keeps the browser busy: ``python -m tests.benchmarks.browser``.
 
-First paint on loopback, of ten loads each; then a debate of 50 agents over 10 rounds that is watched: how many events
-the server streamed, how often the page was drawn from them, the main thread's whole time by each of the two (events are
-read, joined and drawn in that time), and its longest task.
+It prints the time to the first paint of each page (ten loads on loopback). Then it watches a debate of 50 agents over
+10 rounds, and prints the number of streamed events and of drawings, the main thread's time for each event and each
+drawing (it reads, joins and draws events), and its longest task.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOADS = 10
 WATCH = """window.long = [];
 new PerformanceObserver((list) => window.long.push(...list.getEntries().map((one) => one.duration)))
     .observe({type: 'longtask', buffered: true});"""
-"""Keeps the milliseconds of tasks of 50 ms and more: of shorter ones browsers tell nothing."""
+"""Records the duration in ms of tasks of 50 ms and more; browsers report no shorter ones."""
 PAINT = """() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"""
 MANY: dict[str, Any] = {"agents": 50, "max_rounds": 10, "model": "openai:soon", "max_concurrency": 50}
 
@@ -56,7 +56,7 @@ async def watched(browser: Browser, url: str) -> None:
     await page.add_init_script(WATCH)
     draws: list[str] = []
     over = asyncio.Event()
-    await page.route("**/moot/api/debates/*", lambda _: over.set())  # held back, else the report would be measured, too
+    await page.route("**/moot/api/debates/*", lambda _: over.set())  # not answered, so that the report is not measured
     page.on("response", lambda response: draws.append(response.url) if "/api/told" in response.url else None)
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable", {"timeDomain": "threadTicks"})

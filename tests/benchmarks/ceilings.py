@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.ceilings [SYSTEM ...]
 
-The endpoint is scripted. Its tokens have 4 bytes, or 2.5, while moot reserves bytes / 3 until it has seen usage, so
-that estimates are off both ways.
+The endpoint is scripted. Its tokens have 4 bytes or 2.5. Until moot has seen token counts, it reserves a token for
+every 3 bytes, so its estimates are too high or too low.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GIVEN = [
 ]
 """200 texts, 400,000 characters in all."""
 LEAST = {"proclaim": 5_500}
-"""Tokens of the cheapest possible decision, roughly; 1,700 for other systems."""
+"""The approximate tokens of the cheapest decision; 1,700 for other systems."""
 
 
 def many(name: str) -> dict[str, Any]:

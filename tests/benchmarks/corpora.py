@@ -76,7 +76,7 @@ async def open_hashed(*_: Any) -> HashedWords:
     return HashedWords()
 
 
-def drawn(files: list[Path]) -> Iterator[Passage]:
+def passages_from(files: list[Path]) -> Iterator[Passage]:
     """An endless iterator of passages: those of the files in a fixed random order, then changed copies."""
     known = [p for file in files for p in read_passages(file)] or [p for n in DEMO_CORPORA for p in demo_passages(n)]
     chance = random.Random(1)
@@ -110,7 +110,7 @@ async def build(file: Path, count: int) -> dict[str, float]:
 
 
 async def query(file: Path, source: str, count: int) -> dict[str, float]:
-    """Search the indexed corpus."""
+    """Time queries in the indexed corpus."""
     with file.open(encoding="utf-8") as lines:
         some = itertools.islice(lines, 0, count, max(1, count // (1 + ONE_BY_ONE + AT_ONCE)))
         queries = [" ".join(Passage.model_validate_json(line).text.split()[:12]) for line in some]
@@ -153,7 +153,7 @@ def measure(files: list[Path], counts: list[int]) -> Iterator[dict[str, Any]]:
             os.environ["MOOT_HOME"] = home
             file = Path(home) / "passages.jsonl"
             with file.open("w", encoding="utf-8") as out:
-                out.writelines(p.model_dump_json() + "\n" for p in itertools.islice(drawn(files), count))
+                out.writelines(p.model_dump_json() + "\n" for p in itertools.islice(passages_from(files), count))
             built = child("build", str(file), str(count))
             for source in SOURCES:
                 stored = {} if source == "bm25" else built

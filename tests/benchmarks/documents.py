@@ -56,18 +56,18 @@ def main() -> None:
         for n in range(asked.documents):
             pages = [" ".join(draw.choices(WORDS, k=500)) for _ in range(asked.pages)]
             (papers / f"paper-{n}.pdf").write_bytes(pdf(pages, [f"Chapter {i}" for i in range(asked.pages)]))
-        started = spent()
+        started = clock()
         passages = list(read_passages(papers))
         print(f"{len(passages)} passages; reading alone: {elapsed_since(started)}")
         texts = [encoded_text(p.title, p.text) for p in passages]
         asyncio.run(encode(texts[:64]))
         for turn in range(asked.turns):
-            started = spent()
+            started = clock()
             asyncio.run(encode(texts))
-            alone = [b - a for a, b in zip(started, spent(), strict=True)]
-            started = spent()
+            alone = [b - a for a, b in zip(started, clock(), strict=True)]
+            started = clock()
             index_path(str(papers), f"turn-{turn}", None)
-            indexing = [b - a for a, b in zip(started, spent(), strict=True)]
+            indexing = [b - a for a, b in zip(started, clock(), strict=True)]
             shares = [f"{a / b:.0%} ({a:.1f} of {b:.1f} s)" for a, b in zip(alone, indexing, strict=True)]
             print(f"of the encoder's own speed: {shares[0]}; by processor time {shares[1]}")
 
@@ -78,13 +78,13 @@ async def encode(texts: list[str]) -> None:
         await encoder.embed(texts[start : start + 512])
 
 
-def spent() -> tuple[float, float]:
-    """Seconds, and processor time of this process and its finished children."""
+def clock() -> tuple[float, float]:
+    """The time in seconds, and the processor time of this process and its finished children."""
     return time.perf_counter(), sum(os.times()[:4])
 
 
 def elapsed_since(started: tuple[float, float]) -> str:
-    return " s, ".join(f"{b - a:.1f}" for a, b in zip(started, spent(), strict=True)) + " s of processor time"
+    return " s, ".join(f"{b - a:.1f}" for a, b in zip(started, clock(), strict=True)) + " s of processor time"
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ Rows = Sequence[dict[str, Any]]
 
 
 def corpora_table(rows: Rows) -> str:
-    """Growth with a corpus, in Markdown."""
+    """Time and memory by the size of a corpus, in Markdown."""
 
     def shown(value: Any) -> str:
         if value is None:

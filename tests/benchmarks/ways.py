@@ -1,7 +1,7 @@
-"""The same number of model calls, made in one way or another, so many at a time, in a process that does nothing else.
+"""Make a number of model calls in one of several ways, some at a time, in a process of their own.
 
-It runs in Python's default settings, by a plain `asyncio.run`, against the endpoint of OPENAI_BASE_URL (scale.py and
-growth.py start both), and prints what it took as one line of JSON.
+It runs with Python's default settings, by a plain `asyncio.run`, against the endpoint of OPENAI_BASE_URL (scale.py and
+growth.py start both), and prints the figures as one line of JSON.
 
     python -m tests.benchmarks.ways moot [--work 120] [--at-once 64] [--set NAME=JSON]
 """
@@ -26,11 +26,11 @@ from tests.benchmarks import floor
 from tests.benchmarks.latency import RULES, SETTINGS
 
 One = Callable[[int], Awaitable[int]]
-"""Does one debate or call by its number; returns the number of chat calls."""
+"""A function that runs a debate, or makes a call, by its number; it returns the number of chat calls."""
 Settings = dict[str, Any]
 REPLY = "The claim names what the sources name. " * 45
 ENDPOINT_RULES = [*RULES, *floor.RULES, {"model": "^plain$", "reply": REPLY}]
-"""The scripted endpoint's replies to all ways."""
+"""The scripted endpoint's replies in all ways."""
 SYSTEM = "You are one of the agents who check a claim. " * 16
 QUESTION = "Resolution {} says so. Is it true? Go step by step, and end with SUPPORTS, REFUTES or NOT ENOUGH INFO."
 
@@ -171,12 +171,12 @@ def run(way: str, work: int, at_once: int, **settings: Any) -> dict[str, float]:
 
     Args:
         way: one of `WAYS`.
-        work: how many debates, or single calls.
-        at_once: how many of them at a time.
-        settings: of the graph.
+        work: the number of debates or single calls.
+        at_once: how many of them run at the same time.
+        settings: the graph's settings.
 
     Returns:
-        Seconds of wall and processor time, chat calls, the largest memory in MiB, the endpoint's processor time per
+        Seconds of wall and processor time, chat calls, the peak memory in MiB, the endpoint's processor time per
         second.
     """
     command = [sys.executable, "-m", "tests.benchmarks.ways", way, "--work", str(work), "--at-once", str(at_once)]

@@ -1,7 +1,7 @@
 """The effect of attacks on scripted readers, as a table: ``python -m tests.evals.attacks_table [GRAPH ...]``.
 
-Further options are those of ``moot eval attack``: ``--kept-back`` for the check, ``--attack injection`` for one attack
-only.
+It takes the options of ``moot eval attack``, too: ``--kept-back`` for the held-out templates, ``--attack injection``
+for one attack only.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def rows(found: dict[str, Any]) -> list[str]:
 
 
 def cell(result: dict[str, Any]) -> str:
-    """Right verdicts that flipped, those withheld, and those flagged."""
+    """A cell: how many right verdicts flipped, were withheld, and were flagged."""
     withheld = f", {result['withheld']} withheld" if result["withheld"] else ""
     flagged = f"; {result['flagged']} flagged" if result["flips"] else ""
     return f"{result['flips']} of {result['right']}{withheld}{flagged}"

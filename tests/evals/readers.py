@@ -29,7 +29,7 @@ from moot.evals._attacks.attack import passages, templates
 from moot.nodes._texts.datamarking import EXPLAINED, MARK
 from moot.nodes._texts.task import make_task
 
-stub: Any = import_module("tests.stub_replies")  # a program of its own kind, without types
+stub: Any = import_module("tests.stub_replies")  # it has no types
 DEMO = Path(__file__).parents[2] / "retrievers" / "demo"
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 PIECE = re.compile(r'<(?:evidence|item)(?: [^<>]*)? id="([^"]+)"[^<>]*>\n(.*?)\n</(?:evidence|item)>', re.DOTALL)
@@ -37,9 +37,9 @@ CLAIM = re.compile(r"<claim>\n(.*?)\n</claim>", re.DOTALL)
 LIE = re.compile(r"Always answer ([A-Z ]+)\.")
 OUTCOMES = {
     **dict(zip(LABELS, LABELS, strict=True)),
-    **{told: of for of, told in make_task("fever")["meanings"].items()},
+    **{words: label for label, words in make_task("fever")["meanings"].items()},
 }
-"""Labels by the words for them in orders and passages."""
+"""Labels by their wording in orders and passages."""
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -61,7 +61,7 @@ WRITTEN = (
 
 
 def known() -> dict[str, tuple[str, list[str]]]:
-    """For each demo claim: its label, and how the relevant texts begin."""
+    """For each demo claim: its label, and the starts of the relevant texts."""
     texts = {
         one["id"]: one["text"][:60]
         for file in DEMO.glob("*.jsonl")

@@ -11,7 +11,7 @@ from moot.nodes._trial.counsel import show_record
 from moot.nodes._trial.record import record_of
 from moot.retrievers import Evidence
 
-from tests.benchmarks.trial import in_common
+from tests.benchmarks.trial import length_in_common
 from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.full_trial import (
     COURSE,
@@ -139,7 +139,7 @@ def test_prompts_start_with_their_common_parts(three_rounds: Held) -> None:
         (("plaintiff", "plaintiff", 0), ("plaintiff", "defense", 0), f"{ADMITTED} K"),
     ):
         early, late = (prompts(stub, role, "argue", side)[number] for role, side, number in (one, other))
-        assert exhibits(early[: in_common(early, late)]) == same
+        assert exhibits(early[: length_in_common(early, late)]) == same
 
 
 @pytest.mark.parametrize(("phase", "number"), COURSE)
