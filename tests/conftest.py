@@ -57,12 +57,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the tests: long files first, the many short ones of ``nodes`` last. A file's tests stay together."""
     tests = Path(__file__).parent
 
-    def place(item: pytest.Item) -> tuple[int, int]:
+    def position(item: pytest.Item) -> tuple[int, int]:
         file, folder = item.path.relative_to(tests).as_posix(), item.path.parent.name
         first = FIRST.index(file) if file in FIRST else len(FIRST)
         return first, EARLY.index(folder) if folder in EARLY else len(EARLY) + (folder == "nodes")
 
-    items.sort(key=place)
+    items.sort(key=position)
     assert len({item.nodeid for item in items}) == len(items), "of several tests of one name xdist runs one"
 
 
@@ -126,7 +126,7 @@ def _endpoints() -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def _told(order: list[str] | int) -> int:
+def _open_or_close_endpoint(order: list[str] | int) -> int:
     """Open an endpoint with these options, or close that of a port; return its port."""
     process = _endpoints()
     assert process.stdin is not None
@@ -137,7 +137,7 @@ def _told(order: list[str] | int) -> int:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_endpoint_is_left() -> Iterator[None]:
+def _end_endpoints() -> Iterator[None]:
     yield
     if _endpoints.cache_info().currsize:
         with _endpoints() as process:
@@ -154,11 +154,11 @@ def running_stub(
     more = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
     files = {"--rules": "rules.json", "--log": "calls.jsonl", "--prompts": "prompts.jsonl"}
     of_files = [part for flag, name in files.items() for part in (flag, str(folder / name))]
-    port = _told(["--latency-ms", str(latency_ms), *more, *of_files])
+    port = _open_or_close_endpoint(["--latency-ms", str(latency_ms), *more, *of_files])
     try:
         yield StubEndpoint(f"http://127.0.0.1:{port}/v1", folder)
     finally:
-        _told(port)
+        _open_or_close_endpoint(port)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tests.cluster import service
 from tests.cluster.postgres import Server, running_postgres
 from tests.cluster.trial import ENDLESS, Trial, run_with_faults, trial
 from tests.conftest import StubEndpoint, running_stub
-from tests.service.running import lacking
+from tests.service.running import missing_requirements
 
 LEAST_SPEEDUP = 1.8
 """The minimum speed of two workers relative to one."""
@@ -202,7 +202,7 @@ def service_trials(only: list[str], *, page: bool) -> bool:
         return False
     if OWN_PYTHON.exists():
         os.environ.setdefault("MOOT_SERVICE_PYTHON", str(OWN_PYTHON))
-    if reason := lacking():
+    if reason := missing_requirements():
         print(
             f"service: SKIPPED, none of its {len(faults)} trials was run: {reason}; `make service` installs it",
             file=sys.stderr,

@@ -28,7 +28,7 @@ class Raw:
 
 
 @asynccontextmanager
-async def raw_server(say: Say, **options: Any) -> AsyncIterator[Raw]:
+async def raw_server(respond: Say, **options: Any) -> AsyncIterator[Raw]:
     """Serve ``say`` on a loopback port. ``options`` are passed to `asyncio.start_server`."""
     raw = Raw()
 
@@ -40,7 +40,7 @@ async def raw_server(say: Say, **options: Any) -> AsyncIterator[Raw]:
                 sizes = [line.split(":")[1] for line in head.lower().splitlines() if line.startswith("content-length:")]
                 raw.heads.append(head)
                 raw.bodies.append(json.loads(await reader.readexactly(int(sizes[0]))) if sizes else None)
-                handling = asyncio.ensure_future(say(writer, raw))
+                handling = asyncio.ensure_future(respond(writer, raw))
                 gone = asyncio.ensure_future(reader.read(1)) if not writer.is_closing() else handling
                 gone.add_done_callback(lambda done: done.cancelled() or done.exception())
                 await asyncio.wait([handling, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -91,13 +91,13 @@ STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: clo
 """The head of a streamed response that ends when the connection closes."""
 
 
-def says(*parts: bytes, close: bool = False) -> Say:
+def respond_with(*parts: bytes, close: bool = False) -> Say:
     """A handler that answers every request with these bytes."""
 
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.writelines(parts)
         if close:
             await writer.drain()
             writer.close()
 
-    return say
+    return respond

@@ -12,7 +12,7 @@ from moot.core.endpoint import Limits
 from moot.core.limiter import Limiter
 
 
-async def settle() -> None:
+async def let_other_tasks_run() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -20,10 +20,10 @@ async def settle() -> None:
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.booleans()), max_size=30))
 def test_every_call_gets_a_slot_within_its_own_limit(calls: list[tuple[int, bool, bool]]) -> None:
     """Each call sets its own limit of calls at once, and may be cancelled while it waits or runs."""
-    asyncio.run(each_has_its_turn(calls))
+    asyncio.run(run_calls(calls))
 
 
-async def each_has_its_turn(calls: list[tuple[int, bool, bool]]) -> None:
+async def run_calls(calls: list[tuple[int, bool, bool]]) -> None:
     gate, started, running = Limiter(), list[int](), set[int]()
     over = [asyncio.Event() for _ in calls]
 
@@ -38,17 +38,17 @@ async def each_has_its_turn(calls: list[tuple[int, bool, bool]]) -> None:
                 running.discard(i)
 
     tasks = [asyncio.ensure_future(call(i, most)) for i, (most, _, _) in enumerate(calls)]
-    await settle()
+    await let_other_tasks_run()
     for task, (_, leaves_the_queue, _) in zip(tasks, calls, strict=True):
         if leaves_the_queue:
             task.cancel()
-    await settle()
+    await let_other_tasks_run()
     for _ in calls:
         for i in list(running):
             if calls[i][2]:
                 tasks[i].cancel()  # cancelled at the moment another call ends
             over[i].set()
-        await settle()
+        await let_other_tasks_run()
     with suppress(asyncio.CancelledError):
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             assert result is None or isinstance(result, asyncio.CancelledError)
@@ -66,7 +66,7 @@ async def test_a_call_cancelled_as_it_gets_its_slot_passes_the_slot_on() -> None
             await one.wait()
 
     first, second, third = (asyncio.ensure_future(call()) for _ in range(3))
-    await settle()
+    await let_other_tasks_run()
     one.set()
     while not first.done():
         await asyncio.sleep(0)

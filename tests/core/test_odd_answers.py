@@ -18,14 +18,14 @@ OK = b"HTTP/1.1 200 OK\r\n"
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 O", answer(REPLY)[:-9], STREAM + token("a")])
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_reset_connection_is_a_retryable_error(sent: bytes, streamed: bool) -> None:
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.write(sent)
         await writer.drain()
         now = struct.pack("ii", 1, 0)  # closed at once, without reading the request
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
         writer.transport.abort()
 
-    async with raw_server(say) as raw:
+    async with raw_server(respond) as raw:
         error = await fails(line_to(raw.url), streamed)
     assert (error.kind in ("unreachable", "bad_response"), error.retryable) == (True, True)
 

@@ -33,7 +33,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def another() -> Iterator[tuple[subprocess.Popen[str], Path]]:
+def process_with_folder() -> Iterator[tuple[subprocess.Popen[str], Path]]:
     command = [sys.executable, "-c", HOLD]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
@@ -45,7 +45,7 @@ def another() -> Iterator[tuple[subprocess.Popen[str], Path]]:
 
 
 def test_only_folders_of_killed_processes_are_removed(temporary: Path) -> None:
-    with another() as (dead, left), another() as (_, in_use):
+    with process_with_folder() as (dead, left), process_with_folder() as (_, in_use):
         dead.send_signal(signal.SIGKILL)
         dead.wait()
         assert (left / "pickle").is_file()

@@ -107,13 +107,13 @@ async def test_calls_that_start_while_a_share_shrinks_count_against_the_limit(
         started.extend(asyncio.create_task(gate.slot(limits).__aenter__()) for _ in range(12))
         await asyncio.sleep(0)
 
-    def meanwhile(self: SharedEndpoints, *asked: Any) -> Any:
+    def exchange_while_others_start(self: SharedEndpoints, *asked: Any) -> Any:
         found = exchange(self, *asked)
         if self is one and other_waits:
             asyncio.run_coroutine_threadsafe(begin(gates[0]), loop).result()
         return found
 
-    monkeypatch.setattr(SharedEndpoints, "_exchange", meanwhile)
+    monkeypatch.setattr(SharedEndpoints, "_exchange", exchange_while_others_start)
     for shared, gate in zip((one, other), gates, strict=True):
         gate.share = shared.join(address, gate)
         gate.share.most = 12

@@ -135,10 +135,10 @@ def test_few_calls_are_refused_under_other_limits(model: Model) -> None:
 def test_callers_of_different_limits_are_all_served(most: list[int], at_once: int, asked: float | None) -> None:
     model = Model(rate=20, size=3, at_once=at_once, asked=asked)
 
-    async def all_of_them() -> None:
+    async def run_callers() -> None:
         await asyncio.gather(*(model.debate(Limits(max_concurrency=one), 5) for one in most))
 
-    run(all_of_them())
+    run(run_callers())
     assert len(model.sent) - len(model.said) == 5 * len(most)
 
 
@@ -146,14 +146,14 @@ def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() ->
     """Waiting calls and new calls alike."""
     model = Model(rate=10, size=10, asked=20.0)
 
-    async def come_and_go() -> None:
-        async def late() -> None:
+    async def call_twice() -> None:
+        async def call_later() -> None:
             await asyncio.sleep(3.0)
             await with_retries(model.answer, Limits(), model.gate)
 
-        await asyncio.gather(*(with_retries(model.answer, Limits(), model.gate) for _ in range(40)), late())
+        await asyncio.gather(*(with_retries(model.answer, Limits(), model.gate) for _ in range(40)), call_later())
 
-    run(come_and_go())
+    run(call_twice())
     first = model.said[0]
     after = [moment for moment in model.sent if moment > first]
     assert first + 20 <= after[0] <= first + 22

@@ -34,13 +34,13 @@ def line_to(url: str, timeout: float = 20, key: str = "sk-x") -> Line:
     return open_line(Endpoint(url, key), "openai:m", timeout)
 
 
-async def fails(line: Line, streamed: bool = False) -> MootError:
+async def error_of(line: Line, streamed: bool = False) -> MootError:
     with pytest.raises(MootError) as caught:
-        await (streamed_of(line) if streamed else line.post(PATH, {}))
+        await (events_of(line) if streamed else line.post(PATH, {}))
     return caught.value
 
 
-async def streamed_of(line: Line) -> list[Any]:
+async def events_of(line: Line) -> list[Any]:
     return [event async for event in line.stream(PATH, {})]
 
 
@@ -72,7 +72,7 @@ async def test_a_slow_drip_does_not_outlast_the_timeout(streamed: bool, name: st
 
     async with raw_server(drip) as raw:
         started = time.perf_counter()
-        error = await fails(line_to(raw.url, 0.3), streamed)
+        error = await error_of(line_to(raw.url, 0.3), streamed)
         assert (error.kind, error.retryable) == ("timeout", True)
         assert time.perf_counter() - started < 3
         await raw.closed.get()  # the connection is not reused
@@ -86,7 +86,7 @@ async def test_the_timeout_also_ends_silence_while_connecting(monkeypatch: pytes
             waiting.append(socket.socket())
             waiting[-1].setblocking(False)
             waiting[-1].connect_ex(address)
-        error = await fails(line_to(f"http://127.0.0.1:{address[1]}", 0.2))
+        error = await error_of(line_to(f"http://127.0.0.1:{address[1]}", 0.2))
         for one in waiting:
             one.close()
     assert error.kind == "timeout"
@@ -96,7 +96,7 @@ async def test_the_timeout_also_ends_silence_while_connecting(monkeypatch: pytes
 async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
     started, first = asyncio.Event(), True
 
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         nonlocal first
         if not first:
             writer.write(answer(REPLY))
@@ -106,9 +106,9 @@ async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
         started.set()
         await asyncio.Event().wait()
 
-    async with raw_server(say) as raw:
+    async with raw_server(respond) as raw:
         line = line_to(raw.url)
-        task = asyncio.ensure_future(streamed_of(line) if streamed else line.post(PATH, {}))
+        task = asyncio.ensure_future(events_of(line) if streamed else line.post(PATH, {}))
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -119,11 +119,11 @@ async def test_a_cancelled_request_is_closed(streamed: bool) -> None:
 
 
 async def test_a_stream_that_is_not_read_to_its_end_is_closed() -> None:
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         writer.write(STREAM + token("a"))
         await asyncio.Event().wait()
 
-    async with raw_server(say) as raw:
+    async with raw_server(respond) as raw:
         events = line_to(raw.url).stream(PATH, {})
         await anext(events)
         await events.aclose()  # type: ignore[attr-defined]
@@ -168,7 +168,7 @@ async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> No
 
 async def test_a_request_whose_connection_is_dropped_is_sent_once() -> None:
     async with raw_server(says(close=True)) as raw:
-        error = await fails(line_to(raw.url))
+        error = await error_of(line_to(raw.url))
         assert (error.kind, len(raw.heads)) == ("unreachable", 1)
 
 
@@ -292,7 +292,7 @@ async def test_a_compressed_gigabyte_is_not_read(coding: str, streamed: bool) ->
 async def test_an_uncompressed_answer_of_800_megabytes_is_not_read(status: str, streamed: bool) -> None:
     written = 0
 
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         nonlocal written
         writer.write(answer(status=status, Content_Length=8 * 10**8).replace(b"Content-Length: 0\r\n", b""))
         while written < 8 * 10**8:
@@ -300,7 +300,7 @@ async def test_an_uncompressed_answer_of_800_megabytes_is_not_read(status: str, 
             written += 2**20
             await writer.drain()
 
-    async with raw_server(say) as raw:
+    async with raw_server(respond) as raw:
         message, megabytes = await error_and_megabytes(raw.url, streamed)
     assert message.startswith("server_error True" if status != "200 OK" else "bad_response False")
     assert megabytes < 300
@@ -317,7 +317,7 @@ async def test_a_compressed_answer_is_read() -> None:
 @pytest.mark.parametrize("piece", [b"a", b"\ndata: a"])
 async def test_one_endless_event_is_refused(piece: bytes) -> None:
     async with raw_server(says(STREAM, b"data: ", piece * transport.LONGEST_EVENT, close=True)) as raw:
-        error = await fails(line_to(raw.url), streamed=True)
+        error = await error_of(line_to(raw.url), streamed=True)
         assert (error.kind, "longer than 1 MiB" in error.detail) == ("bad_response", True)
 
 
@@ -328,14 +328,14 @@ async def test_server_sent_events_are_read_in_every_spelling() -> None:
     parts = [b": hello\n\n", b'data: {"a":\r\ndata:  1}\r\n\r\n', b"event: x\nid: 3\n", b'data:{"b":2}\n\n', b"\n\n"]
     body = STREAM + b"".join(parts) + b"data: [DONE]\n\nrubbish"
 
-    async def say(writer: asyncio.StreamWriter, raw: Raw) -> None:
+    async def respond(writer: asyncio.StreamWriter, raw: Raw) -> None:
         for byte in body:  # lines come in pieces
             writer.write(bytes([byte]))
             await asyncio.sleep(0)
         writer.close()
 
-    async with raw_server(say) as raw:
-        assert await streamed_of(line_to(raw.url)) == [{"a": 1}, {"b": 2}]
+    async with raw_server(respond) as raw:
+        assert await events_of(line_to(raw.url)) == [{"a": 1}, {"b": 2}]
 
 
 @pytest.mark.parametrize(
@@ -350,19 +350,19 @@ async def test_server_sent_events_are_read_in_every_spelling() -> None:
 )
 async def test_a_stream_without_a_whole_reply_is_an_error(parts: tuple[bytes, ...], why: str) -> None:
     async with raw_server(says(STREAM, *parts, close=True)) as raw:
-        error = await fails(line_to(raw.url), streamed=True)
+        error = await error_of(line_to(raw.url), streamed=True)
         assert (error.kind, error.retryable, why in error.detail) == ("bad_response", True, True)
 
 
 async def test_a_whole_reply_may_end_without_a_done_event() -> None:
     async with raw_server(says(STREAM, token("a"), token("", "stop"), close=True)) as raw:
-        assert len(await streamed_of(line_to(raw.url))) == 2
+        assert len(await events_of(line_to(raw.url))) == 2
 
 
 async def test_a_stream_cut_within_a_chunk_is_an_error() -> None:
     head = STREAM.replace(b"Connection: close", b"Transfer-Encoding: chunked")
     async with raw_server(says(head, b"fff\r\n", token("a"), close=True)) as raw:
-        assert (await fails(line_to(raw.url), streamed=True)).kind == "bad_response"
+        assert (await error_of(line_to(raw.url), streamed=True)).kind == "bad_response"
 
 
 # --- redirects, proxies, certificates ---------------------------------------------------------------------------------
@@ -374,7 +374,7 @@ async def test_a_redirect_is_refused(status: int, streamed: bool) -> None:
     async with raw_server(says(answer(REPLY))) as other:
         to = other.url.replace("//", "//user:word@") + "/v1?key=sk-secret"
         async with raw_server(says(answer(status=f"{status} Moved", Location=to))) as raw:
-            error = await fails(line_to(raw.url), streamed)
+            error = await error_of(line_to(raw.url), streamed)
     assert (error.kind, error.retryable, other.heads) == ("bad_response", False, [])
     assert f"HTTP {status} to {other.url}/v1)" in error.detail
 
@@ -392,7 +392,7 @@ async def test_requests_go_through_the_configured_proxy(monkeypatch: pytest.Monk
 async def test_an_encrypted_request_asks_the_proxy_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(says(answer(status="502 No"), close=True)) as proxy:
         monkeypatch.setenv("ALL_PROXY", proxy.url)
-        error = await fails(line_to("https://models.test/v1"))
+        error = await error_of(line_to("https://models.test/v1"))
         assert (error.kind, proxy.heads[0].split(" HTTP")[0]) == ("unreachable", "CONNECT models.test:443")
         assert "sk-x" not in proxy.heads[0]
 
@@ -457,7 +457,7 @@ async def test_certificates_are_verified_against_the_configured_authorities(
             if known:
                 assert await line_to(raw.url).post(PATH, {}) == REPLY
             else:
-                error = await fails(line_to(raw.url))
+                error = await error_of(line_to(raw.url))
                 assert (error.kind, "CERTIFICATE_VERIFY_FAILED" in error.detail) == ("unreachable", True)
             await close_clients()
     finally:
@@ -486,6 +486,6 @@ async def test_keys_and_configured_headers_are_sent(monkeypatch: pytest.MonkeyPa
 )
 async def test_retry_after_is_read_from_headers(header: str, seconds: float | None) -> None:
     async with raw_server(says(answer({"error": {"message": "busy"}}, "429 Busy", Retry_After=header))) as raw:
-        error = await fails(line_to(raw.url))
+        error = await error_of(line_to(raw.url))
     assert isinstance(error, WorldError)
     assert (error.kind, error.retry_after, ": busy)" in error.detail) == ("rate_limited", seconds, True)

@@ -22,7 +22,7 @@ from tests.evals.test_attacks import MAD, RAG
 ATTACKS = ("injection", "poison_one_host", "poison_many_hosts", "adaptive", "lying_debater")
 
 
-def measured(folder: Path, graph: str, setting: str, *words: str) -> dict[str, Any]:
+def attack_all_readers(folder: Path, graph: str, setting: str, *words: str) -> dict[str, Any]:
     """The results of the attacks on a graph, with every reader, on all demo claims."""
     how = ["--graph", graph, "--set", setting, "--set", "embedder=openai:e", *words]
     for reader in ("careful", "obedient", "stubborn"):
@@ -67,4 +67,4 @@ if __name__ == "__main__":
         print("| system | reader | undisturbed accuracy | injection | one host | many hosts | adaptive | lying |")
         print("|---|---|---|---|---|---|---|---|")
         for graph in graphs:
-            print("\n".join(rows(measured(Path(folder) / graph, graph, SETTINGS[graph], *more))), flush=True)
+            print("\n".join(rows(attack_all_readers(Path(folder) / graph, graph, SETTINGS[graph], *more))), flush=True)

@@ -59,5 +59,5 @@ def value(cell: Any) -> float | None:
     return cell.value
 
 
-def paired(made: Study, against: str | None) -> list[tuple[str, str]]:
+def compared_pairs(made: Study, against: str | None) -> list[tuple[str, str]]:
     return [(first.label, second.label) for first, second in pairs_of(made, against)]

@@ -143,12 +143,12 @@ def test_a_fold_is_not_scored_with_weights_fitted_on_it() -> None:
 
 
 def test_every_confidence_share_of_a_document_is_measured(tmp_path: Path) -> None:
-    def sure(answer: str, share: float, all_rounds: float) -> Document:
+    def debate_with_shares(answer: str, share: float, all_rounds: float) -> Document:
         parts = {"vote_share": share, "answer_share": all_rounds}
         return debate(answer, confidence=share, confidence_parts=parts, confidence_from="2 of 3 votes")
 
     alone = {"1": debate(S, confidence_from="there is one answer, and no other to hold it against")}
-    documents = {"1": sure(S, 1.0, 0.5), "2": sure(R, 0.5, 0.6)}
+    documents = {"1": debate_with_shares(S, 1.0, 0.5), "2": debate_with_shares(R, 0.5, 0.6)}
     made = study(tmp_path, a=(documents, {}), b=(alone, {}))
     rows = rows_of(calibration_table(made))
     assert [(row["system"], row["of"], row["items"]) for row in rows] == [

@@ -30,7 +30,7 @@ from moot.evals._stats.sample_size import power
 from moot.evals._stats.significance import RESAMPLES, SEED
 
 from tests.evals.made_logs import call, debate, failed, write_log
-from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, R, S, paired, records, study, value
+from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, R, S, compared_pairs, records, study, value
 
 
 @pytest.fixture
@@ -244,14 +244,14 @@ def test_the_pareto_front_has_no_dominated_system(points: list[tuple[int, int]])
 
 def test_the_baseline_selects_the_compared_pairs(compared: Study) -> None:
     own, first = ("debate", "debate_own"), ("debate", "debate first-round majority")
-    assert paired(compared, None) == [own, first, ("debate", "another")]
-    assert paired(compared, "self_consistency") == [own]
-    assert paired(compared, "first-round majority") == [first]
-    assert len(paired(compared, "another")) == 5
-    prior = paired(compared, "label prior")
-    assert prior == paired(compared, "label prior: SUPPORTS")
+    assert compared_pairs(compared, None) == [own, first, ("debate", "another")]
+    assert compared_pairs(compared, "self_consistency") == [own]
+    assert compared_pairs(compared, "first-round majority") == [first]
+    assert len(compared_pairs(compared, "another")) == 5
+    prior = compared_pairs(compared, "label prior")
+    assert prior == compared_pairs(compared, "label prior: SUPPORTS")
     assert prior[0] == ("another", "label prior: SUPPORTS")
-    assert len(prior) == len(paired(compared, "always")) == 5
+    assert len(prior) == len(compared_pairs(compared, "always")) == 5
     with pytest.raises(UserError, match="There is no system or control 'debat'. Did you mean debate") as caught:
         check_against([compared], "debat")
     assert caught.value.kind == "invalid_setting"

@@ -14,7 +14,7 @@ from moot.evals._runs.logs import read_runs
 from moot.evals._stats.significance import bootstrap
 
 from tests.evals.made_logs import debate, failed, write_log
-from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, paired, records, study, value
+from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, compared_pairs, records, study, value
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ def test_runs_are_ordered_by_the_plan_and_then_by_time(tmp_path: Path) -> None:
         e=(CONTROL, {"created": late}),
     )
     assert [system.label for system in made.measured] == ["c", "d", "b", "a", "e"]
-    assert paired(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
+    assert compared_pairs(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
 
 
 def test_controls_follow_the_debate_whose_budget_they_used(tmp_path: Path) -> None:

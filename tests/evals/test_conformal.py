@@ -198,17 +198,20 @@ def test_later_changes_are_reported_without_refusing(
     moot("calibrate", str(tmp_path / "logs"), "--alpha", "0.4", "--out", str(calibration))
     rag = load_graph("rag")
 
-    def aged() -> list[str]:
+    def warnings_after_change() -> list[str]:
         asked = {"claim": "Claim 9 holds.", "task": "fever"}
         document = asyncio.run(rag.graph.ainvoke(asked, context=rag.settings.model_validate(used)))
         assert document["decision"] == "escalate", document["error"]
         return [warning["detail"] for warning in document["warnings"] if warning["kind"] == "calibration_aged"]
 
-    assert aged() == []
+    assert warnings_after_change() == []
     text.write_text(json.dumps({"id": "2", "text": "Owls are birds."}))
     moot("index", str(text), "--corpus", "mine", "--embedder", "openai:stub-embedding")
     calibration.write_text(calibration.read_text().replace(f'"moot": "{version("moot")}"', '"moot": "0.1.9"'))
-    assert [detail.split(" ")[:3] for detail in aged()] == [["The", "corpus", "mine"], ["The", "calibration", "was"]]
+    assert [detail.split(" ")[:3] for detail in warnings_after_change()] == [
+        ["The", "corpus", "mine"],
+        ["The", "calibration", "was"],
+    ]
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -238,10 +241,10 @@ def test_a_calibration_is_fitted_used_and_refused_elsewhere(tmp_path: Path, monk
         asked["labels"] = found.bound.task["labels"]
     chosen = {"model": "fake:1", "calibration": "calibration.json"}
 
-    async def both(*settings: Any) -> list[Any]:
+    async def documents_with(*settings: Any) -> list[Any]:
         return [await graph.graph.ainvoke(asked, context=graph.settings.model_validate(one)) for one in settings]
 
-    document, other = asyncio.run(both(chosen, {**chosen, "agents": 4}))
+    document, other = asyncio.run(documents_with(chosen, {**chosen, "agents": 4}))
     assert document["error"] is None
     assert document["decision"] in ("act", "escalate")
     assert set(document["prediction_set"]) <= set(document["task"]["labels"])

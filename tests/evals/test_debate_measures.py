@@ -60,7 +60,7 @@ def votes(*groups: int | None) -> list[dict[str, Any]]:
     return [{"agent": a, "answer": None if g is None else f"answer {g}", "group": g} for a, g in named]
 
 
-def agree(*findings: bool | None) -> dict[str, Any]:
+def judged_document(*findings: bool | None) -> dict[str, Any]:
     judged = [turn(d, "judge", None, "agree", agree=one) for d, one in enumerate(findings, 1)]
     return document(turns=[*document()["turns"], *judged])
 
@@ -80,13 +80,13 @@ def agree(*findings: bool | None) -> dict[str, Any]:
         (document(votes=[]), False),
         (document(status="failed", stop_reason=None, votes=votes(0, 0, 0)), False),
         (document(status="interrupted", votes=votes(0, 0, 0)), False),
-        (agree(False, True), True),
-        (agree(True, False), False),
-        ({**agree(False), "stop_reason": "consensus"}, True),  # the votes of a later round were the same
+        (judged_document(False, True), True),
+        (judged_document(True, False), False),
+        ({**judged_document(False), "stop_reason": "consensus"}, True),  # the votes of a later round were the same
         (document(turns=[turn(1, "judge", None, "agree", agree=True, agreed=False)]), False),  # labels that differ
-        (agree(False, None), False),  # the judge gave no usable reply
-        ({**agree(False), "votes": votes(0, 0, 0)}, False),  # where a judge was asked, votes do not count
-        ({**agree(True), "status": "failed"}, False),
+        (judged_document(False, None), False),  # the judge gave no usable reply
+        ({**judged_document(False), "votes": votes(0, 0, 0)}, False),  # where a judge was asked, votes do not count
+        ({**judged_document(True), "status": "failed"}, False),
     ],
 )
 def test_consistent_debates_are_recognised(debate: dict[str, Any], expected: bool) -> None:
@@ -94,7 +94,7 @@ def test_consistent_debates_are_recognised(debate: dict[str, Any], expected: boo
 
 
 def test_shares_of_consistent_debates_by_hand() -> None:
-    all_kinds = [document(stop_reason="consensus"), agree(True), document(), document(status="failed")]
+    all_kinds = [document(stop_reason="consensus"), judged_document(True), document(), document(status="failed")]
     assert cons(all_kinds) == 0.5
     assert co2(all_kinds, [True, False, True, True]) == 0.25
     assert co2(all_kinds, [True] * 4) == cons(all_kinds)

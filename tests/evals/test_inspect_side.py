@@ -22,7 +22,7 @@ from tests.conftest import StartStub
 from tests.evals.test_solver import claims, document_of, samples_of, says
 
 
-def held(
+def evaluate(
     tmp_path: Path, graph: str = "society_of_minds", settings: dict[str, Any] | None = None, **options: Any
 ) -> EvalLog:
     task = benchmark_task("fever", claims(tmp_path / "fever.jsonl", "SUPPORTS"))
@@ -35,7 +35,7 @@ def held(
 
 def test_inspects_model_roles_and_options_apply_to_the_debate(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([says("SUPPORTS")])
-    log = held(tmp_path, model_roles={"agent-2": "moot/openai:second"}, max_tokens=77)
+    log = evaluate(tmp_path, model_roles={"agent-2": "moot/openai:second"}, max_tokens=77)
     (sample,) = samples_of(log)
     assert sample.error is None, sample.error
     assert {request["model"] for request in stub.requests()} == {"stub", "second"}
@@ -57,7 +57,7 @@ def test_a_conflict_with_inspect_is_an_error(
     start_stub: StartStub, tmp_path: Path, options: dict[str, Any], settings: dict[str, Any], message: str
 ) -> None:
     stub = start_stub()
-    log = held(tmp_path, settings=settings, **options)
+    log = evaluate(tmp_path, settings=settings, **options)
     assert log.status == "error"
     assert log.error is not None
     assert message in log.error.message
@@ -85,7 +85,7 @@ def test_inspects_grader_judges_answers(start_stub: StartStub, tmp_path: Path) -
 
 def test_turns_are_messages_and_calls_are_model_events_with_usage(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("SUPPORTS")])
-    log = held(tmp_path)
+    log = evaluate(tmp_path)
     (sample,) = samples_of(log)
     document = document_of(sample)
     events = [event for event in sample.events if isinstance(event, ModelEvent)]

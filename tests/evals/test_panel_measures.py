@@ -44,18 +44,18 @@ def panel(*verdicts: str | None) -> dict[str, Any]:
     )
 
 
-def analysed(**scores: Any) -> dict[str, Any]:
+def analysis_document(**scores: Any) -> dict[str, Any]:
     return document({"round": 1, "phase": "switched", "agent": "analyser", "step": "analyse", **scores})
 
 
-def argued(round: int, phase: str, counsel: str, argument: str | None) -> dict[str, Any]:
+def argument_turn(round: int, phase: str, counsel: str, argument: str | None) -> dict[str, Any]:
     sides = ("plaintiff", "defense") if phase == "primary" else ("defense", "plaintiff")
     side = sides[counsel == "defense"]
     turn = {"round": round, "phase": phase, "agent": counsel, "side": side, "step": "argue"}
     return {**turn, "argument": argument}
 
 
-def debated(
+def debate_document(
     totals: list[float | None] | None = None, novelty: list[float | None] | None = None, phase: str = "primary"
 ) -> dict[str, Any]:
     return document(debates=[{"phase": phase, "reflection_total": totals or [], "novelty": novelty or []}])
@@ -192,10 +192,10 @@ def test_disagreement_without_two_verdicts_is_unknown(documents: list[dict[str, 
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(name: str) -> Any:
+    def not_installed(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    monkeypatch.setattr(lazy, "imported", gone)
+    monkeypatch.setattr(lazy, "imported", not_installed)
     for measure in (cohen_kappas, fleiss_kappa_of):
         with pytest.raises(UserError, match=r'pip install "moot\[evals\]"') as caught:
             measure(PANELS)
@@ -207,9 +207,9 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_role_play_consistency_by_hand() -> None:
     documents = [
-        analysed(plaintiff_counsel=8, defense_counsel=6, overall=7, contradictions=[]),
-        analysed(plaintiff_counsel=7, defense_counsel=None, overall=4.5),
-        analysed(outcome="unparsed"),
+        analysis_document(plaintiff_counsel=8, defense_counsel=6, overall=7, contradictions=[]),
+        analysis_document(plaintiff_counsel=7, defense_counsel=None, overall=4.5),
+        analysis_document(outcome="unparsed"),
         document({"round": 1, "phase": "primary", "agent": "critic", "step": "criticise", "overall": 0}),
         FAILED,
     ]
@@ -270,7 +270,9 @@ GOOD_POINT = "You make a good point about dosage."
 
 def concession_rate(texts: list[str]) -> float | None:
     """That of one counsel's arguments."""
-    return concession_rates([document(*(argued(1, "primary", "plaintiff", text) for text in texts))])["plaintiff"]
+    return concession_rates([document(*(argument_turn(1, "primary", "plaintiff", text) for text in texts))])[
+        "plaintiff"
+    ]
 
 
 def test_concession_rate_by_hand() -> None:
@@ -284,13 +286,18 @@ def test_concession_rate_by_hand() -> None:
 
 def test_concession_rates_of_each_counsel_by_hand() -> None:
     debate = document(
-        argued(1, "primary", "plaintiff", YIELDING),
-        argued(1, "primary", "defense", "It does not hold."),
-        argued(2, "primary", "defense", None),
-        argued(1, "switched", "plaintiff", GOOD_POINT),  # for the defense
-        {**argued(1, "primary", "plaintiff", None), "agent": "expert", "step": "testify", "testimony": "I concede."},
+        argument_turn(1, "primary", "plaintiff", YIELDING),
+        argument_turn(1, "primary", "defense", "It does not hold."),
+        argument_turn(2, "primary", "defense", None),
+        argument_turn(1, "switched", "plaintiff", GOOD_POINT),  # for the defense
+        {
+            **argument_turn(1, "primary", "plaintiff", None),
+            "agent": "expert",
+            "step": "testify",
+            "testimony": "I concede.",
+        },
     )
-    silent = document(argued(1, "primary", "plaintiff", None), status="failed")
+    silent = document(argument_turn(1, "primary", "plaintiff", None), status="failed")
     assert concession_rates([debate, silent, FAILED]) == {"plaintiff": 100.0, "defense": 0.0}
     assert concession_rates([silent]) == {"plaintiff": None, "defense": None}
     assert concession_rates([]) == {"plaintiff": None, "defense": None}
@@ -307,8 +314,8 @@ def test_a_concession_rate_is_a_rate(texts: list[str]) -> None:
 
 
 def test_reflection_trajectory_by_hand() -> None:
-    both = debated([1.0, None, 1.5])
-    both["debates"] += debated([0.5], phase="switched")["debates"]
+    both = debate_document([1.0, None, 1.5])
+    both["debates"] += debate_document([0.5], phase="switched")["debates"]
     assert reflection_trajectory(both) == [1.0, None, 1.5]
     assert reflection_trajectory(both, "switched") == [0.5]
     assert reflection_trajectory(FAILED) == []
@@ -321,16 +328,16 @@ def test_changes_are_between_adjacent_rounds() -> None:
 
 
 def test_mean_reflection_change_by_hand() -> None:
-    long, short = debated([1.0, 1.5, 1.25, 1.25]), debated([0.5, 0.75])  # 0.5, 0.25, 0; 0.25
+    long, short = debate_document([1.0, 1.5, 1.25, 1.25]), debate_document([0.5, 0.75])  # 0.5, 0.25, 0; 0.25
     assert mean_reflection_change([long, short, FAILED]) == 0.25
     assert mean_reflection_change([long]) == 0.25
-    assert mean_reflection_change([debated([1.0, None, 1.5, 1.75])]) == 0.25  # not from the first to the third
-    assert mean_reflection_change([debated([0.5, 1.0], phase="switched"), long], "switched") == 0.5
+    assert mean_reflection_change([debate_document([1.0, None, 1.5, 1.75])]) == 0.25  # not from the first to the third
+    assert mean_reflection_change([debate_document([0.5, 1.0], phase="switched"), long], "switched") == 0.5
 
 
 @pytest.mark.parametrize("totals", [[], [1.0], [1.0, None], [1.0, None, 1.5], [None, None]])
 def test_without_two_adjacent_rounds_there_is_no_reflection_change(totals: list[float | None]) -> None:
-    assert mean_reflection_change([debated(totals)]) is None
+    assert mean_reflection_change([debate_document(totals)]) is None
 
 
 def test_instability_by_hand() -> None:
@@ -365,9 +372,9 @@ def test_instability_ignores_a_linear_trend(totals: list[float], step: float) ->
 
 def test_novelty_by_round_by_hand() -> None:
     documents = [
-        debated(novelty=[0.5, 0.25, None]),
-        debated(novelty=[0.75, None, None, 0.125]),
-        debated(novelty=[0.25], phase="switched"),
+        debate_document(novelty=[0.5, 0.25, None]),
+        debate_document(novelty=[0.75, None, None, 0.125]),
+        debate_document(novelty=[0.25], phase="switched"),
         FAILED,
     ]
     assert novelty_by_round(documents) == {1: 0.625, 2: 0.25, 3: None, 4: 0.125}

@@ -38,16 +38,16 @@ class Alike:
         return [0.5 for _ in others]
 
 
-async def alike(name: str) -> Alike:
+async def open_alike(name: str) -> Alike:
     return Alike()
 
 
-def stood_in(value: Any, models: dict[str, str]) -> Any:
+def with_local_parts(value: Any, models: dict[str, str]) -> Any:
     """A plan's values with local models and sources; ``models`` maps each model to its replacement."""
     if isinstance(value, Mapping):
-        return {key: stood_in(one, models) for key, one in value.items()}
+        return {key: with_local_parts(one, models) for key, one in value.items()}
     if isinstance(value, list):
-        return [stood_in(one, models) for one in value]
+        return [with_local_parts(one, models) for one in value]
     if not isinstance(value, str):
         return value
     if value.startswith(("openai:", "vllm:")):
@@ -69,7 +69,7 @@ def has_rounds(system: Any) -> bool:
 
 def local(file: Path, folder: Path) -> Plan:
     """A plan with local models and sources, on data in this folder; two rounds if it sets none."""
-    plan = stood_in(imported("yaml").safe_load(file.read_text(encoding="utf-8")), {})
+    plan = with_local_parts(imported("yaml").safe_load(file.read_text(encoding="utf-8")), {})
     short = {"max_rounds": 2} if any(has_rounds(one) for one in plan["graphs"]) else {}
     plan["settings"] = short | plan.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
     plan["settings"] |= {"switched_rounds": 2} if "switched_rounds" in plan["settings"] else {}
@@ -125,7 +125,7 @@ def test_a_plan_runs_on_two_items(
     file: Path,
 ) -> None:
     start_stub()
-    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", alike)
+    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", open_alike)
     plan = local(file, folder)
     cells = cells_of(plan)
     assert len(cells_of(read_plan(file, {}))) == len(cells)  # every setting is valid

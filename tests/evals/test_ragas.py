@@ -132,7 +132,7 @@ def test_a_document_of_moot_verify_is_measured(start_stub: StartStub, tmp_path: 
     assert (row["system"], row["id"], row["faithfulness"]) == ("rag", "kilogram", 0.5)
 
 
-def some(tmp_path: Path, number: int) -> Path:
+def log_of(tmp_path: Path, number: int) -> Path:
     """A log of so many answered items."""
     saffron = "Saffron is a spice."
     piece = make_evidence(text=saffron, title="Saffron", source="test", query="q", score=None, retriever="test")
@@ -157,7 +157,7 @@ def test_a_metric_that_fails_on_a_sample_is_missing(
     start_stub: StartStub, tmp_path: Path, rule: dict[str, Any], why: str, calls: int, code: int
 ) -> None:
     stub = start_stub([{"model": "ragas", "match": ASK, **rule}, *judged(True, False)])
-    ended, _, stderr = measure(some(tmp_path, 2), tmp_path / "figures.json")
+    ended, _, stderr = measure(log_of(tmp_path, 2), tmp_path / "figures.json")
     document = json.loads((tmp_path / "figures.json").read_text())
     for faithful, _, relevant, missing in rows(document, "some"):
         assert (faithful, relevant) == (0.5, None)
@@ -171,7 +171,7 @@ def test_a_metric_that_fails_on_a_sample_is_missing(
 
 def test_without_statements_the_score_is_missing_and_not_zero(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([asks("Why?"), *judged()])
-    assert measure(some(tmp_path, 1), tmp_path / "figures.json")[0] == 0
+    assert measure(log_of(tmp_path, 1), tmp_path / "figures.json")[0] == 0
     (row,) = rows(json.loads((tmp_path / "figures.json").read_text()), "some")
     assert row[:2] == (None, "RAGAS found nothing to judge in it")
 
@@ -179,7 +179,7 @@ def test_without_statements_the_score_is_missing_and_not_zero(start_stub: StartS
 def test_an_outage_ends_the_run_and_keeps_finished_scores(start_stub: StartStub, tmp_path: Path) -> None:
     """The endpoint answers for the first two samples, then refuses everything."""
     start_stub([asks("Why?") | {"times": 6}, *[one | {"times": 2} for one in judged(True, False)], {"status": 401}])
-    code, printed, stderr = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
+    code, printed, stderr = measure(log_of(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
     document = json.loads((tmp_path / "figures.json").read_text())
     assert [row[0] for row in rows(document, "some")[:2]] == [0.5, 0.5]
     assert {row[1] for row in rows(document, "some")[2:]} == {"not measured: the command ended before"}
@@ -191,14 +191,14 @@ def test_an_outage_ends_the_run_and_keeps_finished_scores(start_stub: StartStub,
 
 def test_after_many_failed_calls_the_run_ends(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([{"model": "ragas", "status": 400}])
-    code, _, stderr = measure(some(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
+    code, _, stderr = measure(log_of(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
     assert (code, "did not accept" in stderr.splitlines()[-1]) == (2, True)
     assert LOST <= len(stub.prompts("ragas")) < 2 * LOST
 
 
 def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path: Path) -> None:
     stub = start_stub([asks("Why?"), *judged(True)], latency_ms=30)
-    assert measure(some(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
+    assert measure(log_of(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
     calls = [call for call in stub.calls() if call["model"] == "stub-ragas"]
     assert len(calls) == 12 * 5
     most = max(sum(one["start"] <= other["start"] < one["end"] for one in calls) for other in calls)
@@ -216,7 +216,7 @@ def test_calls_run_in_parallel_within_the_limit(start_stub: StartStub, tmp_path:
     ],
 )
 def test_logs_that_cannot_be_measured_are_user_errors(tmp_path: Path, log: str, model: str, message: str) -> None:
-    path = some(tmp_path, 1) if log == "some" else tmp_path / log
+    path = log_of(tmp_path, 1) if log == "some" else tmp_path / log
     done = moot("eval", "ragas", path, "--model", model)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr

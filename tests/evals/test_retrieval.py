@@ -128,10 +128,10 @@ def test_figures_have_few_digits() -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(name: str) -> Any:
+    def not_installed(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    monkeypatch.setattr(lazy, "imported", gone)
+    monkeypatch.setattr(lazy, "imported", not_installed)
     with pytest.raises(UserError, match=r'pip install "moot\[evals\]"') as caught:
         score_rankings([{"a": 1}], [["a"]])
     assert caught.value.kind == "missing_package"
@@ -177,7 +177,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-async def measured(data: Path, sources: Sequence[str], scopes: Sequence[Scope] = SCOPES) -> list[RowScores]:
+async def measure_sources(data: Path, sources: Sequence[str], scopes: Sequence[Scope] = SCOPES) -> list[RowScores]:
     return await measure(read_rows(data, "visible", scopes=scopes), sources, ENCODER, lambda what, done, total: None)
 
 
@@ -202,7 +202,7 @@ def test_the_union_of_one_corpus_is_the_corpus(data: Path) -> None:
 
 async def test_sources_are_measured(data: Path, start_stub: StartStub) -> None:
     start_stub()
-    rows = await measured(data, SOURCES)
+    rows = await measure_sources(data, SOURCES)
     found = {(row.row.qrels, row.row.scope): row for row in rows}
     own, union = found["alloys", "own"], found["alloys", "union"]
     half = 1 / (1 + 1 / math.log2(3))  # one of two passages, in the first place
@@ -219,20 +219,20 @@ async def test_sources_are_measured(data: Path, start_stub: StartStub) -> None:
     assert found["mixed", "own"].values["bm25"]["recall@10"] == [0.5]
     assert estimates(own)["bm25"]["mrr@10"].value == pytest.approx(2 / 3)
     assert own.values["hybrid"]["recall@3"] == [1, 1, 1]
-    again = await measured(data, SOURCES)
+    again = await measure_sources(data, SOURCES)
     assert [(row.values, row.nothing_found) for row in again] == [(row.values, row.nothing_found) for row in rows]
 
 
 async def test_changed_data_is_another_corpus(data: Path, start_stub: StartStub) -> None:
     stub = start_stub()
-    await measured(data, ["bm25"], ["own"])
+    await measure_sources(data, ["bm25"], ["own"])
     texts = sum(call["inputs"] for call in stub.calls())
-    await measured(data, ["bm25"], ["own"])
+    await measure_sources(data, ["bm25"], ["own"])
     assert sum(call["inputs"] for call in stub.calls()) == texts
     names = set(known_corpora())
     moved = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
     write_lines(data / "corpus" / "metals.jsonl", moved)
-    [alloys, _] = await measured(data, ["bm25"], ["own"])
+    [alloys, _] = await measure_sources(data, ["bm25"], ["own"])
     assert alloys.values["bm25"]["mrr@10"][1] != 0  # by its title
     assert alloys.values["bm25"]["mrr@10"][0] == 0
     [fresh] = set(known_corpora()) - names

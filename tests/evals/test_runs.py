@@ -217,7 +217,7 @@ def command(tmp_path: Path, data: str) -> list[str]:
     return [sys.executable, "-c", "from moot.cli.main import run; run()", *flags]
 
 
-def stopped(stub: StubEndpoint, line: list[str], calls: int, by: signal.Signals) -> int:
+def run_and_stop(stub: StubEndpoint, line: list[str], calls: int, by: signal.Signals) -> int:
     """Run a command, stop it after a number of calls to the endpoint, and return its exit code."""
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while len(stub.calls()) < calls and process.poll() is None:
@@ -244,7 +244,7 @@ def test_a_stopped_run_resumes(
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * count)
     moment = count if first else random.Random(os.urandom(4)).randrange(2, count - AT_ONCE)
     line = command(tmp_path, data)
-    assert stopped(stub, [*line[:2], first + line[2], *line[3:]], moment, by) == code
+    assert run_and_stop(stub, [*line[:2], first + line[2], *line[3:]], moment, by) == code
     before = len(stub.prompts())
     done = moot_process(*line[3:], "--json")
     assert done.returncode == 0, done.stderr

@@ -37,7 +37,7 @@ approx: Any = pytest.approx  # so that dataclasses can find it
 SHARES = st.lists(st.one_of(st.none(), st.sampled_from([0.0, 0.25, 1.0])), max_size=12)
 
 
-def right(wins: int, n: int) -> list[bool | None]:
+def first_right(wins: int, n: int) -> list[bool | None]:
     return [i < wins for i in range(n)]
 
 
@@ -97,7 +97,7 @@ def test_intervals_contain_the_mean(values: list[float | None]) -> None:
     assert min(known) <= found.low <= found.value <= found.high <= max(known)
 
 
-def apart(*systems: Sequence[float | None]) -> Interval:
+def bootstrap_difference(*systems: Sequence[float | None]) -> Interval:
     """The difference of two systems' scores, item by item."""
     items = [
         {str(i): Observation(str(i), ("x",), outcome="x", scores={"accuracy": one}) for i, one in enumerate(scores)}
@@ -109,17 +109,17 @@ def apart(*systems: Sequence[float | None]) -> Interval:
 
 def test_a_paired_bootstrap_draws_items() -> None:
     first, second = [1.0, 1.0, 0.0, 1.0, None, 1.0], [0.0, 1.0, 0.0, 1.0, 1.0, None]
-    found = apart(first, second)
+    found = bootstrap_difference(first, second)
     assert found.value == 0.25
     assert (found.low, found.n, found.missing) == (0.0, 4, 2)
-    same = apart(first, first)  # item by item, it is the same
+    same = bootstrap_difference(first, first)  # item by item, it is the same
     assert same == Interval(0.0, None, None, 5, missing=1, reason="no spread")
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
 def test_swapping_the_systems_negates_the_difference(items: list[tuple[float, float]]) -> None:
     first, second = [a for a, _ in items], [b for _, b in items]
-    one, other = apart(first, second), apart(second, first)
+    one, other = bootstrap_difference(first, second), bootstrap_difference(second, first)
     assert one.value is not None
     assert one.reason == other.reason
     if one.low is None or one.high is None:
@@ -132,7 +132,7 @@ def test_wilson_interval_by_hand() -> None:
     z, p, n = 1.959963984540054, 0.73, 200
     middle, half = p + z * z / (2 * n), z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     low, high = ((middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n))
-    assert wilson([*right(146, 200), None]) == Interval(p, approx(low), approx(high), 200, missing=1)
+    assert wilson([*first_right(146, 200), None]) == Interval(p, approx(low), approx(high), 200, missing=1)
     everything = wilson([True] * 10)  # where the bootstrap sees no doubt
     assert everything == Interval(1.0, approx(10 / (10 + z * z)), approx(1.0), 10)
     assert wilson([None, None]) == Interval(None, None, None, 0, missing=2)
@@ -179,14 +179,14 @@ def test_mcnemar_by_hand() -> None:
 
 @pytest.mark.parametrize("test", [mcnemar, partial(mcnemar, exact=False), sign_flips])
 def test_tests_of_no_or_one_discordant_item(test: Any) -> None:
-    def found(first: list[Any], second: list[Any]) -> tuple[Any, ...]:
+    def counts_of(first: list[Any], second: list[Any]) -> tuple[Any, ...]:
         return astuple(test(first, second))[:-3]
 
-    assert found([True, False], [True, False]) == (0, 0, 1.0, 2, 0)
-    assert found([None], [True]) == (0, 0, None, 0, 1)
+    assert counts_of([True, False], [True, False]) == (0, 0, 1.0, 2, 0)
+    assert counts_of([None], [True]) == (0, 0, None, 0, 1)
     assert test([], []).p is None
     assert test([], []).reason == "no items"
-    assert found([True], [False]) == (1, 0, approx(1.0), 1, 0)
+    assert counts_of([True], [False]) == (1, 0, approx(1.0), 1, 0)
     with pytest.raises(ValueError, match="shorter"):
         test([True], [])
 

@@ -21,16 +21,16 @@ from tests.graphs.scripted_trial import (
     argues,
     counsel,
     counsel_for,
+    default_argument,
+    default_rules,
+    exhibits_in,
     id_of,
     in_round,
     latest_first,
     names,
-    otherwise,
     premises,
     reflects,
-    said,
     searches,
-    shown,
     stances,
     trial,
     weighs,
@@ -41,10 +41,10 @@ Held = tuple[dict[str, Any], StubEndpoint]
 
 
 @contextmanager
-def held(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[Held]:
+def shared_trial(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[Held]:
     """Run a trial once for several tests."""
 
-    async def hold() -> dict[str, Any]:
+    async def run_trial() -> dict[str, Any]:
         try:
             return await trial(**settings)
         finally:
@@ -53,7 +53,7 @@ def held(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[Held]:
     with running_stub(folder / "stub", rules) as stub:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_BASE_URL", stub.url)
-            document = asyncio.run(hold())
+            document = asyncio.run(run_trial())
         yield document, stub
 
 
@@ -72,15 +72,15 @@ REFLECTIONS: dict[tuple[str, str], list[tuple[float, float, float]]] = {
 }
 
 
-def witnessed(side: str, round: int, phase: str = "primary") -> str:
+def expert_testimony(side: str, round: int, phase: str = "primary") -> str:
     return f"Testified for the {side}, {phase} {round}."
 
 
-def advised(side: str, round: int, phase: str = "primary") -> str:
+def advice_text(side: str, round: int, phase: str = "primary") -> str:
     return f"Advised to the {side}, {phase} {round}."
 
 
-def needed(side: str, round: int, phase: str = "primary") -> str:
+def need_text(side: str, round: int, phase: str = "primary") -> str:
     return f"Needed by the {side}, {phase} {round}."
 
 
@@ -92,7 +92,7 @@ def experts(*rounds: tuple[str, int]) -> list[Rule]:
             field = f"field {side} {phase} {number}"
             fields = {"needed": True, "expertise": field, "reason": f"To clear up {field}."}
             wanted.append(counsel(side, "request_expert", phase, 1, fields=fields))
-            spoken = {"testimony": witnessed(side, number, phase), "citations": []}
+            spoken = {"testimony": expert_testimony(side, number, phase), "citations": []}
             heard.append(rule("expert", field, fields=spoken))
     granted = rule("court", "`granted`", fields={"granted": True, "reason": "It may help."})
     return [*wanted, *latest_first(heard), granted]
@@ -106,14 +106,15 @@ def critics(*rounds: tuple[str, int]) -> list[Rule]:
             "plaintiff": {"logic": 0.7, "evidence": 0.6, "rebuttal": 0.5, "reason": f"Good, {phase} {number}."},
             "defense": {"logic": 0.45, "evidence": 0.35, "rebuttal": 0.25, "reason": f"Poor, {phase} {number}."},
             "unresolved_premises": [f"Open after {phase} {number}."],
-            "recommendations": {side: [advised(side, number, phase)] for side in SIDES} | {"queries": ["suggested #Z"]},
+            "recommendations": {side: [advice_text(side, number, phase)] for side in SIDES}
+            | {"queries": ["suggested #Z"]},
             "debate_resolved": False,
         }
         rules.append(rule("critic", in_round(number, phase), fields=fields))
     return latest_first(rules)
 
 
-def quoting(name: str, quote: str = "") -> dict[str, str]:
+def citation_of(name: str, quote: str = "") -> dict[str, str]:
     return {"evidence_id": id_of(name), "quote": quote or " ".join(TEXTS[name].split()[:5])}
 
 
@@ -128,7 +129,7 @@ def full_trial() -> list[Rule]:
         r
         for (side, phase), scores in REFLECTIONS.items()
         for number, score in enumerate(scores, 1)
-        for r in reflects(side, score, phase=phase, discovery_need=needed(side, number, phase))
+        for r in reflects(side, score, phase=phase, discovery_need=need_text(side, number, phase))
     ]
     challenges = [
         counsel("plaintiff", "challenge", fields={"challenges": [{"evidence_id": id_of("J"), "reason": "J is idle."}]}),
@@ -152,13 +153,15 @@ def full_trial() -> list[Rule]:
         *searches("defense", "first #K9 #J #L", "second #L9 #A7 #O", "third #K9"),
         *searches("plaintiff", "switched #K #P", "switched #M8 #Q", phase="switched"),
         *argues(
-            "plaintiff", said("plaintiff", 1), citations=[quoting("A"), quoting("D", "not in it at all"), quoting("B")]
+            "plaintiff",
+            default_argument("plaintiff", 1),
+            citations=[citation_of("A"), citation_of("D", "not in it at all"), citation_of("B")],
         ),
-        *argues("plaintiff", said("plaintiff", 2), said("plaintiff", 3)),
+        *argues("plaintiff", default_argument("plaintiff", 2), default_argument("plaintiff", 3)),
         *reflections,
         *experts(*COURSE),
         *critics(*COURSE),
-        *otherwise(),
+        *default_rules(),
     ]
 
 
@@ -209,7 +212,7 @@ def check_trace(document: Mapping[str, Any], *rounds: tuple[str, int]) -> None:
     assert left == []
 
 
-def calls(document: Mapping[str, Any], *keys: str) -> Counter[Any]:
+def count_calls(document: Mapping[str, Any], *keys: str) -> Counter[Any]:
     return Counter(tuple(call[key] for key in keys) if len(keys) > 1 else call[keys[0]] for call in document["calls"])
 
 
@@ -235,7 +238,7 @@ def names_of(document: Mapping[str, Any], wanted: Iterable[str]) -> str:
 SPOKEN = re.compile(r"Said for the (\w+) by the (\w+)'s counsel, (\d)\.|Testified for the (\w+), (\w+) (\d)\.")
 
 
-def heard(prompt: str) -> str:
+def statements_in(prompt: str) -> str:
     """The statements in a prompt, in its order: ``p1 d1 xp1``, with a stroke at the switch of sides.
 
     That is the plaintiff's argument in round 1, the defense's, and the testimony of the plaintiff's expert.
@@ -249,10 +252,10 @@ def heard(prompt: str) -> str:
 
 def exhibits(prompt: str) -> str:
     """The names of the exhibits in a prompt, whole or by their titles, in its order."""
-    return " ".join(shown(prompt))
+    return " ".join(exhibits_in(prompt))
 
 
-def holding(stub: StubEndpoint, *texts: str) -> list[tuple[str, str]]:
+def roles_shown(stub: StubEndpoint, *texts: str) -> list[tuple[str, str]]:
     """The roles whose requests contained all of these texts, with the prompts."""
     sent = [(r["model"], "\n".join(m["content"] for m in r["messages"])) for r in stub.requests()]
     return [(model.removeprefix("stub-"), prompt) for model, prompt in sent if all(text in prompt for text in texts)]

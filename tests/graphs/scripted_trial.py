@@ -106,14 +106,14 @@ def counsel(side: str, step: str, phase: str = "primary", times: int | None = No
     return rule(counsel_for(side, phase), f"counsel for the {side}.*{STEPS[step]}", times, **what)
 
 
-def said(side: str, round: int, phase: str = "primary") -> str:
+def default_argument(side: str, round: int, phase: str = "primary") -> str:
     """A side's argument if the rules set no other: shown to later speakers."""
     return f"Said for the {side} by the {counsel_for(side, phase)}'s counsel, {round}."
 
 
 def in_round(round: int, phase: str = "primary") -> str:
     """A pattern for prompts that contain the plaintiff's argument of that round. Rules of later rounds go first."""
-    return re.escape(said("plaintiff", round, phase))
+    return re.escape(default_argument("plaintiff", round, phase))
 
 
 def latest_first(rules: Sequence[Rule]) -> list[Rule]:
@@ -200,7 +200,7 @@ def analyses(overall: float) -> Rule:
     return rule("analyser", fields=fields)
 
 
-def otherwise() -> list[Rule]:
+def default_rules() -> list[Rule]:
     """The last rules: a trial in which only the last round ends a debate.
 
     One premise, found as ``F``; ``G`` supports and ``H`` challenges; all of it is admitted with the weight 0.72. No
@@ -211,7 +211,7 @@ def otherwise() -> list[Rule]:
     arguments = [
         r
         for side, phase in both
-        for r in argues(side, *(said(side, n, phase) for n in range(1, MOST + 1)), phase=phase)
+        for r in argues(side, *(default_argument(side, n, phase) for n in range(1, MOST + 1)), phase=phase)
     ]
     swings = [r for side, phase in both for r in reflects(side, *[0.2, 0.8] * (MOST // 2), phase=phase)]
     silence = [
@@ -257,7 +257,7 @@ def turns(document: Mapping[str, Any], step: str, phase: str = "primary") -> dic
     return {(turn["side"] or turn["agent"], turn["round"]): turn for turn in of}
 
 
-def course(document: Mapping[str, Any], phase: str = "primary") -> dict[str, Any]:
+def debate_entry(document: Mapping[str, Any], phase: str = "primary") -> dict[str, Any]:
     """A debate's entry in the result's ``debates``."""
     return next(dict(entry) for entry in document["debates"] if entry["phase"] == phase)
 
@@ -320,13 +320,13 @@ def roles(document: Mapping[str, Any]) -> set[str]:
     return {call["role"] for call in document["calls"]}
 
 
-def stopped(document: Mapping[str, Any], phase: str = "primary") -> tuple[str, int]:
+def stop_of(document: Mapping[str, Any], phase: str = "primary") -> tuple[str, int]:
     """A debate's stop reason, and its number of rounds."""
-    entry = course(document, phase)
+    entry = debate_entry(document, phase)
     return entry["stop_reason"], entry["rounds"]
 
 
-def was_asked(stub: StubEndpoint) -> int:
+def received_requests(stub: StubEndpoint) -> int:
     """The calls that reached the endpoint."""
     return sum(call["kind"] == "chat" for call in stub.calls())
 
@@ -336,20 +336,20 @@ def piece(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     return next(p for p in document["evidence"] if NAMES[p["text"]] == name)
 
 
-def sharing(document: Mapping[str, Any]) -> set[str]:
+def roles_sharing_model(document: Mapping[str, Any]) -> set[str]:
     """The roles that a warning names as using a counsel's model."""
     details = [warning["detail"] for warning in document["warnings"] if warning["kind"] == "shared_model"]
     assert len(details) < 2
     return {name for detail in details for name in detail.partition(":")[0].split(", ")}
 
 
-def shown(prompt: str) -> list[str]:
+def exhibits_in(prompt: str) -> list[str]:
     """The exhibits in a prompt, whole or by their titles, in its order."""
     found = re.findall(r'<evidence id="(ev-[0-9a-f]+)"|^(ev-[0-9a-f]+): ', prompt, re.M)
     return [NAME_OF[name or listed] for name, listed in found]
 
 
-def both(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
+def same_for_both(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
     """The same scores of itself for both sides."""
     return [*reflects("plaintiff", *plaintiff, phase=phase), *reflects("defense", *defense, phase=phase)]
 

@@ -52,18 +52,18 @@ def tokens(document: dict[str, Any]) -> list[int]:
 MAD_MODELS = {role: f"openai:stub-{role}" for role in ("debater-1", "debater-2", "judge")}
 
 
-def said(number: int, round: int) -> str:
+def reasons_text(number: int, round: int) -> str:
     return f"Reasons of debater {number} in round {round}."
 
 
 def talks(number: int, answer: str) -> list[Rule]:
     """A debater's answers of three rounds; the reasons name the debater and the round."""
-    rules = [says(answer, 1, rationale=said(number, round)) for round in (1, 2, 3)]
+    rules = [says(answer, 1, rationale=reasons_text(number, round)) for round in (1, 2, 3)]
     return [rule | {"model": f"stub-debater-{number}$"} for rule in rules]
 
 
-def heard(prompt: str) -> set[tuple[int, int]]:
-    return {(n, r) for n in (1, 2) for r in (1, 2, 3) if said(n, r) in prompt}
+def reasons_in(prompt: str) -> set[tuple[int, int]]:
+    return {(n, r) for n in (1, 2) for r in (1, 2, 3) if reasons_text(n, r) in prompt}
 
 
 async def test_standard_mad_speaks_in_turn_for_three_rounds_and_is_judged_once(start_stub: StartStub) -> None:
@@ -74,10 +74,10 @@ async def test_standard_mad_speaks_in_turn_for_three_rounds_and_is_judged_once(s
     assert (len(document["calls"]), document["depth"]) == (7, 7)
     assert [r["model"].removeprefix("stub-") for r in stub.requests()] == ["debater-1", "debater-2"] * 3 + ["judge"]
     first, second = stub.prompts("stub-debater-1"), stub.prompts("stub-debater-2")
-    assert [heard(prompt) for prompt in first] == [set(), {(1, 1), (2, 1)}, {(1, 2), (2, 2)}]
-    assert [heard(prompt) for prompt in second] == [{(1, 1)}, {(1, 2), (2, 1)}, {(1, 3), (2, 2)}]
+    assert [reasons_in(prompt) for prompt in first] == [set(), {(1, 1), (2, 1)}, {(1, 2), (2, 2)}]
+    assert [reasons_in(prompt) for prompt in second] == [{(1, 1)}, {(1, 2), (2, 1)}, {(1, 3), (2, 2)}]
     [judged] = stub.prompts("stub-judge")
-    assert heard(judged) == {(n, r) for n in (1, 2) for r in (1, 2, 3)}
+    assert reasons_in(judged) == {(n, r) for n in (1, 2) for r in (1, 2, 3)}
     assert len(document["evidence"]) == 5
     for prompt in (*first, *second, judged):
         assert all(piece["text"] in prompt and piece["id"] in prompt for piece in document["evidence"])

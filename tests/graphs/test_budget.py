@@ -56,12 +56,12 @@ NEVER = 10_000_000
 CHEAP: Price = {"input": 1.0, "output": 4.0}
 
 
-def in_rounds(document: Mapping[str, Any]) -> int:
+def tokens_of_rounds(document: Mapping[str, Any]) -> int:
     """The tokens of a debate of one round, without those of its decision."""
     return tokens_of([call for call in document["calls"] if call["node"] not in DECIDES])
 
 
-def told(document: Mapping[str, Any]) -> Counter[tuple[Any, ...]]:
+def costs_of_calls(document: Mapping[str, Any]) -> Counter[tuple[Any, ...]]:
     """The role, round and cost of each call."""
     return Counter((c["node"], c["role"], c["round"], c["prompt_tokens"]) for c in document["calls"])
 

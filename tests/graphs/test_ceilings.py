@@ -43,7 +43,7 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpo
         yield running
 
 
-def spent(document: dict[str, Any]) -> int:
+def tokens_spent(document: dict[str, Any]) -> int:
     return tokens_of(document["calls"])
 
 
@@ -54,8 +54,8 @@ async def test_no_system_spends_more_than_its_ceiling(stub: StubEndpoint, name: 
         document = await spend(name, [], budget=budget)
         assert document["error"] is None
         assert document["answer"] is not None or document["metrics"].get("abstained")
-        assert spent(document) <= 1.05 * budget
-        assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": spent(document)}}
+        assert tokens_spent(document) <= 1.05 * budget
+        assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": tokens_spent(document)}}
         cut = [w["detail"] for w in document["warnings"] if w["kind"] == "budget_exhausted"]
         assert not cut or document["stop_reason"] == "budget_exhausted"
     calls = await spend(name, [], max_calls=4)
@@ -67,11 +67,11 @@ async def test_eight_debaters_and_200_given_texts(stub: StubEndpoint, name: str)
     budget = max(2_000, LEAST.get(name, 0))
     document = await spend(name, GIVEN, budget=budget)
     assert (document["status"], document["error"]) == ("done", None)
-    assert 0 < spent(document) <= 1.05 * budget
+    assert 0 < tokens_spent(document) <= 1.05 * budget
     if more := many(name):
         document = await spend(name, [], **more, budget=20_000)
         assert (document["status"], document["error"]) == ("done", None)
-        assert 3_000 < spent(document) <= 1.05 * 20_000  # eight single answers need only this
+        assert 3_000 < tokens_spent(document) <= 1.05 * 20_000  # eight single answers need only this
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
@@ -88,7 +88,7 @@ async def test_a_ceiling_below_the_cost_of_a_decision_is_refused_before_the_firs
 async def test_a_trial_ends_with_a_verdict(stub: StubEndpoint) -> None:
     document = await spend("proclaim", [], budget=20_000)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert spent(document) <= 21_000
+    assert tokens_spent(document) <= 21_000
     assert [turn["step"] for turn in document["turns"] if turn["phase"] == "panel"].count("judge") == 3
     (warning,) = [w for w in document["warnings"] if w["kind"] == "budget_exhausted"]
     assert "Not asked: " in warning["detail"]
@@ -98,7 +98,7 @@ async def test_a_trial_ends_with_a_verdict(stub: StubEndpoint) -> None:
 async def test_many_readers_together_stay_within_a_ceiling(stub: StubEndpoint) -> None:
     document = await spend("isolate", GIVEN, max_origins=50, budget=20_000)
     assert (document["status"], document["error"]) == ("done", None)
-    assert 10_000 < spent(document) <= 21_000
+    assert 10_000 < tokens_spent(document) <= 21_000
 
 
 async def test_calls_shared_by_several_are_counted(
@@ -109,9 +109,9 @@ async def test_calls_shared_by_several_are_counted(
         document = await spend("proclaim", [], budget=20_000)
     assert any(call.get("shared") for call in document["calls"])
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert 0 < spent(document) <= 20_000
+    assert 0 < tokens_spent(document) <= 20_000
     sent = [call for call in document["calls"] if not call.get("shared")]
-    assert spent_by(document["calls"], {}) == Spend(spent(document), 0, len(sent))
+    assert spent_by(document["calls"], {}) == Spend(tokens_spent(document), 0, len(sent))
     shown = "\n".join(line.text for section in lines(document) for line in section.lines)
     assert "(not asked: the budget was used up)" in shown
     assert "reply: budget_exhausted" not in shown
@@ -120,7 +120,7 @@ async def test_calls_shared_by_several_are_counted(
 async def test_fifty_agents_at_once_keep_within_a_ceiling(stub: StubEndpoint) -> None:
     document = await spend("society_of_minds", [], agents=50, max_rounds=2, budget=30_000)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert 15_000 < spent(document) <= 31_500
+    assert 15_000 < tokens_spent(document) <= 31_500
 
 
 async def test_a_ceiling_of_calls_is_never_exceeded(plain: StubEndpoint) -> None:
@@ -218,7 +218,7 @@ async def test_a_vote_that_was_not_called_names_the_ceiling(plain: StubEndpoint)
 async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
     with shared_ceilings(budget=60_000) as ceilings:
         documents = await asyncio.gather(*(spend("society_of_minds", [], max_rounds=5) for _ in range(20)))
-    assert sum(map(spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
+    assert sum(map(tokens_spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
     assert {document["status"] for document in documents} == {"done"}  # the cost of a decision is reserved for each
     assert ceilings.held == ceilings.kept() == Spend()
     with shared_ceilings(budget=6_000):
@@ -226,7 +226,7 @@ async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
     failed = [document for document in documents if document["status"] == "failed"]
     assert {document["error"]["kind"] for document in failed} == {"budget_exhausted"}
     assert 0 < len(failed) < 20
-    assert sum(map(spent, documents)) <= 1.05 * 6_000
+    assert sum(map(tokens_spent, documents)) <= 1.05 * 6_000
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(3_000, 50_000), (50_000, 3_000), (None, 3_000), (3_000, None)])
@@ -250,8 +250,8 @@ async def test_a_debate_within_a_debate_keeps_the_ceilings_of_both(
     graph = builder.compile(name="Both")
     document = await graph.ainvoke({"claim": CLAIM}, context=Settings(model="openai:stub", budget=outer))
     assert [one["stop_reason"] for one in (*inner_debates, document)] == ["budget_exhausted"] * 3
-    assert all(0 < spent(one) <= (inner or 3_000) for one in inner_debates)
-    assert spent(document) == sum(map(spent, inner_debates)) <= (6_000 if outer is None else outer)
+    assert all(0 < tokens_spent(one) <= (inner or 3_000) for one in inner_debates)
+    assert tokens_spent(document) == sum(map(tokens_spent, inner_debates)) <= (6_000 if outer is None else outer)
     assert (len(inner_debates[1]["calls"]) < len(inner_debates[0]["calls"])) == (outer == 3_000)
 
 
@@ -278,7 +278,7 @@ async def test_a_resumed_debate_counts_earlier_spending(plain: StubEndpoint, mon
     assert waits > 1
     assert document["seconds"] > 1000 > document["usage"]["ceilings"]["max_seconds"]["spent"]
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert spent(document) <= 9_000
+    assert tokens_spent(document) <= 9_000
 
 
 async def test_the_requests_are_bounded_in_length(plain: StubEndpoint) -> None:

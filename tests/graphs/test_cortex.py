@@ -32,7 +32,7 @@ def near(expected: dict[str, Any]) -> Any:
     return {k: near(v) if isinstance(v, dict) else pytest.approx(v, abs=5e-6) for k, v in expected.items()}
 
 
-def heard(document: dict[str, Any], d: int) -> dict[str, str]:
+def agents_heard(document: dict[str, Any], d: int) -> dict[str, str]:
     """Whom each agent hears in a round of debate, by their numbers: ``{"1": "23"}``."""
     edges = document["graphs"][d - 1]["kept"]
     return {j.removeprefix("agent-"): "".join(i.removeprefix("agent-") for i in edges[j]) for j in edges}
@@ -41,7 +41,7 @@ def heard(document: dict[str, Any], d: int) -> dict[str, str]:
 def check_prompts(stub: StubEndpoint, document: dict[str, Any]) -> None:
     """Check that each agent was shown the last answers of the agents whose edges were kept, and no others."""
     for d, _ in enumerate(document["graphs"], 1):
-        for j, sources in heard(document, d).items():
+        for j, sources in agents_heard(document, d).items():
             expected = " ".join(sorted(f"a{i}r{d - 1}" for i in sources))
             assert seen(stub, f"agent-{j}")[d] == expected
 
@@ -73,7 +73,7 @@ async def test_the_worked_example_as_a_debate(start_stub: StartStub) -> None:
     assert short(second["recalibrated"]) == {"1": 0.5, "2": 0.8, "3": 0.6}
     weights = {"1": {"2": 0.07, "3": 0.27}, "2": {"1": 0.04333, "3": 0.36}, "3": {"1": 0.13, "2": 0.28}}
     assert short(second["weights"]) == near(weights)
-    assert heard(document, 1) == heard(document, 2) == {"1": "3", "2": "3", "3": "2"}
+    assert agents_heard(document, 1) == agents_heard(document, 2) == {"1": "3", "2": "3", "3": "2"}
     check_prompts(stub, document)
     assert document["metrics"]["debates"] == {"agent-1": 0, "agent-2": 2, "agent-3": 4}
     # Round 1: all three kept edges join two views; round 2, by the answers S N N: only 3 -> 1 does.
@@ -145,7 +145,7 @@ async def test_two_agents_always_hear_each_other(start_stub: StartStub) -> None:
     stub = start_stub(script("SR", "RS", "SR", first=0))
     document = await debate("cortex_debate", agents=2, max_rounds=2)
     assert outline(document)[1:4] == (None, "max_rounds", 2)
-    assert heard(document, 1) == heard(document, 2) == {"1": "2", "2": "1"}
+    assert agents_heard(document, 1) == agents_heard(document, 2) == {"1": "2", "2": "1"}
     check_prompts(stub, document)
 
 
@@ -185,8 +185,8 @@ async def test_the_evaluation_setting_decides_which_answers_are_shown(start_stub
         document = await debate(
             "cortex_debate", {"claim": claim}, agents=3, max_rounds=1, evaluation=evaluation, debating_graph=graph
         )
-        assert heard(document, 1) == cases[evaluation, graph], (evaluation, graph)
-        for j, sources in heard(document, 1).items():
+        assert agents_heard(document, 1) == cases[evaluation, graph], (evaluation, graph)
+        for j, sources in agents_heard(document, 1).items():
             [shown] = [p for p in prompts(stub, f"agent-{j}") if claim in p and "Answer anew" in p]
             places = [shown.index(f"a{i}r0.") for i in sources]
             assert places == sorted(places)  # in the order of the graph
@@ -202,7 +202,7 @@ async def test_peers_score_each_others_answers(start_stub: StartStub) -> None:
     document = await debate("cortex_debate", agents=3, max_rounds=1, evaluation="peer")
     # Means 0.3, 0.2 and 0.8, of all 0.433: only agent 3 is above, and it hears nobody.
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 1, 12, 3)
-    assert heard(document, 1) == {"1": "3", "2": "3", "3": ""}
+    assert agents_heard(document, 1) == {"1": "3", "2": "3", "3": ""}
     check_prompts(stub, document)
     # Each call shows one answer, never the agent's own.
     assert sorted(seen(stub, "agent-1", "the `score`")) == ["a2r0", "a3r0"]
@@ -213,8 +213,12 @@ async def test_peer_scores_of_an_earlier_round_do_not_count(start_stub: StartStu
     best, other = rule(r"agent-\d", r"a2r0\..*the `score`", fields={"score": 0.9}), rule(r"agent-\d", "the `score`")
     start_stub([*script("SRN", "S-N", "SRN", first=0), best, other | {"fields": {"score": 0.2}}])
     document = await debate("cortex_debate", agents=3, max_rounds=2, evaluation="peer")
-    assert heard(document, 1) == {"1": "2", "2": "", "3": "2"}
-    assert heard(document, 2) == {"1": "", "2": "", "3": ""}  # agent 2 gave no answer in round 1, so it was not scored
+    assert agents_heard(document, 1) == {"1": "2", "2": "", "3": "2"}
+    assert agents_heard(document, 2) == {
+        "1": "",
+        "2": "",
+        "3": "",
+    }  # agent 2 gave no answer in round 1, so it was not scored
     assert short(document["graphs"][1]["weights"]) == {"1": {"3": 0.2}, "2": {"1": 0.2, "3": 0.2}, "3": {"1": 0.2}}
 
 
@@ -223,7 +227,7 @@ async def test_a_sparse_graph_without_evaluation_is_drawn_by_its_seed(start_stub
     drawn = []
     for seed in (1, 1, 2, 3):
         document = await debate("cortex_debate", agents=5, max_rounds=1, evaluation="none", seed=seed)
-        drawn.append(heard(document, 1))
+        drawn.append(agents_heard(document, 1))
         assert all(0 < len(sources) < 4 and j not in sources for j, sources in drawn[-1].items())
     assert drawn[0] == drawn[1]
     assert len({json.dumps(graph) for graph in drawn}) == 3
@@ -255,7 +259,7 @@ async def test_the_pruning_setting_decides_which_answers_are_shown(start_stub: S
     }
     for pruning, edges in PRUNED.items():
         document = await debate("cortex_debate", **settings, pruning=pruning)
-        assert list(heard(document, 1).values()) == edges
+        assert list(agents_heard(document, 1).values()) == edges
         [graph] = document["graphs"]
         assert graph["confidence"] == graph["recalibrated"]
     for i in range(1, 6):

@@ -31,7 +31,7 @@ def says(role: str, answer: str, **fields: Any) -> dict[str, Any]:
     return {"model": f"stub-{role}$", "match": "your `answer`", "fields": {"answer": answer, "citations": [], **fields}}
 
 
-def chosen(**settings: Any) -> Any:
+def settings_of(**settings: Any) -> Any:
     system = load_graph("gated")
     debate = {**OFF, **settings.pop("debate_settings", {})} if settings.get("debate", "tool_mad") == "tool_mad" else {}
     plain = {"agents": FIRST, "query_formulation": False, "attempts": 1, "model": "openai:stub", "k": 2}
@@ -42,7 +42,7 @@ def chosen(**settings: Any) -> Any:
 
 async def debate(given: list[dict[str, str]] | None = None, **settings: Any) -> dict[str, Any]:
     asked: dict[str, Any] = {"claim": CLAIM, "given": given or [LETTER, NOTE]}
-    document: dict[str, Any] = await load_graph("gated").graph.ainvoke(asked, context=chosen(**settings))
+    document: dict[str, Any] = await load_graph("gated").graph.ainvoke(asked, context=settings_of(**settings))
     return document
 
 
@@ -78,15 +78,15 @@ async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStu
     same = [{"name": name, **NEWS} for name in ("one", "two")]
     models = dict.fromkeys(("one", "two"), "openai:stub-one")
 
-    async def named(temperature: float | None, **settings: Any) -> list[str]:
+    async def named_in_warnings(temperature: float | None, **settings: Any) -> list[str]:
         document = await debate(temperature=temperature, models=models, **settings)
         assert document["metrics"]["gate"]["passed"]
         return [w["detail"].partition(":")[0] for w in document["warnings"] if w["kind"] == "readers_alike"]
 
-    assert await named(0, agents=same) == ["one, two"]
-    assert await named(0.7, agents=same) == []
-    assert await named(None, agents=same) == []  # the endpoint's default decides
-    assert await named(0) == []  # each reader has its own source
+    assert await named_in_warnings(0, agents=same) == ["one, two"]
+    assert await named_in_warnings(0.7, agents=same) == []
+    assert await named_in_warnings(None, agents=same) == []  # the endpoint's default decides
+    assert await named_in_warnings(0) == []  # each reader has its own source
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ async def test_a_debate_that_ends_before_the_gate_shows_no_verdict(start_stub: S
     assert (document["status"], document["metrics"].get("gate")) == ("failed", None)
     interrupted = {**document, "status": "interrupted", "error": None}  # as SIGTERM leaves it
     for ended in (document, interrupted):
-        assert "no verdict" in "\n".join(line.text for line in Live(chosen()).end(ended)).lower()
+        assert "no verdict" in "\n".join(line.text for line in Live(settings_of()).end(ended)).lower()
 
 
 async def test_ceilings_hold_for_both_parts_and_reserve_the_debates_judge(start_stub: StartStub) -> None:
@@ -194,10 +194,10 @@ async def test_ceilings_hold_for_both_parts_and_reserve_the_debates_judge(start_
 
 def test_shared_settings_apply_to_the_debate_unless_it_sets_its_own() -> None:
     kind = load_graph("tool_mad").settings
-    inner = chosen(temperature=0.3, budget=50_000, debate_settings={"k": 7}).of_debate(kind)
+    inner = settings_of(temperature=0.3, budget=50_000, debate_settings={"k": 7}).of_debate(kind)
     assert (inner.temperature, inner.k, inner.budget, inner.retrieval) == (0.3, 7, None, "later")
     assert inner.models["rag"] == "openai:stub-rag"
-    pool = chosen(debate="standard_mad").of_debate(load_graph("standard_mad").settings)
+    pool = settings_of(debate="standard_mad").of_debate(load_graph("standard_mad").settings)
     assert (pool.retrieval, pool.k) == ("none", 2)
     for wrong, message in (
         ({"debate_settings": {"rounds": 3}}, "There is no setting 'rounds'"),
@@ -212,7 +212,7 @@ def test_shared_settings_apply_to_the_debate_unless_it_sets_its_own() -> None:
 async def test_a_task_that_the_debate_cannot_take_is_refused_before_any_call(start_stub: StartStub) -> None:
     stub = start_stub()
     asked = {"claim": "How many?", "task": "number"}
-    document = await load_graph("gated").graph.ainvoke(asked, context=chosen(debate="proclaim"))
+    document = await load_graph("gated").graph.ainvoke(asked, context=settings_of(debate="proclaim"))
     assert (document["error"]["kind"], stub.requests()) == ("unfit_task", [])
 
 

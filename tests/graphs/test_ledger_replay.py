@@ -58,20 +58,20 @@ async def debate(name: str, seed: int, use: LedgerUse, **more: Any) -> dict[str,
     return document
 
 
-def alike(document: dict[str, Any]) -> dict[str, Any]:
+def comparable(document: dict[str, Any]) -> dict[str, Any]:
     """A document without ids, times, and the marks of calls from the ledger."""
 
-    def without(value: Any) -> Any:
+    def without_volatile(value: Any) -> Any:
         if isinstance(value, dict):
             hidden = {"seconds", "started_at", "retrieved", "from_ledger"} | (set() if "text" in value else {"id"})
             return {
-                name: without(of)
+                name: without_volatile(of)
                 for name, of in value.items()
                 if name not in hidden or (name == "id" and "text" in value)
             }
-        return [without(item) for item in value] if isinstance(value, list) else value
+        return [without_volatile(item) for item in value] if isinstance(value, list) else value
 
-    plain: dict[str, Any] = without(json.loads(json.dumps(document, default=str)))
+    plain: dict[str, Any] = without_volatile(json.loads(json.dumps(document, default=str)))
     return plain
 
 
@@ -85,7 +85,7 @@ async def test_debates_replay_without_a_miss(stub: StubEndpoint, ledger: CallLed
     replayed = await asyncio.gather(*(debate(*what, use, max_rounds=2) for what, use in again_in))
     for (name, _), first, again in zip(wanted, recorded, replayed, strict=True):
         assert again["error"] is None, name
-        assert alike(again) == alike(first)
+        assert comparable(again) == comparable(first)
         assert all(call["from_ledger"] for call in again["calls"])
         assert again["usage"]["from_ledger"]["calls"] == again["usage"]["calls"] == len(first["calls"])
     assert len(stub.calls()) == paid
@@ -134,7 +134,7 @@ async def test_reuse_takes_calls_of_any_debate(stub: StubEndpoint, ledger: CallL
     paid = len(stub.calls())
     second = await debate("society_of_minds", 0, LedgerUse("reuse"))
     assert second["id"] != first["id"]
-    assert alike(second) == alike(first)
+    assert comparable(second) == comparable(first)
     assert len(stub.calls()) == paid
 
 
@@ -223,7 +223,7 @@ async def test_a_budget_counts_calls_from_the_ledger(stub: StubEndpoint, ledger:
     unlimited = await debate("tool_mad", 3, LedgerUse("off"), **{**spending, "budget": None})
     assert len(first["calls"]) < len(unlimited["calls"])
     assert (again["stop_reason"], len(again["calls"])) == (first["stop_reason"], len(first["calls"]))
-    assert alike(again) == alike(first)
+    assert comparable(again) == comparable(first)
 
 
 async def test_shortened_prompts_replay(start_stub: StartStub, ledger: CallLedger) -> None:
@@ -236,7 +236,7 @@ async def test_shortened_prompts_replay(start_stub: StartStub, ledger: CallLedge
         again = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
     assert any(call.get("left_out") for call in first["calls"])
     assert any(warned["kind"] == "prompt_shortened" for warned in first["warnings"])
-    assert alike(again) == alike(first)
+    assert comparable(again) == comparable(first)
     assert len(stub.calls()) == paid
 
 

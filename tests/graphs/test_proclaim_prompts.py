@@ -17,15 +17,15 @@ from tests.graphs.full_trial import (
     COURSE,
     RECORD,
     Held,
-    advised,
+    advice_text,
     exhibits,
     find_turns,
     full_trial,
-    heard,
-    held,
-    holding,
     names_of,
-    needed,
+    need_text,
+    roles_shown,
+    shared_trial,
+    statements_in,
 )
 from tests.graphs.scripted_agents import CLAIM, rule
 from tests.graphs.scripted_trial import (
@@ -33,7 +33,7 @@ from tests.graphs.scripted_trial import (
     TEXTS,
     analyses,
     counsel_for,
-    course,
+    debate_entry,
     id_of,
     prompts,
     reflects,
@@ -47,28 +47,28 @@ ON_RECORD = [f"{ADMITTED} K A8 L{more}" for more in ("", " M N A7 O", " M N A7 O
 
 def seen(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
     """The statements in each prompt of a role; sorted, because two debates run in parallel."""
-    return sorted(heard(prompt) for prompt in prompts(stub, role, step, side))
+    return sorted(statements_in(prompt) for prompt in prompts(stub, role, step, side))
 
 
 @pytest.fixture(scope="module")
 def two_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
     """A full trial."""
-    with held(tmp_path_factory.mktemp("two rounds"), full_trial()) as trial_held:
+    with shared_trial(tmp_path_factory.mktemp("two rounds"), full_trial()) as trial_held:
         yield trial_held
 
 
 @pytest.fixture(scope="module")
 def three_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
     """A full trial whose primary debate has three rounds."""
-    with held(tmp_path_factory.mktemp("three rounds"), full_trial(), max_rounds=3) as trial_held:
+    with shared_trial(tmp_path_factory.mktemp("three rounds"), full_trial(), max_rounds=3) as trial_held:
         yield trial_held
 
 
 def test_every_call_is_in_the_document_and_shows_the_claim(three_rounds: Held) -> None:
     document, stub = three_rounds
     assert (document["stop_reason"], document["rounds"]) == ("max_rounds", 3)
-    assert all(f"<claim>\n{CLAIM}\n</claim>" in prompt for _, prompt in holding(stub))
-    assert len(holding(stub)) == len(document["calls"])
+    assert all(f"<claim>\n{CLAIM}\n</claim>" in prompt for _, prompt in roles_shown(stub))
+    assert len(roles_shown(stub)) == len(document["calls"])
 
 
 def test_counsel_are_shown_the_last_four_statements(three_rounds: Held) -> None:
@@ -76,7 +76,7 @@ def test_counsel_are_shown_the_last_four_statements(three_rounds: Held) -> None:
     # Both sides see the last four statements, and testimony from the next call on.
     for side in SIDES:
         for step in ("gap", "request_expert", "argue", "reflect"):
-            of = [heard(prompt) for prompt in prompts(stub, side, step, side)]
+            of = [statements_in(prompt) for prompt in prompts(stub, side, step, side)]
             assert (
                 of
                 == {
@@ -125,7 +125,7 @@ def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: Held) ->
     # The arbiter sees one exhibit per call, and the challenges to it.
     assert sorted(exhibits(p) for p in prompts(stub, "arbiter")) == sorted(f"{ADMITTED} B C J B6".split())
     for name, reason in (("J", "J is idle."), ("A9", "A9 repeats.")):
-        assert [(role, exhibits(p)) for role, p in holding(stub, reason)] == [("arbiter", name)]
+        assert [(role, exhibits(p)) for role, p in roles_shown(stub, reason)] == [("arbiter", name)]
 
 
 def test_prompts_start_with_their_common_parts(three_rounds: Held) -> None:
@@ -149,8 +149,8 @@ def test_needs_and_advice_reach_the_next_prompt_of_their_side(three_rounds: Held
     last = (phase, number + 1) not in COURSE
     most = 2 if phase == "switched" else 3
     for side in SIDES:
-        asked = holding(stub, needed(side, number, phase))
-        advised_ = holding(stub, advised(side, number, phase))
+        asked = roles_shown(stub, need_text(side, number, phase))
+        advised_ = roles_shown(stub, advice_text(side, number, phase))
         assert [role for role, _ in asked] == ([] if last else ["retrieval"])
         assert [role for role, _ in advised_] == ([] if last else [counsel_for(side, phase)])
         following = [turn for turn in find_turns(document, step="discover") if is_next(turn, side, phase, number)]
@@ -158,7 +158,7 @@ def test_needs_and_advice_reach_the_next_prompt_of_their_side(three_rounds: Held
         assert all(turn["gap"] in prompt for turn in following for _, prompt in asked)
         for _, prompt in advised_:
             assert f"counsel for the {side}" in prompt
-            assert heard(prompt) in (f"p{number}", "") or f"p{number}" in heard(prompt)
+            assert statements_in(prompt) in (f"p{number}", "") or f"p{number}" in statements_in(prompt)
             assert "`argument`" in prompt
             assert f"This is round {number + 1} of at most {most}." in prompt
 
@@ -177,13 +177,13 @@ def test_switched_counsel_argue_the_other_side_without_the_primary_debate(two_ro
         for _, data in ([message["content"] for message in messages] for messages in to_counsel):
             assert f"and argue that the claim is {'false' if side == 'defense' else 'true'}." in data
             assert f"the claim is {other}" not in data
-            assert all(mark.endswith("*") for mark in heard(data).split())
+            assert all(mark.endswith("*") for mark in statements_in(data).split())
             assert not {"A8", "L", "M", "N", "A7", "O"} & set(exhibits(data).split())
             assert "primary" not in data
         assert {turn["agent"] for turn in find_turns(document, phase="switched", side=side)} >= {counsel_}
     for side in SIDES:  # and not the other way round
         for prompt in prompts(stub, side, side=side):
-            assert "*" not in heard(prompt)
+            assert "*" not in statements_in(prompt)
             assert "switched" not in prompt
     roles = {(c["role"], c["agent"]) for c in document["calls"] if c["role"] in SIDES}
     assert roles == {(side, side) for side in SIDES}  # a role is a counsel, on either side
@@ -198,7 +198,7 @@ async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
     (prompt,) = record
     assert "It was defined so. #A #F #G #H" in prompt
     everything = "p1 d1 xp1 xd1 p2 d2 xp2 xd2"
-    assert heard(prompt) == f"{everything} {'* '.join(everything.split())}*"
+    assert statements_in(prompt) == f"{everything} {'* '.join(everything.split())}*"
     discovered = "K A8 L M N A7 O P M8 Q"
     assert exhibits(prompt) == RECORD == f"A A9 E F G H I D {discovered} B J"
     about = {name: re.findall(f'<evidence id="{id_of(name)}"([^>]*)>', prompt) for name in exhibits(prompt).split()}
@@ -221,7 +221,7 @@ async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
             for score in (("0.70", "0.60", "0.50") if side == "plaintiff" else ("0.45", "0.35", "0.25"))
         )
         assert f"{phase} {number}." in criticised  # the critic's reason
-        assert f"{course(document, phase)['reflection'][side][number - 1]:.2f}" in reflected
+        assert f"{debate_entry(document, phase)['reflection'][side][number - 1]:.2f}" in reflected
     assert sum("Open after" in line for line in lines) == 4
     consistency = prompt[prompt.index("Blue, and then green.") - 300 :]
     assert all(score in consistency for score in ("9.25", "8.5"))
@@ -244,7 +244,7 @@ async def test_a_record_that_is_too_long_loses_uncited_exhibits_by_weight(
     assert shown == [name for name in everything if name not in gone]
     assert "D" in shown
     assert "G" in gone  # despite its higher weight
-    assert len(heard(prompt).split()) == 16  # every statement is still there
+    assert len(statements_in(prompt).split()) == 16  # every statement is still there
     [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
     assert [name for name in everything if id_of(name) in warning["detail"]] == gone
     assert f"{len(gone)} more are left out for the record's length; cited of these: none.)" in prompt
@@ -271,7 +271,8 @@ async def test_exhibits_are_shown_whole_or_by_their_quoted_parts(start_stub: Sta
         at: prompts(stub, *at)[1] for at in (("plaintiff", "gap", "plaintiff"), ("defense", "reflect", "defense"))
     }
     later |= {
-        (role,): next(p for p in prompts(stub, role) if "p1" in heard(p).split()) for role in ("critic", "expert")
+        (role,): next(p for p in prompts(stub, role) if "p1" in statements_in(p).split())
+        for role in ("critic", "expert")
     }
     for at, prompt in later.items():
         assert (f"\n{text}\n" in prompt, quote in prompt) == (whole, not whole), at
@@ -286,7 +287,7 @@ async def test_a_sides_reflection_reaches_its_next_argument(start_stub: StartStu
     stub = start_stub([*looked_back, *full_trial()])
     await trial()
     found = "Flaw: It is thin.\nYour case, as you would put it now: It holds in part."
-    assert holding(stub, found) == [("plaintiff", prompts(stub, "plaintiff", "argue", "plaintiff")[1])]
+    assert roles_shown(stub, found) == [("plaintiff", prompts(stub, "plaintiff", "argue", "plaintiff")[1])]
 
 
 def test_passages_are_quoted_once_and_titles_are_short() -> None:
@@ -336,7 +337,7 @@ async def test_statements_cannot_close_their_tags(start_stub: StartStub) -> None
     stub = start_stub([rule("critic", fields=critic), {"fields": everywhere}])
     document = await trial()
     assert document["status"] == "done"
-    asked = holding(stub)
+    asked = roles_shown(stub)
     assert {role for role, prompt in asked if "Obey me." in prompt} >= {
         *SIDES,
         "judge-1",

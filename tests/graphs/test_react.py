@@ -64,7 +64,7 @@ def kinds(document: dict[str, Any]) -> list[str]:
     return [w["kind"] for w in document["warnings"]]
 
 
-def whole(document: dict[str, Any], stub: StubEndpoint) -> bool:
+def recorded_in_sequence(document: dict[str, Any], stub: StubEndpoint) -> bool:
     """Check that each request is recorded once, and that each waited for the one before."""
     requests = len(stub.requests())
     return bool(requests == len(document["calls"]) == document["usage"]["calls"] == document["depth"])
@@ -88,7 +88,7 @@ async def test_the_agent_searches_then_answers(start_stub: StartStub) -> None:
         ("agent-1", "agent-1", 1, "primary")
     }
     assert last(document)["thought"] == "It was redefined in 2019."
-    assert whole(document, stub)
+    assert recorded_in_sequence(document, stub)
     first, second, answer = stub.requests()
     assert [m["role"] for m in first["messages"]] == ["system", "user"]
     assert [m["role"] for m in second["messages"]] == ["system", "user", "assistant", "tool"]
@@ -124,7 +124,7 @@ async def test_thoughts_and_queries_are_recorded_in_order(start_stub: StartStub)
         (3, "And where?", "metre"),
     ]
     assert {r["query"] for p in document["evidence"] for r in p["retrievals"]} == {"kilogram", "Paris", "metre"}
-    assert whole(document, stub)  # even though all messages and calls had the same id
+    assert recorded_in_sequence(document, stub)  # even though all messages and calls had the same id
     answering = stub.prompts()[-1]
     assert answering.index("What is a kilogram?") < answering.index("And where?") < answering.index("Enough.")
     sent = stub.requests()[2]["messages"]
@@ -140,7 +140,7 @@ async def test_the_maximum_of_searches_ends_the_loop(start_stub: StartStub) -> N
     document = await debate(max_tool_calls=3)
     assert (document["status"], document["answer"], len(acts(document))) == ("done", "SUPPORTS", 3)
     assert [c["node"] for c in document["calls"]] == ["model"] * 3 + ["answer"]
-    assert (kinds(document), whole(document, stub)) == ([], True)
+    assert (kinds(document), recorded_in_sequence(document, stub)) == ([], True)
     assert len(document["evidence"]) == 3
 
 
@@ -158,7 +158,7 @@ async def test_without_calls_or_sources_there_is_no_search(start_stub: StartStub
     stub = start_stub([ANSWER])
     document = await debate(**none)
     assert (document["answer"], acts(document), document["evidence"]) == ("SUPPORTS", [], [])
-    assert ([c["node"] for c in document["calls"]], whole(document, stub)) == (["answer"], True)
+    assert ([c["node"] for c in document["calls"]], recorded_in_sequence(document, stub)) == (["answer"], True)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ async def test_good_calls_of_a_message_are_made_beside_unusable_ones(start_stub:
     document = await debate()
     assert [(t["number"], t["query"]) for t in acts(document)] == [(1, None), (2, "kilogram")]
     assert [m["role"] for m in stub.requests()[1]["messages"]][2:] == ["assistant", "tool", "tool"]
-    assert whole(document, stub)
+    assert recorded_in_sequence(document, stub)
 
 
 async def test_lone_surrogates_do_no_harm(start_stub: StartStub) -> None:
@@ -311,7 +311,7 @@ async def test_an_unusable_reply_is_no_answer(start_stub: StartStub, rule: dict[
     assert (document["answer"], kinds(document), len(acts(document))) == ("SUPPORTS", [outcome], 1)
     assert [c["outcome"] for c in document["calls"]] == ["ok", outcome, "ok"]
     assert "thought" not in last(document)
-    assert whole(document, stub)
+    assert recorded_in_sequence(document, stub)
 
 
 async def test_two_unusable_answers_leave_no_verdict(start_stub: StartStub) -> None:

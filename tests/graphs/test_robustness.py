@@ -37,7 +37,7 @@ def cites(host: str, quote: str) -> dict[str, str]:
     return {"evidence_id": IDS[host], "quote": quote}
 
 
-async def held(name: str, **more: Any) -> dict[str, Any]:
+async def run_debate(name: str, **more: Any) -> dict[str, Any]:
     system = load_graph(name)
     where: dict[str, Any] = {"model": "openai:stub", "robustness": True, "sources": [HERE]}
     settings = system.settings.model_validate(where | more)
@@ -46,7 +46,7 @@ async def held(name: str, **more: Any) -> dict[str, Any]:
     return document
 
 
-def came(document: dict[str, Any]) -> list[tuple[str, list[str], int, int, str | None]]:
+def outcomes_of_checks(document: dict[str, Any]) -> list[tuple[str, list[str], int, int, str | None]]:
     checks: list[Check] = document["robustness"]["checks"]
     return [(c["kind"], c["without"], len(c["evidence_ids"]), c["turns_left_out"], c["answer"]) for c in checks]
 
@@ -54,8 +54,8 @@ def came(document: dict[str, Any]) -> list[tuple[str, list[str], int, int, str |
 async def test_a_verdict_that_depends_on_one_source_says_so_in_every_output(start_stub: StartStub) -> None:
     quotes = [cites("key.org", KEY), cites("www.same.org", SAME)]
     stub = start_stub([says("SUPPORTS", match="In 2019 keepers", citations=quotes), says("NOT ENOUGH INFO")])
-    document = await held("rag")
-    assert came(document) == [
+    document = await run_debate("rag")
+    assert outcomes_of_checks(document) == [
         ("origin", ["key.org"], 2, 0, "NOT ENOUGH INFO"),
         ("origin", ["same.org"], 2, 0, "SUPPORTS"),
         ("reversed", [], 3, 0, "SUPPORTS"),
@@ -87,14 +87,14 @@ async def test_the_judge_is_asked_again_without_one_origins_evidence_and_turns(s
         says("SUPPORTS"),
     ])  # fmt: skip
     debaters = [{"name": name, "retriever": HERE, "model": f"openai:{name}"} for name in ("one", "two")]
-    document = await held_tool_mad(debaters, robustness_calls=2)
-    assert came(document) == [
+    document = await run_tool_mad(debaters, robustness_calls=2)
+    assert outcomes_of_checks(document) == [
         ("reversed", [], 3, 0, "SUPPORTS"),
         ("no_evidence", ["key.org", "same.org", "other.org"], 0, 2, "SUPPORTS"),
     ]
     assert (document["robustness"]["holds"], document["robustness"]["not_asked"]) == (None, 3)
     assert document["robustness"]["said"].startswith("Whether it holds without any one source is not known. The same")
-    document = await held_tool_mad(debaters)
+    document = await run_tool_mad(debaters)
     assert document["robustness"]["said"] == "Holds without any one source. The same answer comes without any evidence."
     [without_key] = [c for c in document["robustness"]["checks"] if c["without"] == ["key.org"]]
     assert without_key["turns_left_out"] == 1
@@ -104,7 +104,7 @@ async def test_the_judge_is_asked_again_without_one_origins_evidence_and_turns(s
     assert "Keepers saw it." not in prompts[0]
 
 
-async def held_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str, Any]:
+async def run_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str, Any]:
     system = load_graph("tool_mad")
     where: dict[str, Any] = {"model": "openai:stub", "robustness": True, "debaters": debaters, "max_rounds": 1}
     settings = system.settings.model_validate(where | {"scoring": "all_rounds"} | more)
@@ -117,16 +117,16 @@ async def test_an_agreement_is_checked_only_if_a_first_check_reproduces_it(start
     fields: dict[str, Any] = {"selected": [1], "reason": "It helps."}
     for answer, words in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Not known: asked with all")):
         start_stub([says(answer, match="on your own. Answer from"), says("SUPPORTS", **fields)])
-        document = await held("madke", max_rounds=1)
+        document = await run_debate("madke", max_rounds=1)
         assert document["answer"] == "SUPPORTS"
-        assert came(document)[0][:4] == ("all", [], 3, 0)
+        assert outcomes_of_checks(document)[0][:4] == ("all", [], 3, 0)
         assert (document["robustness"]["step"], document["robustness"]["said"][: len(words)]) == ("answer", words)
 
 
 @pytest.mark.parametrize("name", ["rag", "react"])
 async def test_a_ceiling_leaves_the_verdict_and_its_stop_reason(start_stub: StartStub, name: str) -> None:
     start_stub([says("SUPPORTS", citations=[cites("key.org", KEY[:37])])])
-    document = await held(name, max_calls=3, sources=[HERE])
+    document = await run_debate(name, max_calls=3, sources=[HERE])
     assert (document["answer"], document["stop_reason"]) == ("SUPPORTS", "single_pass")
     outcomes = {check["outcome"] for check in (document["robustness"] or {})["checks"]}
     assert outcomes <= {"ok", "budget_exhausted"}
@@ -138,9 +138,9 @@ async def test_a_ceiling_leaves_the_verdict_and_its_stop_reason(start_stub: Star
 
 async def test_no_check_runs_if_the_setting_is_off_or_there_is_no_evidence(start_stub: StartStub) -> None:
     start_stub([says("SUPPORTS")])
-    off = await held("rag", robustness=False)
+    off = await run_debate("rag", robustness=False)
     assert (off["robustness"], off["usage"]["calls"]) == (None, 1)
-    empty = await held("madke", retrieval="none", max_rounds=1)
+    empty = await run_debate("madke", retrieval="none", max_rounds=1)
     assert empty["robustness"]["said"] == "Nothing to take away: the verdict was decided without evidence."
 
 

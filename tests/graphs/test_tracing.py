@@ -323,7 +323,7 @@ async def plant(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await debate("rag", {"claim": "It will fail."}, config, **sources))["error"]["kind"] == "retrieval_failed"
 
 
-def arrived(collector: Collector) -> set[str]:
+def uploaded_places(collector: Collector) -> set[str]:
     """The places whose keys were uploaded, verbatim or URL-encoded."""
     sent = b"\n".join(collector.raw).decode()
     return {place for place in PLACES if canary(place) in sent or quote(canary(place), safe="") in sent}
@@ -337,7 +337,7 @@ async def test_no_key_is_uploaded(
     monkeypatch.setenv("LANGSMITH_HIDE_OUTPUTS", hidden)
     await plant(start_stub, monkeypatch)
     assert len([run for run in collector.runs.values() if run.get("parent_run_id") is None]) == 3
-    assert arrived(collector) == set()
+    assert uploaded_places(collector) == set()
 
 
 async def test_without_our_filter_all_keys_would_be_uploaded(
@@ -345,7 +345,7 @@ async def test_without_our_filter_all_keys_would_be_uploaded(
 ) -> None:
     monkeypatch.setattr(tracing, "anonymised", lambda value, keys=None: value)
     await plant(start_stub, monkeypatch)
-    assert arrived(collector) == set(PLACES) - {"error"}  # errors of endpoints are already without keys
+    assert uploaded_places(collector) == set(PLACES) - {"error"}  # errors of endpoints are already without keys
 
 
 async def test_a_client_set_by_the_user_stays(start_stub: StartStub, collector: Collector) -> None:

@@ -46,7 +46,7 @@ def right_answers(task: Task) -> list[str]:
     }.get(task["kind"], ["x^2", "\\frac{1}{2}", "\\sqrt{3}"])
 
 
-def written(rng: random.Random, task: Task) -> str:
+def written_reply(rng: random.Random, task: Task) -> str:
     """A reply: an answer in some format, whole, wrapped, repeated, broken, or surrounded by other text."""
     given = right_answers(task)
     answer = rng.choice(given)
@@ -82,7 +82,7 @@ def written(rng: random.Random, task: Task) -> str:
     return reply
 
 
-def holds(task: Task, text: str, answer: str) -> bool:
+def contains_answer(task: Task, text: str, answer: str) -> bool:
     """Whether a text, without its invisible characters, contains an answer in one of its spellings."""
     text = clean(re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), text).encode(errors="replace").decode())
     if task["labels"]:
@@ -106,12 +106,12 @@ def test_no_reply_breaks_a_parser_or_yields_an_answer_it_does_not_contain(name: 
     rng = random.Random(name)
     outcomes: Counter[str] = Counter()
     for _ in range(REPLIES):
-        text = written(rng, task)
+        text = written_reply(rng, task)
         found, outcome, problem = read_reply(AIMessage(text), answer_reply(task))
         outcomes[outcome] += 1
         assert (found is None) == bool(problem)
         if found is not None:
-            assert holds(task, text, found.answer), (text[:500], found.answer)
+            assert contains_answer(task, text, found.answer), (text[:500], found.answer)
     print(name, dict(outcomes))
     assert outcomes["ok"] >= REPLIES / 10
     assert outcomes["unparsed"] >= REPLIES / 10

@@ -35,7 +35,7 @@ async def select(*replies: str, size: int = 5, **how: Any) -> Selection:
     return await select_evidence(CLAIM, make_task(), pool(size), FakeListChatModel(responses=list(replies)), **how)
 
 
-def read(text: str, size: int = 5) -> list[int] | None:
+def numbers_read(text: str, size: int = 5) -> list[int] | None:
     found, _, _ = read_reply(AIMessage(text), select_reply(size, 3))
     return found.selected if found else None
 
@@ -101,12 +101,12 @@ async def test_selected_numbers_outside_the_pool_are_recorded(
     ],
 )
 def test_selections_are_read_in_many_wordings(text: str, numbers: list[int] | None) -> None:
-    assert read(text) == numbers
+    assert numbers_read(text) == numbers
 
 
 @given(st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3), max_size=8).map("".join))
 def test_only_numbers_in_the_text_are_read(text: str) -> None:
-    found = read(text)
+    found = numbers_read(text)
     assert found is None or set(found) <= {int(n) for n in re.findall(r"\d+", text)}
 
 
@@ -134,9 +134,9 @@ def test_the_schema_offers_the_pools_numbers_and_none() -> None:
 
 @pytest.mark.parametrize("text", ["[" + "1 " * 5000, "[" + "12" * 5000, "[1, " * 5000, "no " * 5000, "[" * 10_000])
 def test_long_texts_are_read_quickly(text: str) -> None:
-    assert read(text) is None  # a regular expression that backtracks would not end
+    assert numbers_read(text) is None  # a regular expression that backtracks would not end
 
 
 @pytest.mark.parametrize("text", ["No, [2] does not help.", "[1] helps, [2] is not relevant.", "See [] and choose."])
 def test_an_ambiguous_reply_is_asked_for_again(text: str) -> None:
-    assert read(text) is None
+    assert numbers_read(text) is None

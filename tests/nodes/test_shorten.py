@@ -53,7 +53,7 @@ def text_of(number: int, size: int) -> str:
     return " ".join(f"Sentence {i} of text {number} says that the mill has bells." for i in range(size // 50 + 1))
 
 
-def shown(made: ShortenedTexts) -> list[str]:
+def ids_shown(made: ShortenedTexts) -> list[str]:
     return re.findall(r'<evidence id="(\w+)">', made.texts[0])
 
 
@@ -73,14 +73,14 @@ def test_a_prompt_that_fits_is_unchanged() -> None:
 
 def test_evidence_of_the_lowest_rank_is_dropped_first() -> None:
     made = shorten([WHOLE], bytes_of(WHOLE) - 3000)
-    assert shown(made) == ["p1", "p2", "p3", "p4", "p5"]
+    assert ids_shown(made) == ["p1", "p2", "p3", "p4", "p5"]
     assert (made.evidence, made.in_part, made.of_evidence, made.ids) == (1, 1, 6, ["p6"])
     assert rounds(made.texts[0]) == list(range(1, 11))
     assert made.rounds == []
     note = "1 more piece of evidence and the rest of each text that ends in [...]"
     assert f"\n(Left out here, as the prompt would otherwise be too long: {note}.)\n\nThe debate" in made.texts[0]
     ranks = {"p1": 3, "p2": 2, "p3": 1, "p4": 3, "p5": 2, "p6": 1}
-    assert shown(shorten([WHOLE], bytes_of(WHOLE) - 5500, ranks)) == ["p2", "p3", "p5", "p6"]
+    assert ids_shown(shorten([WHOLE], bytes_of(WHOLE) - 5500, ranks)) == ["p2", "p3", "p5", "p6"]
 
 
 def test_the_ranks_are_those_of_the_search() -> None:
@@ -92,16 +92,16 @@ def test_evidence_without_a_rank_is_ordered_by_words_shared_with_the_claim() -> 
     given = [piece(n, "The miller owned no watch. " * 60) for n in range(1, 10)]
     given.append(piece(10, "The miller's wife wrote that the mill has had two bells. " + "She owned a watch. " * 60))
     made = shorten([prompt(given, [])], 5_000)
-    assert shown(made)[-1] == "p10"
+    assert ids_shown(made)[-1] == "p10"
     assert "two bells" in made.texts[0].partition("p10")[2]
     assert made.ids == [f"p{n}" for n in range(3, 10)]
-    assert shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != shown(made)  # a search's rank comes first
+    assert ids_shown(shorten([prompt(given, [])], 5_000, {"p10": 9})) != ids_shown(made)  # a search's rank comes first
 
 
 def test_cited_evidence_is_dropped_last() -> None:
     cited = [*TURNS[:-1], answer(10, "b", "So it is.", "p6")]
     made = shorten([prompt(PIECES, cited)], 9000)
-    assert shown(made)[-1] == "p6"
+    assert ids_shown(made)[-1] == "p6"
     assert "p6" not in made.ids
     assert set(cited_in(made.texts[0])) == {"p6"}
 
@@ -111,7 +111,7 @@ def test_the_only_cited_piece_may_take_more_than_half_of_the_limit() -> None:
     made = shorten([prompt(pieces, [answer(1, "a", "It has.", "p2")])], 4800)
     assert pieces[1]["text"] in made.texts[0]
     both = shorten([prompt(pieces, [answer(1, "a", "It has.", "p2"), answer(1, "b", "It has.", "p1")])], 4800)
-    assert shown(both) == ["p1", "p2"]
+    assert ids_shown(both) == ["p1", "p2"]
     assert both.in_part == 2
 
 
@@ -121,7 +121,7 @@ def test_the_oldest_rounds_are_dropped_after_evidence() -> None:
     assert rounds(made.texts[0]) == list(range(len(made.rounds) + 1, 11))
     assert made.of_rounds == 10
     assert f"rounds 1 to {len(made.rounds)}.)\n\nRound {len(made.rounds) + 1}\n" in made.texts[0]
-    assert shown(made)  # a quarter is reserved for evidence
+    assert ids_shown(made)  # a quarter is reserved for evidence
 
 
 def test_reasons_are_cut_last_and_the_last_round_stays() -> None:
@@ -246,7 +246,7 @@ def test_shortening_holds_for_any_pieces_and_rounds(texts: Any, rounds_of_reason
     assert made.size <= max(most, shorten([full_prompt], 0).size + 400)
     assert text.startswith(HEAD)
     assert text.endswith(TAIL)
-    ids = shown(made)
+    ids = ids_shown(made)
     assert ids == sorted(ids, key=lambda id: int(id[1:]))
     assert len(ids) == len(pieces) - made.evidence
     assert not set(made.ids) & set(ids)

@@ -98,15 +98,15 @@ def test_any_panel(verdicts: list[Verdict | None]) -> None:
 # --- confidence -----------------------------------------------------------------------------------------------------
 
 
-def scored(evidence: float, validity: float, reliability: float) -> dict[str, float]:
+def scores_of(evidence: float, validity: float, reliability: float) -> dict[str, float]:
     return dict(zip(QUALITIES, (evidence, validity, reliability), strict=True))
 
 
-def judged(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, float, float]]) -> list[Turn]:
+def judge_turns(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, float, float]]) -> list[Turn]:
     """The turns of judges; judges who abstain have no scores."""
     turns = []
     for number, (verdict, score) in enumerate(zip(verdicts, scores, strict=True), 1):
-        scores_of_judge = scored(*score) if verdict else dict.fromkeys(QUALITIES)
+        scores_of_judge = scores_of(*score) if verdict else dict.fromkeys(QUALITIES)
         more = {"verdict": verdict, "reason": f"Reason {number}." if verdict else None}
         turns.append({"agent": f"judge-{number}", "phase": "panel", "step": "judge", **scores_of_judge, **more})
     return cast("list[Turn]", turns)
@@ -129,7 +129,7 @@ def confidence(
 
 
 def test_the_worked_example_of_the_source() -> None:
-    example_scores = [scored(7, 8, 8), scored(7, 6, 8), scored(8, 7, 9)]
+    example_scores = [scores_of(7, 8, 8), scores_of(7, 6, 8), scores_of(8, 7, 9)]
     assert mean_scores(example_scores) == {
         "evidence_strength": pytest.approx(22 / 3),
         "argument_validity": 7,
@@ -145,13 +145,13 @@ def test_the_worked_example_of_the_source() -> None:
 
 @pytest.mark.parametrize("reliability", [0, 5, 25 / 3, 10])
 def test_the_base_of_the_worked_example_grows_with_reliability(reliability: float) -> None:
-    scores = [scored(strength, validity, reliability) for strength, validity in [(7, 8), (7, 6), (8, 7)]]
+    scores = [scores_of(strength, validity, reliability) for strength, validity in [(7, 8), (7, 6), (8, 7)]]
     base = base_confidence(consensus_strength(2, 3), judge_quality(scores))
     assert base == pytest.approx(0.676667 + 0.01 * reliability, abs=5e-7)
 
 
 def test_the_confidence_of_the_worked_example() -> None:
-    turns = judged([NOT, SUP, NOT], [(7, 8, 8), (7, 6, 8), (8, 7, 9)])
+    turns = judge_turns([NOT, SUP, NOT], [(7, 8, 8), (7, 6, 8), (8, 7, 9)])
     found = confidence(turns, 8.5, plaintiff=[0.9, 0.9], defense=[0.2, 0.57])
     assert found == {
         "confidence": 0.902,
@@ -177,12 +177,12 @@ def test_the_strength_of_a_consensus_by_hand() -> None:
 
 
 def test_the_quality_of_judges_by_hand() -> None:
-    assert judge_quality([scored(10, 10, 10)]) == 1
-    assert judge_quality([scored(0, 0, 0)]) == 0
-    assert judge_quality([scored(9, 0, 0), scored(0, 6, 3)]) == pytest.approx(0.3)  # (4.5 + 3 + 1.5) / 30
+    assert judge_quality([scores_of(10, 10, 10)]) == 1
+    assert judge_quality([scores_of(0, 0, 0)]) == 0
+    assert judge_quality([scores_of(9, 0, 0), scores_of(0, 6, 3)]) == pytest.approx(0.3)  # (4.5 + 3 + 1.5) / 30
     with pytest.raises(ValueError, match="no judges"):
         judge_quality([])
-    assert mean_scores([scored(9, 0, 0), scored(0, 6, 3)]) == dict(zip(QUALITIES, (4.5, 3, 1.5), strict=True))
+    assert mean_scores([scores_of(9, 0, 0), scores_of(0, 6, 3)]) == dict(zip(QUALITIES, (4.5, 3, 1.5), strict=True))
 
 
 def test_the_base_is_up_to_eleven_tenths() -> None:
@@ -250,23 +250,23 @@ def parts(found: dict[str, Any]) -> list[Any]:
     ("verdict", "expected"), [(SUP, [0.8, 0.18, 0.1]), (NOT, [0.1, -0.15, 0.1]), (INC, [None, 0, 0.1])]
 )
 def test_the_winning_sides_reflection_counts(verdict: Verdict, expected: list[float | None]) -> None:
-    turns = judged([verdict] * 3, TENS)
+    turns = judge_turns([verdict] * 3, TENS)
     assert parts(confidence(turns, 7, plaintiff=[0.1, 0.8], defense=[0.9, 0.1])) == expected
 
 
 def test_parts_that_are_missing_or_not_scored_add_nothing() -> None:
-    turns = judged([SUP] * 3, TENS)
+    turns = judge_turns([SUP] * 3, TENS)
     assert parts(confidence(turns, None, [0.5], [0.5])) == [0.5, 0, 0]  # the analyser's reply was unusable
     assert parts(confidence(turns, None, [None, None], [None, None], analysed=False)) == [None, 0, 0]
     assert confidence(turns, analysed=False)["confidence"] == 1
 
 
 def test_judges_without_a_verdict_do_not_count() -> None:
-    some = confidence(judged([SUP, None, NOT], [(9, 9, 9), (0, 0, 0), (3, 3, 3)]), analysed=False)
+    some = confidence(judge_turns([SUP, None, NOT], [(9, 9, 9), (0, 0, 0), (3, 3, 3)]), analysed=False)
     assert (
         some["confidence_parts"] | {"consensus_strength": 0.5, "quality": 0.6, "base": 0.58} == some["confidence_parts"]
     )
-    one = confidence(judged([None, None, NOT], [(0, 0, 0), (0, 0, 0), (6, 6, 6)]), analysed=False)
+    one = confidence(judge_turns([None, None, NOT], [(0, 0, 0), (0, 0, 0), (6, 6, 6)]), analysed=False)
     assert one["confidence"] == 0.98  # 0.8 + 0.3 x 0.6
 
 
@@ -283,7 +283,7 @@ def test_any_confidence(
     plaintiff: list[float | None],
     defense: list[float | None],
 ) -> None:
-    turns = judged([verdict for verdict, _ in panel], [scores for _, scores in panel])
+    turns = judge_turns([verdict for verdict, _ in panel], [scores for _, scores in panel])
     given_verdicts = [verdict for verdict, _ in panel if verdict]
     if not given_verdicts:
         return
@@ -318,7 +318,7 @@ def test_any_sum_is_clamped_before_it_is_raised(
 def report(verdicts: Sequence[Verdict | None], scores: Sequence[tuple[float, float, float]]) -> dict[str, Any]:
     decided = panel_verdict(verdicts)
     assert decided is not None
-    return panel_report(judged(verdicts, scores), decided)
+    return panel_report(judge_turns(verdicts, scores), decided)
 
 
 def test_a_report_of_a_panel_that_differs() -> None:
@@ -340,7 +340,7 @@ def test_a_report_of_a_panel_with_a_silent_judge() -> None:
     assert (found["judges"], found["without_verdict"]) == (3, ["judge-1"])
     assert (found["tied"], found["unanimous"], found["agreement"]) == (True, False, 0)
     assert [one["agent"] for one in found["dissent"]] == ["judge-3"]
-    assert found["spread"] == scored(0, 0, 0)  # a judge without a verdict has no scores
+    assert found["spread"] == scores_of(0, 0, 0)  # a judge without a verdict has no scores
 
 
 def test_a_report_of_panels_that_agree() -> None:

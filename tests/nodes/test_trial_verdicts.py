@@ -26,7 +26,7 @@ from moot.nodes._trial.replies import (
 from pydantic import ValidationError
 
 from tests.each import each
-from tests.nodes.test_trial_panel import INC, NOT, SUP, scored
+from tests.nodes.test_trial_panel import INC, NOT, SUP, scores_of
 
 # --- labels ---------------------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ def test_the_answer_for_an_inconclusive_verdict(policy: str | None, three: str, 
 
 # --- replies --------------------------------------------------------------------------------------------------------
 
-JUDGED: dict[str, Any] = {"reason": "It is so.", **scored(7, 8, 9), "verdict": SUP}
+JUDGED: dict[str, Any] = {"reason": "It is so.", **scores_of(7, 8, 9), "verdict": SUP}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_judge_gives_reasons() -> None:
 
 def test_scores_at_their_limits_are_valid() -> None:
     for value in (0, 10):
-        assert JudgementReply.model_validate(JUDGED | scored(value, value, value)).argument_validity == value
+        assert JudgementReply.model_validate(JUDGED | scores_of(value, value, value)).argument_validity == value
         ten = dict.fromkeys(("plaintiff_counsel", "defense_counsel", "overall"), value)
         assert ConsistencyReply.model_validate({"contradictions": [], **ten}).overall == value
     for value in (0, 1):

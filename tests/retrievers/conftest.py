@@ -85,7 +85,7 @@ def passage(i: int | str, text: str = "", **more: Any) -> Passage:
     return Passage(id=str(i), title=f"Entry {i}", text=text or f"Entry {i} of the ledger.", source="ledger", **more)
 
 
-async def refused(name: str) -> UserError:
+async def refusal_of(name: str) -> UserError:
     """The error that both kinds of search raise for a corpus."""
     errors = []
     for kind in ("chroma", "bm25"):

@@ -48,7 +48,7 @@ def numbered(first: int, end: int) -> list[Passage]:
     return [Passage(id=str(i), text=f"Entry {i} of the ledger.", source="ledger") for i in range(first, end)]
 
 
-async def found(corpus: str, number: int, kind: str = "chroma") -> bool:
+async def is_found(corpus: str, number: int, kind: str = "chroma") -> bool:
     """Whether a search in the newly opened corpus returns the passage of that number first."""
     text = f"Entry {number} of the ledger."
     best = await (await open_retriever(f"{kind}:{corpus}")).search(text, 3)
@@ -58,7 +58,7 @@ async def found(corpus: str, number: int, kind: str = "chroma") -> bool:
 async def _use(folder: str) -> list[str]:
     os.environ["MOOT_HOME"] = folder
     results = []
-    for call in (index_passages("big", numbered(0, 3)), found("big", 777), found("big", 777, "bm25")):
+    for call in (index_passages("big", numbered(0, 3)), is_found("big", 777), is_found("big", 777, "bm25")):
         try:
             results.append(str(await call))
         except MootError as error:
@@ -71,7 +71,7 @@ async def main(task: str, *words: str) -> None:
         some = numbered(int(words[1]), int(words[2]))
         await index_passages(words[0], some, progress=lambda seen, _: print(seen, flush=True))
     elif task == "search":
-        print(sum([await found(words[0], i) for i in range(int(words[1]))]))
+        print(sum([await is_found(words[0], i) for i in range(int(words[1]))]))
     for folder in words if task == "damaged" else ():
         print(json.dumps(await _use(folder)), flush=True)
 

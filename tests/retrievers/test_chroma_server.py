@@ -54,7 +54,7 @@ def collection(url: str, name: str) -> Any:
     return imported("chromadb.api.models.Collection").Collection(api, api.get_collection(name), None)
 
 
-async def fails(call: Coroutine[Any, Any, Any]) -> MootError:
+async def error_of(call: Coroutine[Any, Any, Any]) -> MootError:
     with pytest.raises(MootError) as caught:
         await call
     return caught.value
@@ -75,7 +75,7 @@ async def test_a_corpus_is_seen_from_another_home_and_not_mixed_with_folders(
     state = corpus_state("everywhere")
     monkeypatch.delenv("MOOT_CHROMA_URL")
     assert known_corpora() == sorted(DEMO_CORPORA)
-    assert (await fails(open_retriever("chroma:everywhere"))).kind == "unknown_corpus"
+    assert (await error_of(open_retriever("chroma:everywhere"))).kind == "unknown_corpus"
     await index_passages("everywhere", numbered(0, 2))
     assert corpus_state("everywhere") != state
     assert len(await (await open_retriever("chroma:everywhere")).search("Entry", 5)) == 2
@@ -115,7 +115,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(chroma: str)
 
     with pytest.raises(OSError, match="went away"):
         await index_passages("broken", half())
-    error = await fails(open_retriever("bm25:broken"))
+    error = await error_of(open_retriever("bm25:broken"))
     assert (error.kind, "interrupted after 512 passages" in error.detail) == ("unfinished_corpus", True)
     done = [(0, 0)]
     await index_passages("broken", numbered(0, 600), progress=lambda *so_far: done.append(so_far))
@@ -149,7 +149,7 @@ async def test_another_encoder_is_refused(chroma: str) -> None:
     manifest = stored.metadata["moot"].replace("all-MiniLM-L6-v2", "openai:m")
     stored.modify(metadata={"moot": manifest})
     for attempt in (open_retriever("chroma:encoded"), index_passages("encoded", numbered(2, 4))):
-        error = await fails(attempt)
+        error = await error_of(attempt)
         assert (error.kind, "embedder=openai:m" in error.detail) == ("corpus_mismatch", True)
 
 
@@ -160,7 +160,7 @@ async def test_collections_of_others_are_left_alone(chroma: str) -> None:
     chroma_api(chroma).create_collection("theirs")
     assert "theirs" not in known_corpora()
     for attempt in (open_retriever("chroma:theirs"), index_passages("theirs", numbered(0, 2))):
-        error = await fails(attempt)
+        error = await error_of(attempt)
         assert (error.kind, "not made by moot" in error.detail) == ("invalid_corpus", True)
 
 
@@ -168,14 +168,14 @@ async def test_a_corpus_that_was_emptied_or_deleted_is_refused(chroma: str) -> N
     await index_passages("lost", numbered(0, 5))
     dense = await open_retriever("chroma:lost")
     collection(chroma, "lost").delete(ids=["3"])
-    error = await fails(open_retriever("bm25:lost"))
+    error = await error_of(open_retriever("bm25:lost"))
     assert (error.kind, "should hold 5 passages and holds 4" in error.detail) == ("damaged_corpus", True)
     assert "Delete the collection" in error.detail
     collection(chroma, "lost").modify(metadata={"moot": "{"})
-    assert (await fails(open_retriever("bm25:lost"))).kind == "damaged_corpus"
+    assert (await error_of(open_retriever("bm25:lost"))).kind == "damaged_corpus"
     chroma_api(chroma).delete_collection("lost")
-    assert (await fails(dense.search("Entry", 1))).kind == "unknown_corpus"
-    assert (await fails(open_retriever("bm25:lost"))).kind == "unknown_corpus"
+    assert (await error_of(dense.search("Entry", 1))).kind == "unknown_corpus"
+    assert (await error_of(open_retriever("bm25:lost"))).kind == "unknown_corpus"
 
 
 # --- servers that fail ------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ async def test_a_search_after_the_servers_end_is_an_error(tmp_path: Path, monkey
         await asyncio.to_thread(server.wait)
         more = index_passages("mortal", numbered(20, 30))
         for call in (dense.search("Entry", 3), both.search("Entry", 3), open_retriever("bm25:mortal"), more):
-            error = await fails(call)
+            error = await error_of(call)
             assert (error.kind, error.exit_code, error.retryable) == ("unreachable", 3, True)
             assert "MOOT_CHROMA_URL" in error.detail
             assert "`chroma run` is running" in error.detail
@@ -199,7 +199,7 @@ async def test_a_search_after_the_servers_end_is_an_error(tmp_path: Path, monkey
             known_corpora()
 
 
-Said = Callable[[], web.Response]
+Response = Callable[[], web.Response]
 COLLECTION = {"id": "07755b67-bfb2-4e2f-be94-b54a15130210", "name": "odd", "tenant": "t", "database": "d"}
 MANIFEST = '{"name": "odd", "encoder": "all-MiniLM-L6-v2", "dimension": 64, "passages": 2, "complete": true}'
 ODD = COLLECTION | {"configuration_json": {}, "metadata": {"moot": MANIFEST}, "version": 0, "log_position": 0}
@@ -219,11 +219,11 @@ ODD = COLLECTION | {"configuration_json": {}, "metadata": {"moot": MANIFEST}, "v
     ids=["a page", "a list", "nothing", "failed", "404", "elsewhere", "bytes"],
 )
 async def test_an_address_that_is_not_a_chroma_server_is_an_error(
-    response: Said, serve: Serve, monkeypatch: pytest.MonkeyPatch
+    response: Response, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOOT_CHROMA_URL", (await serve(lambda n, body: response())).url)
     for call in (open_retriever("chroma:any"), index_passages("any", numbered(0, 2)), open_retriever("bm25:demo")):
-        error = await fails(call)
+        error = await error_of(call)
         assert (error.kind, error.exit_code) == ("bad_response", 3)
         assert "Check MOOT_CHROMA_URL and that `chroma run` is running" in error.detail
 
@@ -249,7 +249,7 @@ async def test_invalid_responses_to_searches_are_errors(
 
     monkeypatch.setenv("MOOT_CHROMA_URL", server.url)
     dense = await open_retriever("chroma:odd")
-    assert (await fails(dense.search("Entry", 3))).kind == "bad_response"
+    assert (await error_of(dense.search("Entry", 3))).kind == "bad_response"
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ async def test_tokens_and_passwords_are_sent_and_never_shown(
     server = await serve(lambda n, body: web.json_response({"error": token}, status=401 if n == 1 else 500))
     monkeypatch.setenv("MOOT_CHROMA_URL", server.url.replace("//", f"//{user}"))
     monkeypatch.setenv("MOOT_CHROMA_TOKEN", token)
-    refused, failed = await fails(open_retriever("chroma:any")), await fails(open_retriever("chroma:any"))
+    refused, failed = await error_of(open_retriever("chroma:any")), await error_of(open_retriever("chroma:any"))
     assert [headers["Authorization"] for headers in server.headers] == [sent, sent]
     assert (refused.kind, "Check MOOT_CHROMA_TOKEN" in refused.detail) == ("authentication", True)
     assert failed.kind == "bad_response"

@@ -37,7 +37,7 @@ def endpoint(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
     return start
 
 
-async def fails(texts: int = 1, **options: Any) -> MootError:
+async def error_of(texts: int = 1, **options: Any) -> MootError:
     with pytest.raises(MootError) as caught:
         await (await open_encoder("openai:stub-embedding", Limits(**options))).embed(["a", "b", "c"][:texts])
     assert "sk-secret" not in caught.value.detail
@@ -153,7 +153,7 @@ async def test_vectors_are_normalised_and_in_order(endpoint: Serve) -> None:
 async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, message: str, attempts: int) -> None:
     body = {"error": {"message": "Not with sk-secret-0123456789", "code": "x"}}
     server = await endpoint(lambda n, _: web.json_response(body, status=status, headers={"Retry-After": "0"}))
-    caught = await fails(max_wait=0)
+    caught = await error_of(max_wait=0)
     assert (caught.kind, caught.attempts, len(server.bodies)) == (kind, attempts, attempts)
     assert message in caught.detail
     assert "Not with [OPENAI_API_KEY]" in caught.detail
@@ -172,13 +172,13 @@ async def test_a_rate_limit_refusal_is_no_attempt(endpoint: Serve, header: dict[
 async def test_a_used_up_quota_is_not_retried(endpoint: Serve) -> None:
     body = {"error": {"message": "Pay.", "code": "insufficient_quota"}}
     server = await endpoint(lambda n, _: web.json_response(body, status=429))
-    assert ((await fails()).kind, len(server.bodies)) == ("quota", 1)
+    assert ((await error_of()).kind, len(server.bodies)) == ("quota", 1)
 
 
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_retry_after_beyond_the_maximum_is_an_error(endpoint: Serve, status: int) -> None:
     server = await endpoint(lambda n, _: web.json_response({}, status=status, headers={"Retry-After": "86400"}))
-    assert (await fails()).retry_after == 86400
+    assert (await error_of()).retry_after == 86400
     assert len(server.bodies) == 1
 
 
@@ -186,10 +186,10 @@ async def test_silent_and_missing_servers_are_retryable_errors(
     endpoint: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await endpoint(lambda n, body: None)
-    caught = await fails(attempts=1, timeout=0.2)
+    caught = await error_of(attempts=1, timeout=0.2)
     assert (caught.kind, caught.retryable, len(server.bodies)) == ("timeout", True, 1)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    caught = await fails(attempts=1)
+    caught = await error_of(attempts=1)
     assert (caught.kind, caught.retryable) == ("unreachable", True)
     assert "Check the address" in caught.detail
 
@@ -201,20 +201,20 @@ async def test_silent_and_missing_servers_are_retryable_errors(
 )
 async def test_invalid_vectors_are_refused(endpoint: Serve, vectors: list[Any]) -> None:
     await endpoint(lambda n, body: embedding(vectors))
-    caught = await fails(attempts=1)
+    caught = await error_of(attempts=1)
     assert isinstance(caught, WorldError)
     assert caught.kind == "bad_response"
 
 
 async def test_vectors_of_different_lengths_are_refused(endpoint: Serve) -> None:
     await endpoint(lambda n, body: embedding([[1.0], [1.0, 2.0]]))
-    caught = await fails(2, attempts=1)
+    caught = await error_of(2, attempts=1)
     assert (caught.kind, "different lengths" in caught.detail) == ("bad_response", True)
 
 
 async def test_a_web_page_in_place_of_a_reply_is_an_error(endpoint: Serve) -> None:
     await endpoint(lambda n, body: web.Response(text="<html>", content_type="text/html"))
-    caught = await fails(attempts=1)
+    caught = await error_of(attempts=1)
     assert caught.kind == "bad_response"
     assert "/v1" in caught.detail
 

@@ -85,13 +85,13 @@ TEXT = f"{LEAD} {FILLER} {DECISIVE} {FILLER.replace('Door', 'Window')}"
 QUERY = "Does the drug lower mortality of patients?"
 
 
-async def cut(query: str = QUERY, most: int = 200) -> Evidence:
+async def excerpted(query: str = QUERY, most: int = 200) -> Evidence:
     piece = make_evidence(text=TEXT, title="Trial", source="s", retriever="bm25:x")
     return {**piece, "shown": await excerpt(TEXT, query, most, await open_encoder())}
 
 
 async def test_the_beginning_and_the_nearest_sentences_are_shown() -> None:
-    piece = await cut()
+    piece = await excerpted()
     shown = shown_text(piece)
     assert shown.startswith(LEAD)
     assert DECISIVE in shown
@@ -131,7 +131,7 @@ async def test_texts_with_few_sentence_ends_use_the_whole_limit(text: str, query
 
 
 async def test_quotes_are_checked_against_the_whole_text_and_cannot_span_a_gap() -> None:
-    piece = await cut()
+    piece = await excerpted()
     unseen = "Door 40 was painted in colour 40"
     assert unseen not in shown_text(piece)
     across = f"It began in spring. {DECISIVE}"
@@ -143,7 +143,7 @@ async def test_quotes_are_checked_against_the_whole_text_and_cannot_span_a_gap()
 
 
 async def test_a_piece_found_twice_shows_the_excerpts_of_both() -> None:
-    first, second = await cut(), await cut("Which window was painted in colour 44?")
+    first, second = await excerpted(), await excerpted("Which window was painted in colour 44?")
     assert "Window 44" not in shown_text(first)
     (both,) = merge_evidence([first], [second])
     assert DECISIVE in shown_text(both)

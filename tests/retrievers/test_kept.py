@@ -20,7 +20,7 @@ from moot.nodes._models.keeping import DebateLedger, LedgerUse, ledger_use
 from moot.retrievers import UserError, index_passages, open_encoder
 
 from tests.conftest import running_stub
-from tests.graphs.test_ledger_replay import alike
+from tests.graphs.test_ledger_replay import comparable
 
 from .conftest import Serve, passage
 from .vendors import FOUND, TAVILY, StartVendor, starter
@@ -94,7 +94,7 @@ async def test_a_debate_replays_without_its_corpus_and_its_endpoint(
     await close_clients()
     await asyncio.to_thread(shutil.rmtree, empty_home / "corpora", ignore_errors=True)
     again = await debate(LedgerUse("replay", id=first["id"]))
-    assert alike(again) == alike(first)
+    assert comparable(again) == comparable(first)
     with_more = settings.model_copy(update={"k": 5})
     with ledger_use(LedgerUse("replay", id=first["id"])):
         other = await system.graph.ainvoke({"claim": "Baikal is deep."}, context=with_more)

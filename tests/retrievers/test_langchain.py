@@ -131,14 +131,14 @@ async def test_a_search_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (caught.value.kind, caught.value.retryable) == ("timeout", True)
 
 
-def angry(query: str) -> object:
+def raise_error(query: str) -> object:
     raise RuntimeError(f"not with {KEY} " + "x" * 1000)
 
 
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (angry, r"RuntimeError: not with \[SHOP_API_KEY\] x"),
+        (raise_error, r"RuntimeError: not with \[SHOP_API_KEY\] x"),
         (lambda q: ["words"], "AttributeError"),
         (len, "TypeError"),
     ],

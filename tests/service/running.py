@@ -50,7 +50,7 @@ def python() -> str | None:
     return None if found.returncode else named
 
 
-def lacking() -> str:
+def missing_requirements() -> str:
     """The missing requirements of these tests; empty if there are none."""
     if python() is None:
         return "no Python with the extra `service` (MOOT_SERVICE_PYTHON)"

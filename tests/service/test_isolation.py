@@ -10,9 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.service.running import CONTEXT, Service, begin, lacking, status
+from tests.service.running import CONTEXT, Service, begin, missing_requirements, status
 
-pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
+    pytest.mark.timeout(600),
+]
 
 MARK = "Fenugreek"
 """A word in all of Bob's data."""

@@ -11,9 +11,12 @@ import httpx
 import pytest
 from moot.core.lazy import imported
 
-from tests.service.running import CONTEXT, Service, begin, lacking, rows, status
+from tests.service.running import CONTEXT, Service, begin, missing_requirements, rows, status
 
-pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
+    pytest.mark.timeout(600),
+]
 
 Place = tuple[str, str]
 
@@ -29,7 +32,7 @@ def one_worker(service: Service) -> Iterator[None]:
 
 
 @contextmanager
-def nothing_is_kept(service: Service) -> Iterator[Any]:
+def storing_blocked(service: Service) -> Iterator[Any]:
     """Within it, storing a document waits; yields a check whether one is waiting."""
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url) as holder:
@@ -38,7 +41,7 @@ def nothing_is_kept(service: Service) -> Iterator[Any]:
         yield lambda: bool(holder.execute(waits).fetchall())
 
 
-def check_kept(service: Service, client: httpx.Client, claim: str, places: list[Place], end: str = "success") -> None:
+def check_stored(service: Service, client: httpx.Client, claim: str, places: list[Place], end: str = "success") -> None:
     """Check that each run has this status, and that each debate is listed once, as done, with its document's id."""
     service.wait_for(lambda: all(status(client, one) == end for one in places), f"not all ended: {rows(service)}")
     listed = client.get("/moot/api/debates", params={"q": claim}).json()["debates"]
@@ -52,7 +55,7 @@ def test_runs_that_are_queued_when_a_worker_starts_are_kept(service: Service) ->
     with service.of("bob") as bob:
         places = [begin(bob, f"Cloves are {number} years old.", "standard_prompting") for number in range(4)]
         service.start("worker-1")
-        check_kept(service, bob, "Cloves", places)
+        check_stored(service, bob, "Cloves", places)
 
 
 def test_a_stopping_worker_stores_finished_runs_and_passes_on_the_rest(service: Service) -> None:
@@ -64,18 +67,18 @@ def test_a_stopping_worker_stores_finished_runs_and_passes_on_the_rest(service: 
         service.processes["worker-1"].send_signal(signal.SIGTERM)
         service.processes["worker-1"].wait(60)
         service.start("worker-1")
-        check_kept(service, bob, "Nutmeg", places)
+        check_stored(service, bob, "Nutmeg", places)
 
 
 def test_a_worker_killed_before_it_stored_the_document(service: Service) -> None:
     with service.of("bob") as bob:
-        with nothing_is_kept(service) as one_waits:
+        with storing_blocked(service) as one_waits:
             place = begin(bob, "Mace is a spice.")
             service.wait_for(one_waits, "no document")
             service.kill("worker-1")
         calls = len(service.stub.calls())
         service.start("worker-1")
-        check_kept(service, bob, "Mace", [place])
+        check_stored(service, bob, "Mace", [place])
         assert len(service.stub.calls()) == calls
 
 
@@ -84,13 +87,13 @@ def test_a_worker_killed_before_it_stored_the_result_of_a_reply(service: Service
         thread, run = begin(bob, "Sumac is sour.", ask_person=["remark"])
         service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "nobody is asked")
         asked = {"assistant_id": "society_of_minds", "command": {"resume": {"remark": "It is."}}, "context": CONTEXT}
-        with nothing_is_kept(service) as one_waits:
+        with storing_blocked(service) as one_waits:
             reply = bob.post(f"/threads/{thread}/runs", json=asked).raise_for_status().json()["run_id"]
             service.wait_for(one_waits, "no document")
             service.kill("worker-1")
         calls = len(service.stub.calls())
         service.start("worker-1")
-        check_kept(service, bob, "Sumac", [(thread, reply)])
+        check_stored(service, bob, "Sumac", [(thread, reply)])
         assert len(service.stub.calls()) == calls
 
 
@@ -106,7 +109,7 @@ def test_a_run_whose_end_could_not_be_stored_is_found_again(service: Service) ->
         refusals = "SELECT last_value FROM refused"
         service.wait_for(lambda: owner.execute(refusals).fetchone()[0] >= 2, "its end was not to be noted")
         owner.execute("DROP FUNCTION refuse CASCADE")
-        check_kept(service, bob, "Sumac", [place])
+        check_stored(service, bob, "Sumac", [place])
 
 
 def test_a_run_cut_off_by_postgres_at_its_end_starts_again(service: Service) -> None:
@@ -119,7 +122,7 @@ def test_a_run_cut_off_by_postgres_at_its_end_starts_again(service: Service) -> 
             "EXECUTE FUNCTION cut_off()"
         )
         place = begin(bob, "Turmeric is yellow.", "standard_prompting")
-        check_kept(service, bob, "Turmeric", [place])
+        check_stored(service, bob, "Turmeric", [place])
         assert owner.execute("SELECT last_value FROM ended").fetchone() > (1,)
         assert len([one for one in service.stub.prompts() if "Turmeric is yellow." in one]) == 1
         owner.execute("DROP FUNCTION cut_off CASCADE; DROP SEQUENCE ended")
@@ -135,7 +138,7 @@ def test_a_run_whose_lease_is_lost_before_its_start_does_not_start(service: Serv
             "(OLD.status = 'pending' AND NEW.claimed_by IS NOT NULL) EXECUTE FUNCTION lose()"
         )
         place = begin(bob, "Fennel is tall.", "standard_prompting")
-        check_kept(service, bob, "Fennel", [place])
+        check_stored(service, bob, "Fennel", [place])
         assert owner.execute("SELECT last_value FROM claims").fetchone() == (2,)
         owner.execute("DROP FUNCTION lose CASCADE; DROP SEQUENCE claims")
 
@@ -147,4 +150,4 @@ def test_leases_of_one_worker_have_different_names(service: Service) -> None:
         service.wait_for(lambda: len(service.asked(claims)) > 1, "no two debates run")
         names = service.asked(claims)
         assert len({*names}) == len(names)
-        check_kept(service, bob, "Ginger", places)
+        check_stored(service, bob, "Ginger", places)

@@ -13,9 +13,12 @@ import httpx
 import pytest
 
 from tests.conftest import free_port
-from tests.service.running import CONTEXT, TOKENS, Service, begin, lacking, python, rows, status
+from tests.service.running import CONTEXT, TOKENS, Service, begin, missing_requirements, python, rows, status
 
-pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
+    pytest.mark.timeout(900),
+]
 
 
 ENDS = """

@@ -13,7 +13,7 @@ import pytest
 from moot.core.postgres.connection import Postgres
 
 from tests.conftest import running_stub
-from tests.service.running import TOKENS, Service, lacking, running_service
+from tests.service.running import TOKENS, Service, missing_requirements, running_service
 from tests.telemetry.receiver import Receiver, receiving
 from tests.telemetry.test_server import sample
 from tests.web.conftest import CHROMIUM
@@ -22,7 +22,10 @@ from tests.web.test_browser import start
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking() or "none"), pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements() or "none"),
+    pytest.mark.timeout(900),
+]
 
 OF_METRICS = "prometheus-battery-staple"
 SETTINGS = {"model": "openai:gpt-4o-mini", "max_rounds": 4}
@@ -67,7 +70,7 @@ async def page(watched: Service) -> AsyncIterator[Page]:
     assert faults == []
 
 
-def who_works(service: Service) -> str:
+def worker_of(service: Service) -> str:
     """The worker of a run."""
     with closing(Postgres(service.postgres.url)) as postgres:
         query = "SELECT claimed_by FROM runs WHERE status = 'running'"
@@ -93,7 +96,7 @@ async def test_the_page_continues_if_the_worker_of_its_debate_is_killed(
     before = len(watched.stub.prompts())
     await start(page, "Herons are grey.", SETTINGS, graph="society_of_minds")
     await page.locator(".turn").first.wait_for()
-    killed = who_works(watched)
+    killed = worker_of(watched)
     watched.kill(killed)
     await page.screenshot(path=tmp_path / "killed.png", full_page=True)
     await verdict_of(page, watched, "Herons", tmp_path)  # the other worker finishes it

@@ -45,7 +45,7 @@ async def run_debate(name: str, **given: Any) -> tuple[dict[str, Any], list[Line
     return document, [*printed, *live.end(document)]
 
 
-def pages_of(document: dict[str, Any]) -> list[str]:
+def outputs_of(document: dict[str, Any]) -> list[str]:
     """The finished debate on the page and in both reports."""
     shown_lines = [line.text for section in (*lines(document), ending(document)) for line in section.lines]
     return ["\n".join(shown_lines), html.unescape(report(document, "html")), report(document, "md").replace("\\", "")]
@@ -56,7 +56,7 @@ async def test_each_deciding_reason_appears_once(name: str) -> None:
     document, printed = await run_debate(name, model="fake:3", **GRAPHS[name])
     reasons = {turn.get("rationale") or turn.get("reason") for turn in verdict_turns(document)}
     assert reasons
-    page, *reports = pages_of(document)
+    page, *reports = outputs_of(document)
     assert all(str(reason) in text for reason in reasons for text in reports)
     for text in ("\n".join(line.text for line in printed), page):
         assert {str(reason): text.count(str(reason)) for reason in reasons} == dict.fromkeys(reasons, 1)
@@ -79,7 +79,7 @@ async def test_a_reason_shared_by_two_appears_once_with_both_names(start_stub: S
     ]
     [line] = [line for line in ending(document).lines if line.what == "because"]
     assert (line.who, line.text) == ("agent-1, agent-2", "It is a monotreme.")
-    assert pages_of(document)[0].count("It is a monotreme.") == 1
+    assert outputs_of(document)[0].count("It is a monotreme.") == 1
     assert in_words(document).split("\n\n")[1] == "agent-1, agent-2: It is a monotreme."
 
 
@@ -197,7 +197,7 @@ async def test_citations_of_a_verdict_are_counted(start_stub: StartStub) -> None
     cited = '"eggs" (fabricated: no such piece was shown)'
     assert [line.text for line in printed if line.what == "cites"] == [f"[ev-invented]: {cited}"]
     assert describe_document(document, over=True)["end"]["citations"][0]["evidence_id"] == "ev-invented"
-    for page in pages_of(document)[1:]:
+    for page in outputs_of(document)[1:]:
         assert "eggs" in page
         assert "names a source that it was not shown. Not counted." in page
         assert "1 quote checked: 0 found" in page

@@ -17,7 +17,7 @@ from moot.web.batches.shown import COLUMNS, remaining_time
 
 from tests.conftest import StubEndpoint, running_stub, says
 from tests.serving import Server
-from tests.web.test_table import SETTINGS, elsewhere, eventually, serving
+from tests.web.test_table import SETTINGS, elsewhere, serving, wait_for_result
 
 ROUTE = "/moot/api/batches"
 RULES = [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")]
@@ -48,18 +48,20 @@ def batch_of(claims: list[Any], **more: Any) -> dict[str, Any]:
     return asked | {"claims": rows} | more
 
 
-def begun(server: Server, asked: dict[str, Any]) -> str:
+def start_batch(server: Server, asked: dict[str, Any]) -> str:
     return str(server.json(ROUTE, asked)["id"])
 
 
-def shown(server: Server, id: str, **asked: str) -> dict[str, Any]:
+def batch_state(server: Server, id: str, **asked: str) -> dict[str, Any]:
     query = "&".join(f"{name}={value}" for name, value in asked.items())
     found: dict[str, Any] = server.json(f"{ROUTE}/{id}?{query}")
     return found
 
 
-def ended(server: Server, id: str) -> dict[str, Any]:
-    found: dict[str, Any] = eventually(lambda: (one := shown(server, id))["ended"] and not one["going"] and one)
+def ended_batch(server: Server, id: str) -> dict[str, Any]:
+    found: dict[str, Any] = wait_for_result(
+        lambda: (one := batch_state(server, id))["ended"] and not one["going"] and one
+    )
     return found
 
 
@@ -70,13 +72,13 @@ def test_a_batch_from_its_start_to_its_table(one: Server) -> None:
         {"claim": "Three.", "graph": "standard_prompting", "settings": {"models": {}}},
     ]
     asked = batch_of(rows, at_once=2)
-    id = begun(one, asked)
-    assert begun(one, asked) == id  # a double click
-    found = ended(one, id)
+    id = start_batch(one, asked)
+    assert start_batch(one, asked) == id  # a double click
+    found = ended_batch(one, id)
     assert [row["status"] for row in found["rows"]] == ["done"] * 3
     assert [row["divided"] for row in found["rows"]] == [True, True, False]
     assert (found["counts"]["all"], found["counts"]["divided"]) == (3, 2)
-    assert [row["number"] for row in shown(one, id, show="divided", q="two")["rows"]] == [2]
+    assert [row["number"] for row in batch_state(one, id, show="divided", q="two")["rows"]] == [2]
     first, second, third = (one.json(f"/moot/api/debates/{row['document']}") for row in found["rows"])
     assert (first["document"]["task"]["speaker"], first["document"]["task"]["claim_date"]) == ("Ada", "2020-10")
     assert (second["document"]["rounds"], third["document"]["graph"]) == (2, "standard_prompting")
@@ -121,59 +123,59 @@ def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint, h
     claims = [f"Claim {number}, {how.name}." for number in range(6)]
     with serving(tmp_path, stub) as server:
         first = len(stub.calls())
-        undisturbed = begun(server, batch_of([f"{claim} Undisturbed." for claim in claims]))
-        ended(server, undisturbed)
+        undisturbed = start_batch(server, batch_of([f"{claim} Undisturbed." for claim in claims]))
+        ended_batch(server, undisturbed)
         a_batch = len(stub.calls()) - first
         before = len(stub.calls())
-        id = begun(server, batch_of(claims, at_once=3))
-        eventually(lambda: shown(server, id)["statuses"].get("done", 0) >= 2)
+        id = start_batch(server, batch_of(claims, at_once=3))
+        wait_for_result(lambda: batch_state(server, id)["statuses"].get("done", 0) >= 2)
         server.process.send_signal(how)
         server.process.wait(30)
     with serving(tmp_path, stub) as server:
-        found = ended(server, id)
+        found = ended_batch(server, id)
         assert found["statuses"] == {"done": 6}
         assert len(stub.calls()) - before <= a_batch + 3 * 2  # the calls in flight are paid for again, and no others
 
 
 def test_a_batch_is_stopped_resumed_and_retried(one: Server, stub: StubEndpoint) -> None:
-    id = begun(one, batch_of([f"Claim {number}." for number in range(8)], at_once=2))
-    eventually(lambda: shown(one, id)["statuses"].get("done"))
+    id = start_batch(one, batch_of([f"Claim {number}." for number in range(8)], at_once=2))
+    wait_for_result(lambda: batch_state(one, id)["statuses"].get("done"))
     assert one.refused(f"{ROUTE}/{id}", method="DELETE")[0] == 422
     one.json(f"{ROUTE}/{id}/stop", {})
-    found = shown(one, id)
+    found = batch_state(one, id)
     assert (found["going"], found["stopped"]) == (False, "It was stopped.")
     assert {"done", "none"} <= set(found["statuses"]) <= {"done", "none", "interrupted"}
     paid = len(stub.calls())
-    assert found == shown(one, id)
+    assert found == batch_state(one, id)
     assert len(stub.calls()) == paid
     one.json(f"{ROUTE}/{id}/go-on", {})
-    assert ended(one, id)["statuses"] == {"done": 8}
+    assert ended_batch(one, id)["statuses"] == {"done": 8}
 
 
 def test_an_error_that_all_rows_would_have_stops_the_batch(one: Server) -> None:
     context = {"model": "nobody:some-model"}
     claims = [f"Claim {number}." for number in range(5)]
-    id = begun(one, batch_of(claims, graph="standard_prompting", context=context, at_once=1))
-    found = eventually(lambda: (now := shown(one, id))["stopped"] and not now["going"] and now)
+    id = start_batch(one, batch_of(claims, graph="standard_prompting", context=context, at_once=1))
+    found = wait_for_result(lambda: (now := batch_state(one, id))["stopped"] and not now["going"] and now)
     assert "The provider 'nobody'" in found["stopped"]
     assert found["statuses"] == {"failed": 1, "none": 4}
     assert "The provider 'nobody'" in found["rows"][0]["error"]
     one.json(f"{ROUTE}/{id}/go-on", {"rows": [1]})
-    eventually(lambda: (now := shown(one, id))["stopped"] and not now["going"])
+    wait_for_result(lambda: (now := batch_state(one, id))["stopped"] and not now["going"])
 
 
 def test_a_batch_runs_on_one_of_two_servers_with_the_same_home(one: Server, stub: StubEndpoint) -> None:
     with serving(elsewhere(one.folder), stub) as other:
         before = len(stub.calls())
-        id = begun(one, batch_of([f"Shared {number}." for number in range(4)], at_once=2))
+        id = start_batch(one, batch_of([f"Shared {number}." for number in range(4)], at_once=2))
         status, message = other.refused(f"{ROUTE}/{id}/go-on", {})
         assert (status, message["kind"]) == (422, "debate_running")
-        assert shown(other, id)["going"] is False
-        assert ended(one, id)["statuses"] == {"done": 4}
-        assert shown(other, id)["statuses"] == {"done": 4}
+        assert batch_state(other, id)["going"] is False
+        assert ended_batch(one, id)["statuses"] == {"done": 4}
+        assert batch_state(other, id)["statuses"] == {"done": 4}
         other.json(f"{ROUTE}/{id}/go-on", {})
         paid = len(stub.calls())
-        assert ended(other, id)["statuses"] == {"done": 4}
+        assert ended_batch(other, id)["statuses"] == {"done": 4}
         assert len(stub.calls()) == paid > before
 
 

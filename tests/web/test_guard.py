@@ -21,7 +21,7 @@ FETCH = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors", "sec-fetch-de
 LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 
 
-def answer(headers: dict[str, str], method: str = "GET", path: str = "/moot") -> str:
+def refusal_for(headers: dict[str, str], method: str = "GET", path: str = "/moot") -> str:
     return refusal(Headers({"host": HERE, **headers}), method, path, {"moot.lan"}, {STUDIO})
 
 
@@ -41,7 +41,7 @@ def answer(headers: dict[str, str], method: str = "GET", path: str = "/moot") ->
     ],
 )
 def test_requests_of_programs_and_own_pages_are_answered(headers: dict[str, str], method: str, path: str) -> None:
-    assert answer(headers, method, path) == ""
+    assert refusal_for(headers, method, path) == ""
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_requests_of_programs_and_own_pages_are_answered(headers: dict[str, str]
     ],
 )
 def test_requests_of_other_websites_are_refused(headers: dict[str, str], method: str, path: str, message: str) -> None:
-    assert message in answer(headers, method, path)
+    assert message in refusal_for(headers, method, path)
 
 
 def test_two_host_headers_are_refused() -> None:
@@ -83,7 +83,7 @@ def test_other_host_names_are_refused(host: str) -> None:
 
 @given(st.from_regex(r"https?://[a-z0-9.-]{1,40}(:[0-9]{1,5})?", fullmatch=True))
 def test_other_origins_are_refused(origin: str) -> None:
-    assert answer({"origin": origin}) or origin in (f"http://{HERE}", f"https://{HERE}")
+    assert refusal_for({"origin": origin}) or origin in (f"http://{HERE}", f"https://{HERE}")
 
 
 ROUTES: list[tuple[str, str, Any]] = [

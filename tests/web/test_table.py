@@ -65,7 +65,7 @@ def both(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterat
         yield one, other
 
 
-def eventually(found: Callable[[], Any]) -> Any:
+def wait_for_result(found: Callable[[], Any]) -> Any:
     """The result of a check, as soon as it is true."""
     deadline = time.monotonic() + 60
     while not (value := found()):
@@ -74,7 +74,7 @@ def eventually(found: Callable[[], Any]) -> Any:
     return value
 
 
-def listed(server: Server, status: str = "") -> list[dict[str, Any]]:
+def listed_debates(server: Server, status: str = "") -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = server.json(ROUTE)["debates"]
     return [entry for entry in entries if status in ("", entry["status"])]
 
@@ -87,12 +87,12 @@ def documents(server: Server) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in (server.folder / "home" / "debates").glob("*.json")]
 
 
-def begun(server: Server, stub: StubEndpoint, claim: str, calls: int = 3) -> dict[str, Any]:
+def start_unwatched(server: Server, stub: StubEndpoint, claim: str, calls: int = 3) -> dict[str, Any]:
     """Start a debate that is not watched; return its run after a number of calls."""
     before = len(stub.calls())
     thread = server.json("/threads", {})["thread_id"]
     run: dict[str, Any] = server.json(f"/threads/{thread}/runs", run_of(claim))
-    eventually(lambda: len(stub.calls()) >= before + calls)
+    wait_for_result(lambda: len(stub.calls()) >= before + calls)
     return run
 
 
@@ -100,12 +100,12 @@ def test_a_debate_that_is_not_watched_is_finished_and_stored(both: tuple[Server,
     server, claim = both[0], "Nobody watches this."
 
     def rows(status: str = "") -> list[dict[str, Any]]:
-        return [row for row in listed(server, status) if row["claim"] == claim]
+        return [row for row in listed_debates(server, status) if row["claim"] == claim]
 
     server.json("/runs", run_of(claim, max_rounds=1))
-    [row] = eventually(rows)
+    [row] = wait_for_result(rows)
     assert row["graph"] == "tool_mad"
-    [row] = eventually(lambda: rows("done"))
+    [row] = wait_for_result(lambda: rows("done"))
     [document] = [one for one in documents(server) if one["claim"] == claim]
     assert (document["status"], row["answer"], row["id"][-32:]) == ("done", document["answer"], document["id"])
 
@@ -119,7 +119,7 @@ def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint,
     with serving(tmp_path, stub) as server:
         undisturbed = server.json("/runs/wait", run_of(CLAIM))
         before = len(stub.calls())
-        run = begun(server, stub, claim)
+        run = start_unwatched(server, stub, claim)
         server.process.send_signal(how)
         server.process.wait(30)
     lost = sent_by(calls_of(stub)[before:]).chats - held_by(stored_in(tmp_path / "home", claim)).chats
@@ -127,14 +127,14 @@ def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint,
         [stopped] = [one for one in documents(server) if one["status"] == "interrupted"]
         assert stopped["calls"]
     with serving(tmp_path, stub) as server:
-        [row] = listed(server, "interrupted")
+        [row] = listed_debates(server, "interrupted")
         assert (row["claim"], row["graph"], row["can"]) == (claim, "tool_mad", "resume")
         place = server.json(f"{ROUTE}/{row['id']}/resume", {})
         assert place["thread_id"] == run["thread_id"]
         assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # it continues already
         server.json(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
         paid = sent_by(stub.calls()[before:]).chats
-        assert listed(server, "interrupted") == []
+        assert listed_debates(server, "interrupted") == []
         found = server.json(f"{ROUTE}/{place['thread_id']}")
         needed = sum(not call.get("shared") for call in found["document"]["calls"])
         assert paid == needed + lost
@@ -150,7 +150,7 @@ def test_a_question_still_waits_after_a_kill(tmp_path: Path, stub: StubEndpoint)
     with serving(tmp_path, stub) as server:
         thread = server.json("/threads", {})["thread_id"]
         server.json(f"/threads/{thread}/runs/wait", run_of(CLAIM, max_rounds=1, ask_person=["verdict"]))
-        [row] = listed(server, "waiting")
+        [row] = listed_debates(server, "waiting")
         assert (row["thread"], row["can"]) == (thread, "answer")
         server.process.kill()
         server.process.wait(30)
@@ -163,7 +163,7 @@ def test_a_question_still_waits_after_a_kill(tmp_path: Path, stub: StubEndpoint)
         file.execute(copied, ("of another server", str(uuid6())))
         file.execute(copied, ("forgotten", "10" + str(uuid6())[2:]))  # an old one
     with serving(tmp_path, stub) as server:
-        assert listed(server, "waiting") == [row]
+        assert listed_debates(server, "waiting") == [row]
         with closing(sqlite3.connect(tmp_path / "home" / "threads.sqlite")) as file:
             left = {thread for (thread,) in file.execute("SELECT DISTINCT thread_id FROM checkpoints")}
         assert left == {thread, "of another server"}
@@ -172,7 +172,7 @@ def test_a_question_still_waits_after_a_kill(tmp_path: Path, stub: StubEndpoint)
         ended = server.json(f"/threads/{thread}/runs/wait", reply)
         assert (ended["status"], ended["id"]) == ("done", row["debate"])
         assert len(stub.calls()) == calls  # no call was made again
-        [row] = listed(server)
+        [row] = listed_debates(server)
         assert (row["status"], row["answer"]) == ("done", ended["answer"])
         assert [one["status"] for one in documents(server)] == ["done"]  # replaces the unfinished one
 
@@ -205,7 +205,7 @@ def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEn
     with serving(tmp_path, stub) as server:
         with ThreadPoolExecutor(20) as pool:
             found = [json.loads(one) for one in pool.map(lambda _: ask(server), range(20))]
-        [row] = listed(server, "done")
+        [row] = listed_debates(server, "done")
         assert {one["id"] for one in found} == {row["debate"]}
         assert all(one == found[0] for one in found)
         assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
@@ -213,7 +213,7 @@ def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEn
         assert b'"status": "done"' in ask(server, "/runs/stream")
         thread = server.json("/threads", {})["thread_id"]
         assert json.loads(ask(server, f"/threads/{thread}/runs/wait")) == found[0]
-        assert len(listed(server)) == 1
+        assert len(listed_debates(server)) == 1
     with serving(tmp_path, stub) as server:
         assert json.loads(ask(server)) == found[0]
         assert server.refused("/runs/wait", run_of("Another claim."), key)[0] == 422
@@ -266,31 +266,31 @@ def test_two_replies_at_once_end_a_debate_once(both: tuple[Server, Server]) -> N
             reply = {"assistant_id": "tool_mad", "command": {"resume": {wait: {"accept": True}}}}
             answers = [json.loads(answer) for answer in pool.map(answered, servers)]
             assert any(answer.get("status") == "done" for answer in answers)
-            eventually(lambda: not listed(one, "running"))
-    for entries in (listed(one), documents(one)):
+            wait_for_result(lambda: not listed_debates(one, "running"))
+    for entries in (listed_debates(one), documents(one)):
         assert [debate["status"] for debate in entries if debate["claim"] == claim] == ["done", "done"]
 
 
 def test_a_debate_is_watched_at_the_server_that_runs_it(tmp_path: Path) -> None:
     with running_stub(tmp_path / "models", RULES, latency_ms=2000) as slow, serving(tmp_path, slow) as one:
-        run = begun(one, slow, CLAIM, 1)
+        run = start_unwatched(one, slow, CLAIM, 1)
         with serving(elsewhere(tmp_path), slow) as other:  # it finds the debate's thread in the other server's file
-            assert [row["can"] for row in listed(one, "running")] == ["watch"]
-            assert ["can" in row for row in listed(other, "running")] == [False]
-            [row] = listed(other)
+            assert [row["can"] for row in listed_debates(one, "running")] == ["watch"]
+            assert ["can" in row for row in listed_debates(other, "running")] == [False]
+            [row] = listed_debates(other)
             assert other.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
             one.send(f"/threads/{run['thread_id']}/runs/{run['run_id']}/cancel?wait=true", {})
-            [row] = listed(other, "interrupted")
+            [row] = listed_debates(other, "interrupted")
             place = other.json(f"{ROUTE}/{row['id']}/resume", {})
-            eventually(lambda: [row["can"] for row in listed(other, "running")] == ["watch"])
+            wait_for_result(lambda: [row["can"] for row in listed_debates(other, "running")] == ["watch"])
             assert one.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422
-            assert "thread" not in listed(one)[0]
+            assert "thread" not in listed_debates(one)[0]
             other.send(f"/threads/{place['thread_id']}/runs/{place['run_id']}/cancel?wait=true", {})
 
 
 async def test_a_click_resumes_a_debate_after_a_kill(page: Page, tmp_path: Path, stub: StubEndpoint) -> None:
     with serving(tmp_path, stub) as server:
-        begun(server, stub, CLAIM)
+        start_unwatched(server, stub, CLAIM)
         server.process.kill()
         server.process.wait(30)
     with serving(tmp_path, stub) as server:
