@@ -1,4 +1,4 @@
-"""A table of cases as one test, in place of hundreds of parametrized tests."""
+"""A table of cases as one test instead of hundreds of parametrized tests."""
 
 from __future__ import annotations
 

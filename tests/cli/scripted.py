@@ -26,7 +26,7 @@ TEXTS = {
     "Balance": "Kibble devices compare mechanical with electrical power precisely.",
     "Bureau": "Delegates voted unanimously during November near Versailles itself.",
 }
-"""The source's texts, by title; no two share a word, so each is new beside the others."""
+"""The source's texts by title. No two share a word, so each is new evidence."""
 IDS = {title: evidence_id("Shelf", text) for title, text in TEXTS.items()}
 
 
@@ -43,15 +43,15 @@ class Shelf(BaseRetriever):
 shelf = Shelf()
 
 
-def of(title: str) -> str:
+def printed_piece(title: str) -> str:
     """A piece as it is printed."""
     return f"{title} [{IDS[title]}]"
 
 
 def rule(role: str, match: str = "", times: int | None = None, **fields: Any) -> dict[str, Any]:
     """A role's reply if its prompt matches; without fields, an unusable reply."""
-    reply = {"fields": fields} if fields else {"reply": "I would rather not say."}
-    return {"model": f"stub-({role})$", "match": match, **reply} | ({"times": times} if times else {})
+    content = {"fields": fields} if fields else {"reply": "I would rather not say."}
+    return {"model": f"stub-({role})$", "match": match, **content} | ({"times": times} if times else {})
 
 
 def counsel(role: str, side: str, field: str, times: int | None = None, **fields: Any) -> dict[str, Any]:
@@ -142,7 +142,7 @@ SCRIPT = [
 ]
 
 
-def hold(given: dict[str, Any] | None = None, out: Path | None = None, **more: Any) -> None:
+def run_trial(given: dict[str, Any] | None = None, out: Path | None = None, **more: Any) -> None:
     """Run a scripted trial on the screen; every role has its own model."""
     judged = {"judges": more["judges"]} if "judges" in more else {}
     models = {role: f"openai:stub-{role}" for role in ProclaimSettings.model_validate(judged).roles()}
@@ -155,7 +155,7 @@ def hold(given: dict[str, Any] | None = None, out: Path | None = None, **more: A
 
 def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None, **more: Any) -> list[str]:
     """The lines of a scripted trial; the last element is its stderr."""
-    hold(given, **more)
+    run_trial(given, **more)
     captured = capsys.readouterr()
     return [*captured.out.splitlines(), *captured.err.splitlines()]
 

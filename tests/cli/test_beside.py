@@ -37,7 +37,7 @@ def document(*words: str) -> tuple[int, dict[str, Any], str]:
 
 
 def own_calls(stub: StubEndpoint) -> tuple[int, int]:
-    """The number of calls of the debates and their controls."""
+    """The numbers of calls of the debates and of their controls."""
     prompts = stub.prompts()
     controls = sum("Reason step by step" in prompt for prompt in prompts)
     return len(prompts) - controls, controls

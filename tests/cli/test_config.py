@@ -1,5 +1,5 @@
-"""Settings for every command: the configuration file, the environment, a named `.env` file; and a user's first
-commands.
+"""Settings for every command: the configuration file, the environment, a named `.env` file; and the first
+commands of a new user.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def test_values_are_checked_where_they_come_from(monkeypatch: pytest.MonkeyPatch
         value_of("model")
 
 
-# --- the first minute -----------------------------------------------------------------------------------------------
+# --- first commands -------------------------------------------------------------------------------------------------
 
 
 def test_version_and_help_are_printed() -> None:

@@ -42,7 +42,7 @@ GATED = ("the scores decide", "stable", "below the threshold", "faithfulness")
 
 
 def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[list[str], list[tuple[str, str]]]:
-    """The lines of a debate, and those about speakers as who and what."""
+    """Run a debate on the screen; return its lines, and the speakers' lines as pairs of speaker and action."""
     system = load_graph(name)
     given = {"model": "fake:3", "embedder": "openai:stub-embedding", **OFFLINE.get(name, {}), **more}
     chosen = system.settings.model_validate(given)
@@ -70,7 +70,7 @@ def test_every_graph_is_shown(start_stub: StartStub, capsys: pytest.CaptureFixtu
         assert set(answers.values()) == {1}  # updates of a subgraph are not printed twice
         assert sum(line.startswith(f"  {heading}: ") for line in part) == 1
     assert any(what.strip() in ("answers", "answer 1") for _, what in labelled)
-    if name not in ("tool_mad", "gated"):  # these debates do so as Tool-MAD does
+    if name not in ("tool_mad", "gated"):  # these debates report their scores as Tool-MAD does
         assert not any(words in line for words in GATED for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C at every moment of ``moot verify``: the document is written, and a message printed."""
+"""SIGTERM and Ctrl-C at several moments of ``moot verify``: it writes the document and prints a message."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.collector import collecting
 from tests.conftest import free_port
 
 MOST = 2.0
-"""Seconds by which a LangSmith that does not answer may delay the end of a process."""
+"""The longest delay in seconds at the end of a process if LangSmith does not answer."""
 TRIES = 3
 COMMAND: tuple[str, ...] = ("-c", "from moot.cli.main import run; run()", "verify", "Bees fly.", "--json")
 COMMAND += ("--graph", "society_of_minds", "--model", "fake:1")
@@ -59,7 +59,7 @@ def silent() -> Iterator[str]:
 
 @contextmanager
 def mute() -> Iterator[str]:
-    """The address of a LangSmith that stops answering when it receives data."""
+    """The address of a LangSmith server that stops answering when it receives data."""
     with collecting(mute=True) as collector:
         yield collector.url
 
@@ -84,7 +84,8 @@ def test_a_trace_is_sent_before_the_command_ends() -> None:
 def test_a_dead_langsmith_does_not_delay_the_end(dead: Any, arguments: tuple[str, ...]) -> None:
     plain, _, usual = untraced(arguments)
     delays: list[float] = []
-    while len(delays) < TRIES and (not delays or delays[-1] >= usual + MOST):  # a busy machine may be slow once
+    # a second attempt, because a busy machine may be slow once
+    while len(delays) < TRIES and (not delays or delays[-1] >= usual + MOST):
         with collecting() as collector, dead() as address:
             document, stderr, delay = moot(arguments, **collector.environment | {"LANGSMITH_ENDPOINT": address})
         assert stderr.endswith("moot: not all of the trace has reached LangSmith.\n")

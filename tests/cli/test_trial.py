@@ -27,7 +27,7 @@ from moot.transcript.line import Section
 from moot.transcript.words import AT_THE_VERDICT
 from rich.console import Console
 
-from tests.cli.scripted import CLAIM, IDS, PRIMARY, SCRIPT, SWITCHED, hold, judges, of, part, rule, run
+from tests.cli.scripted import CLAIM, IDS, PRIMARY, SCRIPT, SWITCHED, judges, part, printed_piece, rule, run, run_trial
 from tests.conftest import StartStub, running_stub
 
 SHELF = "langchain:tests.cli.scripted:shelf"
@@ -54,7 +54,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
     with running_stub(folder / "stub", SCRIPT) as stub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_BASE_URL", stub.url)
         with redirect_stdout(out), redirect_stderr(errors):
-            hold(out=folder / "trial.json", max_rounds=3, switched_rounds=1)
+            run_trial(out=folder / "trial.json", max_rounds=3, switched_rounds=1)
     document = json.loads((folder / "trial.json").read_text())
     return Trial(document, out.getvalue().splitlines(), errors.getvalue().splitlines())
 
@@ -100,13 +100,17 @@ def test_the_negotiation_is_shown(speech: Said) -> None:
         ("retrieval", "finds", "3 pieces for the claim: Definition; Custody; Football"),
         ("retrieval", "finds", "3 pieces for the premises, 1 of them new: Amperes"),
         ("plaintiff", "finds", "1 piece to support it: Balance"),
-        ("defense", "challenges", f"{of('Balance')} - It is beside the point."),
+        ("defense", "challenges", f"{printed_piece('Balance')} - It is beside the point."),
         ("defense", "challenges", "ev-none (no such piece was shown) - It is old."),
         ("defense", "challenges", f"{IDS['Football']} (no such piece was shown) - Nobody showed it."),
-        ("arbiter", "weighs", f"{of('Amperes')} {NONE}"),
-        ("arbiter", "admits", f"2 pieces (above 0.5): {of('Balance')} 0.90; {of('Definition')} 0.81"),
-        ("arbiter", "disputes", f"1 piece (above 0.1; for the panel alone): {of('Custody')} 0.30"),
-        ("arbiter", "discards", f"1 piece: {of('Football')} 0.05"),
+        ("arbiter", "weighs", f"{printed_piece('Amperes')} {NONE}"),
+        (
+            "arbiter",
+            "admits",
+            f"2 pieces (above 0.5): {printed_piece('Balance')} 0.90; {printed_piece('Definition')} 0.81",
+        ),
+        ("arbiter", "disputes", f"1 piece (above 0.1; for the panel alone): {printed_piece('Custody')} 0.30"),
+        ("arbiter", "discards", f"1 piece: {printed_piece('Football')} 0.05"),
     ]
 
 
@@ -127,15 +131,15 @@ FINDS_NOTHING_NEW = [
 
 def test_the_first_round_is_shown(speech: Said) -> None:
     found = "2 pieces; 1 joins the record (mean novelty 0.50; 1 not admitted before)"
-    not_found = f"{of('Definition')} (the quote is not found there)"
+    not_found = f"{printed_piece('Definition')} (the quote is not found there)"
     assert speech[PRIMARY.format(1)] == [
         ("plaintiff", "lacks", "Who decided it."),
         ("plaintiff", "asks", "who decided it #Bureau #Football (as the court refined it)"),
-        ("plaintiff", "finds", f"{found}: {of('Bureau')}"),
+        ("plaintiff", "finds", f"{found}: {printed_piece('Bureau')}"),
         ("defense", "lacks", NONE),
         *FINDS_NOTHING_NEW,
         ("plaintiff", "argues", "A constant defines it."),
-        ("", "cites", of("Definition")),
+        ("", "cites", printed_piece("Definition")),
         ("defense", "argues", "It is in the vault."),
         ("", "cites", f"ev-none (no such piece was shown); {not_found}"),
         ("plaintiff", "wants", "an expert on metrology - To be clear."),

@@ -28,7 +28,7 @@ class Server:
     """A Postgres server.
 
     Args:
-        folder: of its data, which is empty; it belongs to the user that it runs as.
+        folder: an empty folder for its data, owned by the user that runs it.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -37,7 +37,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[str]:
-    """A database with a finished debate of Ann's, a running one of Bob's, a lost one, and one of a queue."""
+    """A database with a finished debate of Ann's, a running debate of Bob's, a lost debate, and a debate of a queue."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
     with closing(Postgres(server.url)) as postgres:
@@ -120,5 +120,6 @@ def test_a_database_of_another_version_is_refused(url: str, monkeypatch: pytest.
     change("DROP SCHEMA moot CASCADE")
     done = moot("list", "--database", url)
     assert (done.returncode, "has no tables of moot" in done.stderr) == (2, True)
-    away = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")  # and the command does not wait
+    # the command does not wait for the database
+    away = moot("show", "a", "--database", "postgresql://moot@127.0.0.1:9/moot")
     assert (away.returncode, "See that it runs" in away.stderr) == (3, True)

@@ -60,7 +60,7 @@ def ring(postgres: Postgres) -> list[str]:
 
 
 def silent(postgres: Postgres) -> None:
-    """Make all workers silent, for longer than their lease."""
+    """Date all workers' last heartbeats back by more than their lease."""
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.workers SET seen = now() - interval '1 day'"))
 
 

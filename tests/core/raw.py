@@ -29,7 +29,7 @@ class Raw:
 
 @asynccontextmanager
 async def raw_server(respond: Say, **options: Any) -> AsyncIterator[Raw]:
-    """Serve ``say`` on a loopback port. ``options`` are passed to `asyncio.start_server`."""
+    """Run a server with this handler on a loopback port. ``options`` are passed to `asyncio.start_server`."""
     raw = Raw()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -84,7 +84,7 @@ async def test_stored_calls_are_found_when_the_debate_is_resumed(ledger: CallLed
     await asyncio.gather(*(ledger.keep(start.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50)))
     embedding = key_of("embedding", {"text": "a"})
     await ledger.keep(start.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
-    assert ledger.stored_result(start.id, chat(0)) is None  # a new debate looks nothing up
+    assert ledger.stored_result(start.id, chat(0)) is None  # a new debate looks up no entry
     await ledger.end(start.id, "failed")
 
     again = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
@@ -303,7 +303,7 @@ async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
     first_lines = [child.stdout.readline() for _ in range(300)]
     assert [d.status for d in await ledger.debates()] == ["running"]
     child.send_signal(signal.SIGKILL)
-    rest = await asyncio.to_thread(child.stdout.read)  # `communicate` would lose the output that is buffered
+    rest = await asyncio.to_thread(child.stdout.read)  # `communicate` would lose buffered output
     await asyncio.to_thread(child.communicate)
     lines = "".join([*first_lines, rest]).split("\n")[:-1]  # the kill may cut the last line
     assert [d.status for d in await ledger.debates(status="interrupted")] == ["interrupted"]

@@ -80,7 +80,7 @@ async def test_a_call_cancelled_as_it_gets_its_slot_passes_the_slot_on() -> None
 async def test_the_work_of_a_call_does_not_grow_with_the_number_of_waiting_calls(
     calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A waiting call is woken once, so the steps of the event loop per call do not depend on the number of calls."""
+    """A waiting call wakes up once, so the event loop takes a constant number of steps per call."""
     loop, steps = asyncio.get_running_loop(), 0
     call_soon = loop.call_soon
 

@@ -37,7 +37,7 @@ def test_shares_add_up_to_the_limit_at_most(most: int, wanted: dict[str, int], t
     assert sum(shares.values()) <= most
     short = [one for one in wanted if shares[one] < wanted[one]]
     if short:
-        assert sum(shares.values()) == most  # nothing is left while a process wants more
+        assert sum(shares.values()) == most  # no share is left over while a process wants more
         assert max(shares.values()) <= min(shares[one] for one in short) + 1  # and none has more than that process
 
 
@@ -143,7 +143,7 @@ async def test_all_processes_wait_after_a_refusal_of_one(server: Server) -> None
             async with one.slot(limits):
                 raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=1.0)
         refused = loop.time()
-        while other.throttle.opens <= refused:  # the refusal has reached it
+        while other.throttle.opens <= refused:  # until the other process knows of the refusal
             await asyncio.sleep(0.005)
         async with other.slot(limits):
             assert loop.time() > refused + 0.9

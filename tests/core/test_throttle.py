@@ -162,7 +162,7 @@ def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() ->
 
 @pytest.mark.parametrize("asked", [0.0, None])
 def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(asked: float | None) -> None:
-    """Calls that never got a slot end too, and few requests are sent."""
+    """Calls that never got a slot end, too, and only few requests are sent."""
     model, errors = Model(rate=0, size=0, asked=asked), list[MootError]()
 
     async def call() -> None:

@@ -47,7 +47,7 @@ def voting(answer: str | None, *rounds: list[str | None], **more: Any) -> Docume
 
 
 def judged(answer: str, answers: list[str], averages: list[float], *, judge: bool = True) -> Document:
-    """A debate of one round in which each answer has a score, which is also the debater's average."""
+    """A debate of one round; each answer's score is also its debater's average."""
     made = voting(answer, answers)  # type: ignore[arg-type]
     for turn, score in zip(made["turns"], averages, strict=True):
         turn["scores"] = {"consistency": score, "questions": ["?"]}
@@ -67,14 +67,14 @@ def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: 
         "2": judged(R, [S, R], [0.2, 0.6]),  # the higher one, which is wrong
         "3": judged(S, [S, R], [0.3, 0.5]),  # the lower one, which is right
         "4": judged(R, [R, R], [0.5, 0.7], judge=False),  # it was not judged
-        "5": judged(R, [S, R], [0.5, 0.5]),  # no score is higher
+        "5": judged(R, [S, R], [0.5, 0.5]),  # both scores are equal
     }
     made = study(tmp_path, a=(documents, {}))
     last, every = rows_of(score_gaps_table(made))
     assert (last["right"], last["wrong"]) == (6, 4)
     assert last["right_mean"] == pytest.approx((0.9 + 0.2 + 0.3 + 0.5 + 0.7 + 0.5) / 6)
     assert last["wrong_mean"] == pytest.approx((0.4 + 0.6 + 0.5 + 0.5) / 4)
-    assert {**last, "rounds": "all rounds"} == every  # there is one round
+    assert {**last, "rounds": "all rounds"} == every  # the debate has one round
     [row] = rows_of(judge_follows_table(made))
     assert row["judged"] == 3
     assert [value(row[key]) for key in ("follows", "higher_right", "lower_right")] == pytest.approx(

@@ -14,7 +14,7 @@ from moot.evals._runs.solver import question_of
 from moot.evals._runs.tasks import sample_of
 from moot.nodes._texts.task import TASKS
 
-from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, reads_itself
+from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, gold_parses_as_itself
 
 
 def test_every_benchmark_names_a_task_a_licence_and_a_source() -> None:
@@ -47,7 +47,7 @@ def test_written_samples_are_read(name: str) -> None:
     reading = read_sample(name, name.removesuffix("_binary"))
     assert reading.items
     assert len({item.id for item in reading.items}) == len(reading.items)
-    assert all(reads_itself(name, item) for item in reading.items)
+    assert all(gold_parses_as_itself(name, item) for item in reading.items)
 
 
 def test_faviq_claims_have_their_page_as_gold_evidence() -> None:

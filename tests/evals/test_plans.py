@@ -67,7 +67,7 @@ def has_rounds(system: Any) -> bool:
     return "max_rounds" in load_graph(graph).settings.model_fields
 
 
-def local(file: Path, folder: Path) -> Plan:
+def local_plan(file: Path, folder: Path) -> Plan:
     """A plan with local models and sources, on data in this folder; two rounds if it sets none."""
     plan = with_local_parts(imported("yaml").safe_load(file.read_text(encoding="utf-8")), {})
     short = {"max_rounds": 2} if any(has_rounds(one) for one in plan["graphs"]) else {}
@@ -81,7 +81,7 @@ def facets(cell: Cell) -> set[tuple[str, Any]]:
     return {("system", cell.system), ("benchmark", cell.task.name), ("model", cell.model), ("seed", cell.seed)}
 
 
-def few(cells: Sequence[Cell]) -> list[Cell]:
+def covering_cells(cells: Sequence[Cell]) -> list[Cell]:
     """Cells that contain every system, benchmark, model and seed at least once."""
     missing = {facet for cell in cells for facet in facets(cell)}
     chosen: list[Cell] = []
@@ -109,7 +109,7 @@ def chosen(folder: Path) -> dict[Path, list[Cell]]:
     found: dict[Path, list[Cell]] = {}
     known: set[str] = set()
     for file in PLANS:
-        cells = few(cells_of(local(file, folder)))
+        cells = covering_cells(cells_of(local_plan(file, folder)))
         found[file] = [cell for cell in cells if system_of(cell) not in known] or cells[:1]
         known |= {system_of(cell) for cell in cells}
     return found
@@ -126,7 +126,7 @@ def test_a_plan_runs_on_two_items(
 ) -> None:
     start_stub()
     monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", open_alike)
-    plan = local(file, folder)
+    plan = local_plan(file, folder)
     cells = cells_of(plan)
     assert len(cells_of(read_plan(file, {}))) == len(cells)  # every setting is valid
     once = list({(system_of(cell), cell.task): cell for cell in cells}.values())

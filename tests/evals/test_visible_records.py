@@ -14,7 +14,7 @@ from moot.evals._benchmarks.records_answers import without_csv_quotes
 from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import clean
 
-from tests.evals.benchmark_samples import ASKED, VISIBLE, reads_itself
+from tests.evals.benchmark_samples import ASKED, VISIBLE, gold_parses_as_itself
 
 needs_visible = pytest.mark.skipif(
     not VISIBLE.exists(), reason="the benchmark samples are not part of the project (../shared/data)"
@@ -62,7 +62,7 @@ def test_visible_records_are_read(name: str) -> None:
     assert [item.id for item in reading.items] == [i for i in ids if i in read_ids]
     assert len(read_ids) == len(reading.items)
     assert bool(reading.notes) or len(read_ids) == len(ids)
-    assert all(reads_itself(name, item) for item in reading.items)
+    assert all(gold_parses_as_itself(name, item) for item in reading.items)
 
 
 @needs_visible

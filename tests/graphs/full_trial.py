@@ -1,4 +1,4 @@
-"""The script of a full trial, with the rounds and the record that must result, worked out by hand."""
+"""The script of a full trial; its expected rounds and record were worked out by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from tests.graphs.scripted_trial import (
     TEXTS,
     argues,
     counsel,
-    counsel_for,
     default_argument,
     default_rules,
     exhibits_in,
@@ -30,18 +29,19 @@ from tests.graphs.scripted_trial import (
     names,
     premises,
     reflects,
+    role_for,
     searches,
     stances,
     trial,
     weighs,
 )
 
-Held = tuple[dict[str, Any], StubEndpoint]
+FinishedTrial = tuple[dict[str, Any], StubEndpoint]
 """A finished trial: its document, and the endpoint that served it."""
 
 
 @contextmanager
-def shared_trial(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[Held]:
+def shared_trial(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[FinishedTrial]:
     """Run a trial once for several tests."""
 
     async def run_trial() -> dict[str, Any]:
@@ -60,9 +60,9 @@ def shared_trial(folder: Path, rules: list[Rule], **settings: Any) -> Iterator[H
 # --- the script of a full trial ---------------------------------------------------------------------------------------
 
 COURSE = [("primary", 1), ("primary", 2), ("primary", 3), ("switched", 1), ("switched", 2)]
-"""The rounds that are scripted; with ``max_rounds=2`` the third one is not reached."""
+"""The scripted rounds; with ``max_rounds=2`` the primary debate's third round is not reached."""
 RECORD = "A A9 E F G H I D K A8 L M N A7 O P M8 Q B J"
-"""The exhibits that judges read after two rounds: by weight, then as discovered, then the disputed ones."""
+"""The exhibits that judges read after two rounds: by weight, then in the order of discovery, then the disputed ones."""
 REFLECTIONS: dict[tuple[str, str], list[tuple[float, float, float]]] = {
     # side, phase: logic, novelty and rebuttal, by rounds; s = 0.4 l + 0.3 n + 0.3 b
     ("plaintiff", "primary"): [(0.8, 0.6, 0.5), (0.9, 0.5, 0.6), (0.5, 0.5, 0.5)],  # 0.65, 0.69, 0.5
@@ -85,7 +85,7 @@ def need_text(side: str, round: int, phase: str = "primary") -> str:
 
 
 def experts(*rounds: tuple[str, int]) -> list[Rule]:
-    """Both sides request an expert in these rounds of these phases, and each request is granted."""
+    """Rules: both sides request an expert in these rounds of these phases, and the court grants each request."""
     wanted, heard = [], []
     for phase, number in rounds:
         for side in SIDES:
@@ -99,7 +99,8 @@ def experts(*rounds: tuple[str, int]) -> list[Rule]:
 
 
 def critics(*rounds: tuple[str, int]) -> list[Rule]:
-    """The critic's scores in these rounds: 0.7, 0.6, 0.5 for the plaintiff, and 0.45, 0.35, 0.25 for the defense."""
+    """Rules: the critic's scores in these rounds, 0.7, 0.6, 0.5 for the plaintiff and 0.45, 0.35, 0.25 for the
+    defense."""
     rules = []
     for phase, number in rounds:
         fields = {
@@ -119,11 +120,11 @@ def citation_of(name: str, quote: str = "") -> dict[str, str]:
 
 
 def full_trial() -> list[Rule]:
-    """Rules for a trial in which everything happens.
+    """Rules for a trial with every kind of event.
 
-    Twelve pieces are found before the debates. B, weighed exactly 0.5, and J are disputed; C, weighed exactly 0.1, and
-    B6 are discarded. In the primary debate K, A8 (just new enough), L, M, N, A7 and O join the record, K9 and L9 are
-    too like K and L; in the switched one K, P and Q do, and M8, as M was not found there.
+    Twelve pieces are found before the debates. B (its weight is exactly 0.5) and J are disputed; C (exactly 0.1) and B6
+    are discarded. In the primary debate K, A8 (exactly new enough), L, M, N, A7 and O join the record; K9 and L9 are
+    too similar to K and L. In the switched debate K, P and Q join it, and also M8, because M was not found there.
     """
     reflections = [
         r
@@ -169,17 +170,17 @@ def full_trial() -> list[Rule]:
 
 
 def trace(document: Mapping[str, Any]) -> list[str]:
-    """Turns in their order: ``primary 1 plaintiff/plaintiff argue``, agent and side."""
+    """The turns in order, as ``primary 1 plaintiff/plaintiff argue`` (phase, round, agent/side, step)."""
     of = ((t["phase"], t["round"], t["agent"], t["side"] or "-", t["step"]) for t in document["turns"])
     return [f"{phase} {number} {agent}/{side} {step}" for phase, number, agent, side, step in of]
 
 
 def expected_round(phase: str, number: int) -> list[list[str]]:
-    """The turns of a round in which both sides search and get experts, in groups whose order is open.
+    """The turns of a round in which both sides search and get experts, in groups; within a group any order is valid.
 
-    In the first round the court cannot close the debate, and is not asked.
+    In the first round the court cannot close the debate, so it is not asked.
     """
-    p, d = (f"{phase} {number} {counsel_for(side, phase)}/{side}" for side in SIDES)
+    p, d = (f"{phase} {number} {role_for(side, phase)}/{side}" for side in SIDES)
     for_both = [f"{phase} {number} {who}/{side} {step}" for side in SIDES for who, step in EXPERT_STEPS]
     return [
         [f"{p} discover", f"{d} discover"],
@@ -195,7 +196,7 @@ EXPERT_STEPS = [("court", "rule_on_expert"), ("expert", "testify")]
 
 
 def check_trace(document: Mapping[str, Any], *rounds: tuple[str, int]) -> None:
-    """Check that the turns stand in the order of the procedure."""
+    """Check that the turns are in the order of the procedure."""
     before = [
         ["miner/- premises", "negotiator/- stance_queries", "retrieval/- retrieve_seed"],
         ["retrieval/- retrieve_premise"] * 2 + [f"{side}/{side} retrieve" for side in SIDES],
@@ -239,9 +240,9 @@ SPOKEN = re.compile(r"Said for the (\w+) by the (\w+)'s counsel, (\d)\.|Testifie
 
 
 def statements_in(prompt: str) -> str:
-    """The statements in a prompt, in its order: ``p1 d1 xp1``, with a stroke at the switch of sides.
+    """The statements in a prompt, in order; those of the switched debate end with ``*``.
 
-    That is the plaintiff's argument in round 1, the defense's, and the testimony of the plaintiff's expert.
+    ``p1 d1 xp1`` is the plaintiff's argument in round 1, the defense's, and the testimony of the plaintiff's expert.
     """
     marks = []
     for by, who, number, called, phase, when in SPOKEN.findall(prompt):

@@ -97,7 +97,7 @@ async def debate(name: str, given: Mapping[str, Any] | None = None, **settings: 
 
 
 def prompts(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
-    """The prompts that a role was sent with these words, for one claim or for all, without repeated requests."""
+    """The prompts of a role that contain these words, for one claim or for all, without repeated requests."""
     sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{role}" and len(r["messages"]) == 2]
     texts = ["\n".join(m["content"] for m in messages) for messages in sent]
     return [text for text in texts if match in text and claim in text]
@@ -109,7 +109,7 @@ def marks(prompt: str) -> str:
 
 
 def seen(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
-    """The `marks` of each prompt that a role was sent with these words."""
+    """The `marks` of each prompt of a role that contains these words."""
     return [marks(prompt) for prompt in prompts(stub, role, match, claim)]
 
 

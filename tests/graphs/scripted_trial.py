@@ -1,9 +1,9 @@
 """Scripted trials: who says what in which round, and exhibits of known similarity.
 
 Exhibits are named by capital letters. Each consists of ten words that occur under no other letter. ``A9`` shares nine
-words with ``A``: their cosine is 0.9, and the novelty of one beside the other is 0.1. (``A9`` and ``B9`` share their
-tenth word.) A query finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, ``#down`` fails, and a query
-that names no exhibit, such as the claim, finds `SEED`.
+words with ``A``: their cosine is 0.9, so if one is known, the novelty of the other is 0.1. (``A9`` and ``B9`` share
+their tenth word.) A query finds the exhibits that it names (``#A #B9``), ``#0`` finds nothing, ``#down`` fails, and a
+query that names no exhibit, such as the claim, finds `SEED`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MOST = 10
 
 
 def _words() -> Iterator[str]:
-    """Words that the scripted encoder keeps apart: no two share a dimension."""
+    """Words of which no two share a dimension of the scripted encoder's vectors."""
     embed, taken = importlib.import_module("tests.stub_llm").embed, set()
     for number in itertools.count():
         place = next(i for i, value in enumerate(embed(f"w{number}")) if value)
@@ -96,28 +96,28 @@ def id_of(name: str) -> str:
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-def counsel_for(side: str, phase: str = "primary") -> str:
+def role_for(side: str, phase: str = "primary") -> str:
     """The role that speaks for a side."""
     return OTHER[side] if phase == "switched" else side
 
 
 def counsel(side: str, step: str, phase: str = "primary", times: int | None = None, **what: Any) -> Rule:
     """A rule for a side's counsel in a step of a phase: ``fields={...}``, ``status=500``, ``reply=...``."""
-    return rule(counsel_for(side, phase), f"counsel for the {side}.*{STEPS[step]}", times, **what)
+    return rule(role_for(side, phase), f"counsel for the {side}.*{STEPS[step]}", times, **what)
 
 
 def default_argument(side: str, round: int, phase: str = "primary") -> str:
-    """A side's argument if the rules set no other: shown to later speakers."""
-    return f"Said for the {side} by the {counsel_for(side, phase)}'s counsel, {round}."
+    """The text of a side's argument if no rule sets another."""
+    return f"Said for the {side} by the {role_for(side, phase)}'s counsel, {round}."
 
 
 def in_round(round: int, phase: str = "primary") -> str:
-    """A pattern for prompts that contain the plaintiff's argument of that round. Rules of later rounds go first."""
+    """A pattern for prompts with the plaintiff's argument of that round. Rules of later rounds must come first."""
     return re.escape(default_argument("plaintiff", round, phase))
 
 
 def latest_first(rules: Sequence[Rule]) -> list[Rule]:
-    """Rules of rounds 1, 2, ..., ordered so that each applies in its own round: prompts show earlier rounds too."""
+    """Reverse the rules of rounds 1, 2, ...: prompts show earlier rounds, too, so each would match in later rounds."""
     return list(reversed(rules))
 
 
@@ -171,7 +171,7 @@ def premises(*given: str) -> Rule:
 
 
 def stances(supporting: str, challenging: str) -> Rule:
-    """The searches on behalf of each side before the debates."""
+    """The queries of the search for each side before the debates."""
     return rule("negotiator", fields={"supporting_query": supporting, "challenging_query": challenging})
 
 
@@ -195,17 +195,17 @@ def judges(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]
 
 
 def analyses(overall: float) -> Rule:
-    """How consistently the counsel argued."""
+    """The analyser's scores of consistency, for each counsel and overall."""
     fields = {"plaintiff_counsel": overall, "defense_counsel": overall, "overall": overall, "contradictions": []}
     return rule("analyser", fields=fields)
 
 
 def default_rules() -> list[Rule]:
-    """The last rules: a trial in which only the last round ends a debate.
+    """The rules after a test's own: a trial in which only the maximum of rounds ends a debate.
 
-    One premise, found as ``F``; ``G`` supports and ``H`` challenges; all of it is admitted with the weight 0.72. No
-    search in court finds anything, no side requests an expert, reflections go up and down, neither critic nor court
-    ends the debate, two of three judges find the claim SUPPORTED, and counsel were fairly consistent.
+    The premise finds ``F``, the supporting query ``G``, the challenging query ``H``; all exhibits are admitted with the
+    weight 0.72. No search in court finds anything, no side requests an expert, reflections alternate, neither critic
+    nor court ends the debate, two of three judges find the claim SUPPORTED, and the analyser gives counsel 6 of 10.
     """
     both = [(side, phase) for phase in ("primary", "switched") for side in SIDES]
     arguments = [
@@ -233,9 +233,9 @@ def default_rules() -> list[Rule]:
 
 
 async def trial(claim: str = CLAIM, given: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
-    """A trial of two rounds over the library; every role has its own model.
+    """Run a trial of two rounds with the library as its source; every role has its own model.
 
-    Words of exhibits are no more frequent in gaps than others, so relevance to the request does not matter.
+    Relevance to the request is not required, because gaps share no words with exhibits.
     """
     document: dict[str, Any] = await graph.ainvoke({"claim": claim, **(given or {})}, context=scripted(**settings))
     return document
@@ -268,26 +268,27 @@ def outcome(document: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def kinds(document: Mapping[str, Any]) -> list[str]:
-    """The kinds of warnings, in order, except for empty searches, which the script always has."""
+    """The kinds of warnings, in order, without those about empty searches, which the script always causes."""
     return warned(document, but=("empty_retrieval",))
 
 
 def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
-    """The prompts of a role, in the order of its calls, without repeated requests: of one step, for one side."""
+    """The prompts of a role in the order of its calls, without repeated requests; only of a step and a side if
+    named."""
     sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{role}" and len(r["messages"]) == 2]
     texts = ["\n".join(message["content"] for message in messages) for messages in sent]
     return [t for t in texts if STEPS.get(step, "") in t and (not side or f"counsel for the {side}" in t)]
 
 
-# --- several trials, and why they stop --------------------------------------------------------------------------------
+# --- several trials, and their stops ---------------------------------------------------------------------------------
 
 SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
-"""Calls of a round: 3 for each search, 2 arguments, 2 answers that no expert is needed, 2 reflections and the critic.
-"""
+"""Calls of a round: 3 for each search, 2 arguments, 2 replies that request no expert, 2 reflections and the critic."""
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
 LOW = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
 OTHERS = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
-"""Searches of which two thirds are redundant: too few to end the search, with a mean novelty of 0.0667."""
+"""Searches whose results are redundant by two thirds, which is too few to end the search; their mean novelty is
+0.0667."""
 YES, NO = [True] * 5, [False] * 5
 NAME_OF = {id_of(name): name for name in TEXTS}
 
@@ -302,7 +303,7 @@ def side_by_side(scripts: Iterable[Sequence[Rule]]) -> list[Rule]:
 
 
 async def trial_of(number: int, **settings: Any) -> dict[str, Any]:
-    """The trial with that number."""
+    """Run the trial with that number (see `side_by_side`)."""
     known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
     return await trial(models={role: f"openai:stub-{role}@{number}" for role in known.roles()}, **settings)
 
@@ -327,7 +328,7 @@ def stop_of(document: Mapping[str, Any], phase: str = "primary") -> tuple[str, i
 
 
 def received_requests(stub: StubEndpoint) -> int:
-    """The calls that reached the endpoint."""
+    """The number of chat calls that the endpoint received."""
     return sum(call["kind"] == "chat" for call in stub.calls())
 
 
@@ -349,8 +350,8 @@ def exhibits_in(prompt: str) -> list[str]:
     return [NAME_OF[name or listed] for name, listed in found]
 
 
-def same_for_both(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
-    """The same scores of itself for both sides."""
+def both_reflect(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
+    """The scores of both sides, each by itself, one entry a round."""
     return [*reflects("plaintiff", *plaintiff, phase=phase), *reflects("defense", *defense, phase=phase)]
 
 

@@ -21,6 +21,7 @@ from tests.graphs.scripted_trial import (
     I,
     N,
     S,
+    both_reflect,
     calls_by_round,
     closes,
     counsel,
@@ -37,7 +38,6 @@ from tests.graphs.scripted_trial import (
     reflects,
     roles,
     roles_sharing_model,
-    same_for_both,
     searches,
     side_by_side,
     stop_of,
@@ -65,7 +65,7 @@ async def test_without_a_role_switch_there_is_one_debate(start_stub: StartStub) 
 
 
 async def test_without_progressive_retrieval_both_debates_have_three_rounds(start_stub: StartStub) -> None:
-    steady = [r for phase in ("primary", "switched") for r in same_for_both([0.5] * 3, [0.5] * 3, phase=phase)]
+    steady = [r for phase in ("primary", "switched") for r in both_reflect([0.5] * 3, [0.5] * 3, phase=phase)]
     resolved = [r for phase in ("primary", "switched") for r in criticises(*YES, phase=phase)]
     stub = start_stub([*steady, *resolved, *closes(*YES), *default_rules()])
     document = await trial(progressive_retrieval=False, min_rounds=1, max_rounds=1, switched_rounds=1)
@@ -132,7 +132,7 @@ async def test_given_texts_are_challenged_by_both_sides_and_ruled_on(start_stub:
 
 
 WITHOUT_REFLECTION: dict[str, tuple[list[Rule], str, int]] = {
-    "nothing": (same_for_both([0.5] * 4, [0.5] * 4), "max_rounds", 4),
+    "nothing": (both_reflect([0.5] * 4, [0.5] * 4), "max_rounds", 4),
     "critic": (criticises(*YES), "critic_resolved", 2),
     "novelty": (searches("plaintiff", *LOW), "novelty_exhausted", 2),
     "court": (closes(*YES), "judicial_signal", 2),

@@ -11,7 +11,7 @@ from moot.graphs.proclaim import graph
 from tests.conftest import StartStub
 from tests.graphs.full_trial import (
     COURSE,
-    Held,
+    FinishedTrial,
     exhibits,
     expected_round,
     expert_testimony,
@@ -33,7 +33,6 @@ from tests.graphs.scripted_trial import (
     TEXTS,
     argues,
     counsel,
-    counsel_for,
     debate_entry,
     default_argument,
     default_rules,
@@ -43,6 +42,7 @@ from tests.graphs.scripted_trial import (
     outcome,
     premises,
     prompts,
+    role_for,
     scripted,
     searches,
     stances,
@@ -117,7 +117,7 @@ async def test_a_round_without_a_usable_argument_is_on_record(start_stub: StartS
     }
     assert (arguments["plaintiff", 1]["citations"], debate_entry(document, phase)["rounds"]) == ([], 2)
     stroke = "*" if phase == "switched" else ""
-    answering = [statements_in(p) for p in prompts(stub, counsel_for("defense", phase), "argue", "defense")]
+    answering = [statements_in(p) for p in prompts(stub, role_for("defense", phase), "argue", "defense")]
     assert answering == ["", f"d1{stroke} p2{stroke}"]
     assert "I would rather not say." not in "".join(prompts(stub, "judge-1"))
     assert set(kinds(document)) == {"unparsed"}
@@ -150,7 +150,9 @@ async def test_a_side_without_an_argument_after_the_switch_leaves_consistency_un
 
 
 @pytest.fixture(scope="module", params=FAULTS)
-def unassisted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Held]]:
+def unassisted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, FinishedTrial]]:
     """A trial in which every assisting role fails, and how each fails."""
     fault: str = request.param
     gone = [rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")]
@@ -167,7 +169,7 @@ def unassisted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         yield fault, trial_held
 
 
-def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, Held]) -> None:
+def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, FinishedTrial]) -> None:
     fault, (document, _) = unassisted
     assert outcome(document) == ("done", "SUPPORTS", "SUPPORTED", "max_rounds", 3)
 
@@ -189,7 +191,7 @@ def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, Held
     assert not find_turns(document, step="retrieve_premise")
 
 
-def test_without_assistance_the_claim_is_searched_for(unassisted: tuple[str, Held]) -> None:
+def test_without_assistance_the_claim_is_searched_for(unassisted: tuple[str, FinishedTrial]) -> None:
     fault, (document, stub) = unassisted
     # The claim replaces a query; a query that the court could not refine is kept. All results are known, A too.
     searched = find_turns(document, step="discover")
@@ -204,7 +206,9 @@ def test_without_assistance_the_claim_is_searched_for(unassisted: tuple[str, Hel
     assert exhibits(prompts(stub, "judge-1")[0]) == "B C D E A"
 
 
-def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(unassisted: tuple[str, Held]) -> None:
+def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(
+    unassisted: tuple[str, FinishedTrial],
+) -> None:
     fault, (document, _) = unassisted
     # Two of two judges: 0.8 + 0.3 x 0.6; consistency and reflection are unknown.
     assert document["confidence"] == near(0.98)

@@ -16,7 +16,7 @@ from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.full_trial import (
     COURSE,
     RECORD,
-    Held,
+    FinishedTrial,
     advice_text,
     exhibits,
     find_turns,
@@ -32,11 +32,11 @@ from tests.graphs.scripted_trial import (
     SIDES,
     TEXTS,
     analyses,
-    counsel_for,
     debate_entry,
     id_of,
     prompts,
     reflects,
+    role_for,
     trial,
 )
 
@@ -51,27 +51,27 @@ def seen(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[
 
 
 @pytest.fixture(scope="module")
-def two_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
+def two_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedTrial]:
     """A full trial."""
     with shared_trial(tmp_path_factory.mktemp("two rounds"), full_trial()) as trial_held:
         yield trial_held
 
 
 @pytest.fixture(scope="module")
-def three_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
+def three_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedTrial]:
     """A full trial whose primary debate has three rounds."""
     with shared_trial(tmp_path_factory.mktemp("three rounds"), full_trial(), max_rounds=3) as trial_held:
         yield trial_held
 
 
-def test_every_call_is_in_the_document_and_shows_the_claim(three_rounds: Held) -> None:
+def test_every_call_is_in_the_document_and_shows_the_claim(three_rounds: FinishedTrial) -> None:
     document, stub = three_rounds
     assert (document["stop_reason"], document["rounds"]) == ("max_rounds", 3)
     assert all(f"<claim>\n{CLAIM}\n</claim>" in prompt for _, prompt in roles_shown(stub))
     assert len(roles_shown(stub)) == len(document["calls"])
 
 
-def test_counsel_are_shown_the_last_four_statements(three_rounds: Held) -> None:
+def test_counsel_are_shown_the_last_four_statements(three_rounds: FinishedTrial) -> None:
     _, stub = three_rounds
     # Both sides see the last four statements, and testimony from the next call on.
     for side in SIDES:
@@ -90,7 +90,7 @@ def test_counsel_are_shown_the_last_four_statements(three_rounds: Held) -> None:
             )
 
 
-def test_other_roles_are_shown_their_debates_statements(three_rounds: Held) -> None:
+def test_other_roles_are_shown_their_debates_statements(three_rounds: FinishedTrial) -> None:
     _, stub = three_rounds
     twice = ["", "p1 d1 xp1 xd1", "p1* d1* xp1* xd1*", "p2 d2 xp2 xd2", ""]
     assert seen(stub, "retrieval") == sorted(twice * 2)
@@ -104,7 +104,7 @@ def test_other_roles_are_shown_their_debates_statements(three_rounds: Held) -> N
     assert seen(stub, "court", "close") == sorted(["p2 d2 xp2 xd2", "p3 d3 xp3 xd3", "p2* d2* xp2* xd2*"])
 
 
-def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: Held) -> None:
+def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: FinishedTrial) -> None:
     _, stub = three_rounds
     # No role in court sees disputed, discarded or rejected exhibits; each sees those on record at that time.
     in_court = (*SIDES, "retrieval", "court", "expert", "critic")
@@ -128,7 +128,7 @@ def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: Held) ->
         assert [(role, exhibits(p)) for role, p in roles_shown(stub, reason)] == [("arbiter", name)]
 
 
-def test_prompts_start_with_their_common_parts(three_rounds: Held) -> None:
+def test_prompts_start_with_their_common_parts(three_rounds: FinishedTrial) -> None:
     _, stub = three_rounds
     first, second, _ = ON_RECORD
     # Repeated parts come first, in the same order: for both sides, in all rounds, and in both debates.
@@ -143,7 +143,9 @@ def test_prompts_start_with_their_common_parts(three_rounds: Held) -> None:
 
 
 @pytest.mark.parametrize(("phase", "number"), COURSE)
-def test_needs_and_advice_reach_the_next_prompt_of_their_side(three_rounds: Held, phase: str, number: int) -> None:
+def test_needs_and_advice_reach_the_next_prompt_of_their_side(
+    three_rounds: FinishedTrial, phase: str, number: int
+) -> None:
     document, stub = three_rounds
     # A gap named in a reflection reaches the side's next query; an expert's advice reaches its next argument.
     last = (phase, number + 1) not in COURSE
@@ -152,7 +154,7 @@ def test_needs_and_advice_reach_the_next_prompt_of_their_side(three_rounds: Held
         asked = roles_shown(stub, need_text(side, number, phase))
         advised_ = roles_shown(stub, advice_text(side, number, phase))
         assert [role for role, _ in asked] == ([] if last else ["retrieval"])
-        assert [role for role, _ in advised_] == ([] if last else [counsel_for(side, phase)])
+        assert [role for role, _ in advised_] == ([] if last else [role_for(side, phase)])
         following = [turn for turn in find_turns(document, step="discover") if is_next(turn, side, phase, number)]
         assert len(following) == (not last)
         assert all(turn["gap"] in prompt for turn in following for _, prompt in asked)
@@ -167,7 +169,7 @@ def is_next(turn: Mapping[str, Any], side: str, phase: str, number: int) -> bool
     return (turn["side"], turn["phase"], turn["round"]) == (side, phase, number + 1)
 
 
-def test_switched_counsel_argue_the_other_side_without_the_primary_debate(two_rounds: Held) -> None:
+def test_switched_counsel_argue_the_other_side_without_the_primary_debate(two_rounds: FinishedTrial) -> None:
     document, stub = two_rounds
     for counsel_, side, other in (("plaintiff", "defense", "true"), ("defense", "plaintiff", "false")):
         sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{counsel_}"]
@@ -228,7 +230,7 @@ async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:
 
 
 async def test_a_record_that_is_too_long_loses_uncited_exhibits_by_weight(
-    start_stub: StartStub, two_rounds: Held
+    start_stub: StartStub, two_rounds: FinishedTrial
 ) -> None:
     document, _ = two_rounds
     claim, task, turns, evidence = (document[key] for key in ("claim", "task", "turns", "evidence"))

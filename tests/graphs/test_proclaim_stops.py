@@ -25,6 +25,7 @@ from tests.graphs.scripted_trial import (
     TEXTS,
     YES,
     S,
+    both_reflect,
     calls_by_round,
     closes,
     criticises,
@@ -35,7 +36,6 @@ from tests.graphs.scripted_trial import (
     piece,
     prompts,
     received_requests,
-    same_for_both,
     searches,
     side_by_side,
     stop_of,
@@ -49,18 +49,18 @@ from tests.graphs.scripted_trial import (
 
 STOPS: dict[str, tuple[list[Rule], str, int]] = {
     "nothing": ([], "max_rounds", 5),
-    "reflections stay": (same_for_both([0.5] * 5, [0.4] * 5), "reflection_plateau", 3),
-    "their sum stays": (same_for_both([0.2, 0.8, 0.2], [0.8, 0.2, 0.8]), "reflection_plateau", 3),
+    "reflections stay": (both_reflect([0.5] * 5, [0.4] * 5), "reflection_plateau", 3),
+    "their sum stays": (both_reflect([0.2, 0.8, 0.2], [0.8, 0.2, 0.8]), "reflection_plateau", 3),
     "each changes by 0.03": (
-        same_for_both([0.5, 0.53, 0.56, 0.59, 0.62], [0.3, 0.33, 0.36, 0.39, 0.42]),
+        both_reflect([0.5, 0.53, 0.56, 0.59, 0.62], [0.3, 0.33, 0.36, 0.39, 0.42]),
         "max_rounds",
         5,
     ),
-    "by 0.05 exactly": (same_for_both([0.5, 0.55, 0.6, 0.65, 0.7], [0.4] * 5), "max_rounds", 5),
-    "by -0.05 exactly": (same_for_both([0.7, 0.65, 0.6, 0.55, 0.5], [0.4] * 5), "max_rounds", 5),
-    "by 0.049": (same_for_both([0.5, 0.549, 0.598], [0.4] * 3), "reflection_plateau", 3),
-    "by -0.049": (same_for_both([0.6, 0.551, 0.502], [0.4] * 3), "reflection_plateau", 3),
-    "a jump between": (same_for_both([0.5, 0.5, 0.8, 0.8, 0.8], [0.4] * 5), "reflection_plateau", 5),
+    "by 0.05 exactly": (both_reflect([0.5, 0.55, 0.6, 0.65, 0.7], [0.4] * 5), "max_rounds", 5),
+    "by -0.05 exactly": (both_reflect([0.7, 0.65, 0.6, 0.55, 0.5], [0.4] * 5), "max_rounds", 5),
+    "by 0.049": (both_reflect([0.5, 0.549, 0.598], [0.4] * 3), "reflection_plateau", 3),
+    "by -0.049": (both_reflect([0.6, 0.551, 0.502], [0.4] * 3), "reflection_plateau", 3),
+    "a jump between": (both_reflect([0.5, 0.5, 0.8, 0.8, 0.8], [0.4] * 5), "reflection_plateau", 5),
     "critic in round 1": (criticises(True, *NO[1:]), "max_rounds", 5),
     "critic in rounds 1 and 2": (criticises(True, True, *NO[2:]), "critic_resolved", 2),
     "critic in round 4": (criticises(*NO[:3], True, False), "critic_resolved", 4),
@@ -109,7 +109,7 @@ async def test_no_stop_reason_counts_before_min_rounds(
     start_stub: StartStub, given: dict[str, Any], reason: str, rounds: int
 ) -> None:
     rules = [
-        *same_for_both([0.5] * 5, [0.5] * 5),
+        *both_reflect([0.5] * 5, [0.5] * 5),
         *criticises(*YES),
         *closes(*YES),
         *searches("plaintiff", *LOW),
@@ -123,7 +123,7 @@ async def test_no_stop_reason_counts_before_min_rounds(
 
 async def test_of_several_reasons_the_first_is_given(start_stub: StartStub) -> None:
     holding = {
-        "reflection_plateau": same_for_both([0.5] * 3, [0.5] * 3),
+        "reflection_plateau": both_reflect([0.5] * 3, [0.5] * 3),
         "critic_resolved": criticises(*YES),
         "novelty_exhausted": [*searches("plaintiff", *LOW), *searches("defense", *OTHERS)],
         "judicial_signal": closes(*YES),
@@ -138,12 +138,12 @@ async def test_of_several_reasons_the_first_is_given(start_stub: StartStub) -> N
 
 PRIMARY_AND_SWITCHED: dict[str, tuple[list[Rule], tuple[str, int], tuple[str, int]]] = {
     "each by itself": (
-        [*same_for_both([0.5] * 3, [0.5] * 3), *criticises(*YES, phase="switched")],
+        [*both_reflect([0.5] * 3, [0.5] * 3), *criticises(*YES, phase="switched")],
         ("reflection_plateau", 3),
         ("critic_resolved", 2),
     ),
     "the other way round": (
-        [*closes(*YES), *same_for_both([0.5] * 3, [0.5] * 3, phase="switched")],
+        [*closes(*YES), *both_reflect([0.5] * 3, [0.5] * 3, phase="switched")],
         ("judicial_signal", 2),
         ("reflection_plateau", 3),
     ),
