@@ -98,7 +98,7 @@ async def test_an_unreachable_panel_gives_no_verdict(start_stub: StartStub) -> N
 
 
 CALLS = reply("have it debated", 1, claim="Saffron is made from roots.")
-"""A rule: the agent calls its tool, once."""
+"""A rule: the agent calls its tool once."""
 
 
 async def test_an_agent_calls_a_debate_as_a_tool(start_stub: StartStub) -> None:

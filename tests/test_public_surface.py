@@ -20,7 +20,7 @@ from moot.graphs._registry import OTHER_GRAPHS
 
 ROOT = Path(__file__).parents[1]
 MOST = 135
-"""The maximum of public names: a longer list is not read."""
+"""The maximum number of public names: readers skip a longer list."""
 PACKAGES = ("moot.evals", "moot.graphs", "moot.nodes", "moot.prompts", "moot.retrievers")
 HEAVY = {
     "chromadb",

@@ -11,13 +11,13 @@ CONTEXT = {"model": "openai:stub-person", "embedder": "openai:stub-embedding", "
 
 
 def waits(server: Server, thread: str) -> list[Any]:
-    """The questions that a thread waits for."""
+    """The questions to which a thread waits for a reply."""
     state = server.json(f"/threads/{thread}/state")
     return [wait for task in state["tasks"] for wait in task["interrupts"]]
 
 
 def resume(server: Server, thread: str, graph: str, reply: Any) -> Any:
-    """The document after a reply; the caller need not know the debate's settings."""
+    """Reply to a question; return the document. The caller need not know the debate's settings."""
     return server.json(f"/threads/{thread}/runs/wait", {"assistant_id": graph, "command": {"resume": reply}})
 
 

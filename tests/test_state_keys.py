@@ -1,4 +1,4 @@
-"""The table of the keys that nodes read and write holds for what they do in debates."""
+"""The table of the keys that nodes read and write agrees with what nodes do in debates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Recording(dict[str, Any]):
 
 
 def steps() -> dict[Any, set[str]]:
-    """By the code of a step, the public factories that make it."""
+    """The public factories of each step, by its code."""
     found: dict[Any, set[str]] = defaultdict(set)
     for name, factory in FOUND["factories"]().items():
         for arguments in FOUND["EXAMPLES"].get(name, {"()": {}}).values():

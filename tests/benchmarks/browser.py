@@ -34,7 +34,7 @@ PAINT = """() => performance.getEntriesByName('first-contentful-paint')[0]?.star
 MANY: dict[str, Any] = {"agents": 50, "max_rounds": 10, "model": "openai:soon", "max_concurrency": 50}
 
 
-async def painted(browser: Browser, url: str) -> None:
+async def time_paint(browser: Browser, url: str) -> None:
     """Print the milliseconds to the first contentful paint, without a cache."""
     for path in PAGES:
         taken = []
@@ -49,7 +49,7 @@ async def painted(browser: Browser, url: str) -> None:
         print(f"{path}: first paint {median(taken):.0f} ms (median), {max(taken):.0f} ms (longest of {LOADS})")
 
 
-async def watched(browser: Browser, url: str) -> None:
+async def time_debate(browser: Browser, url: str) -> None:
     """Print the main-thread time of a large debate that is watched to its end."""
     page = await browser.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(180_000)
@@ -63,17 +63,21 @@ async def watched(browser: Browser, url: str) -> None:
     await start(page, CLAIM, MANY, url, "society_of_minds")
     await page.wait_for_url("**/moot?thread=*")
     await page.locator(".acts button", has_text="Stop").wait_for()
-    before, drawn, long = await busy(session), len(draws), list(map(float, await page.evaluate("window.long")))
+    before, drawn, long = (
+        await main_thread_seconds(session),
+        len(draws),
+        list(map(float, await page.evaluate("window.long"))),
+    )
     await over.wait()
-    spent, drawn = 1000 * (await busy(session) - before), len(draws) - drawn
+    spent, drawn = 1000 * (await main_thread_seconds(session) - before), len(draws) - drawn
     tasks = list(map(float, await page.evaluate("window.long")))[len(long) :]
-    events = await asyncio.to_thread(streamed, page, url)
+    events = await asyncio.to_thread(count_events, page, url)
     print(f"50 agents, 10 rounds: {events} events were streamed, the page was drawn {drawn} times")
     print(f"the main thread took {spent:.0f} ms: {spent / events:.2f} ms an event, {spent / drawn:.1f} ms a drawing")
     print(f"tasks of 50 ms and more: {len(tasks)}, the longest {max(tasks, default=0):.0f} ms")
 
 
-def streamed(page: Page, url: str) -> int:
+def count_events(page: Page, url: str) -> int:
     """The number of events in the stream of the page's debate."""
     thread = page.url.rpartition("=")[2]
     [run] = httpx.get(f"{url}/threads/{thread}/runs").json()
@@ -82,17 +86,17 @@ def streamed(page: Page, url: str) -> int:
     return len(re.findall(r"^event: (?:updates|custom)", content, re.MULTILINE))
 
 
-async def busy(session: Any) -> float:
+async def main_thread_seconds(session: Any) -> float:
     """Seconds of processor time of the main thread's tasks so far."""
     metrics = (await session.send("Performance.getMetrics"))["metrics"]
     return next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
 
 
-async def measured(url: str) -> None:
+async def measure(url: str) -> None:
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM)
-        await painted(browser, url)
-        await watched(browser, url)
+        await time_paint(browser, url)
+        await time_debate(browser, url)
         await browser.close()
 
 
@@ -101,7 +105,7 @@ def main() -> None:
     print(json.dumps({"load": os.getloadavg(), "cores": os.cpu_count()}))
     with tempfile.TemporaryDirectory() as folder, running_stub(Path(folder) / "stub", rules) as stub:
         for served in serve(Path(folder), stub.url):
-            asyncio.run(measured(served.url))
+            asyncio.run(measure(served.url))
             break
     print(json.dumps({"load": os.getloadavg()}))
 

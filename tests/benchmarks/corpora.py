@@ -139,7 +139,7 @@ async def query(file: Path, source: str, count: int) -> dict[str, float]:
     }
 
 
-def child(*words: str) -> dict[str, Any]:
+def run_again(*words: str) -> dict[str, Any]:
     """Run this program again with these arguments; return its output."""
     done = subprocess.run([sys.executable, __file__, "--child", *words], stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -154,13 +154,13 @@ def measure(files: list[Path], counts: list[int]) -> Iterator[dict[str, Any]]:
             file = Path(home) / "passages.jsonl"
             with file.open("w", encoding="utf-8") as out:
                 out.writelines(p.model_dump_json() + "\n" for p in itertools.islice(passages_from(files), count))
-            built = child("build", str(file), str(count))
+            built = run_again("build", str(file), str(count))
             for source in SOURCES:
                 stored = {} if source == "bm25" else built
-                yield {"passages": count, "source": source, **stored, **child(source, str(file), str(count))}
+                yield {"passages": count, "source": source, **stored, **run_again(source, str(file), str(count))}
 
 
-def shown(value: Any) -> str:
+def formatted(value: Any) -> str:
     """A cell of the table."""
     return "" if value is None else value if isinstance(value, str) else f"{value:,.{1 if value < 10 else 0}f}"
 
@@ -183,7 +183,7 @@ def main() -> None:
     rows = []
     for row in measure(asked.files, asked.passages):
         rows.append(row)
-        print(f"| {' | '.join(shown(row.get(column)) for column in COLUMNS)} |", flush=True)
+        print(f"| {' | '.join(formatted(row.get(column)) for column in COLUMNS)} |", flush=True)
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 

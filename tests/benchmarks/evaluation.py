@@ -120,7 +120,7 @@ def by_inspect(graph: str, samples: int, at_once: int) -> None:
             run(samples, "logs", memory)
 
 
-def measured(way: str, options: argparse.Namespace) -> dict[str, Any]:
+def measure(way: str, options: argparse.Namespace) -> dict[str, Any]:
     """The figures of one way, measured in a new process."""
     command = [sys.executable, "-m", "tests.benchmarks.evaluation", "--way", way]
     command += ["--graph", options.graph, "--samples", str(options.samples), "--at-once", str(options.at_once)]
@@ -135,7 +135,7 @@ def main(options: argparse.Namespace) -> None:
     for run in range(options.runs):
         found = {}
         for way in ("directly", "by_inspect")[:: -1 if run % 2 else 1]:
-            found[way] = one = measured(way, options)
+            found[way] = one = measure(way, options)
             quarter, full = one["memory"]
             print(
                 f"{way:10s} {options.graph}, {options.samples} samples, {options.at_once} at once: "

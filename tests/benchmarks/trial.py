@@ -145,7 +145,7 @@ def contains_in_order(prompt: str, words: Sequence[str]) -> bool:
     return True
 
 
-def report(prompts: Sequence[str]) -> None:
+def print_report(prompts: Sequence[str]) -> None:
     """Print the number of prompt tokens, and of those after the longest start that an earlier prompt had, too.
 
     Args:
@@ -178,4 +178,4 @@ if __name__ == "__main__":
         log = Path(folder) / "prompts.jsonl"
         with scripted(json.loads(ABSTRACT_RULES.read_text()), 0, log):
             asyncio.run(trial_on_abstracts(options.corpus))
-        report([messages_of(json.loads(line)) for line in log.read_text().splitlines()])
+        print_report([messages_of(json.loads(line)) for line in log.read_text().splitlines()])

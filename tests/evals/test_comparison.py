@@ -34,20 +34,20 @@ from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, R, S, compare
 
 
 @pytest.fixture
-def compared(tmp_path: Path) -> Study:
+def comparison(tmp_path: Path) -> Study:
     return study(tmp_path, debate=(DEBATE, {}), debate_own=(CONTROL, OWN), another=(CONTROL, {}))
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-def test_scores_count_finished_items_only(compared: Study) -> None:
-    rows = records(systems_table(compared))
+def test_scores_count_finished_items_only(comparison: Study) -> None:
+    rows = records(systems_table(comparison))
     assert list(rows) == [
         *("another", "debate", "debate_own", "debate first-round majority"),
         *("label prior: SUPPORTS", "always NOT ENOUGH INFO"),
     ]
-    assert isinstance(systems_table(compared).rows[2][0], Nested)  # type: ignore[union-attr]
+    assert isinstance(systems_table(comparison).rows[2][0], Nested)  # type: ignore[union-attr]
     assert {name: value(row["accuracy"]) for name, row in rows.items()} == {
         "another": 4 / 7,
         "debate": 6 / 7,
@@ -57,7 +57,7 @@ def test_scores_count_finished_items_only(compared: Study) -> None:
         "always NOT ENOUGH INFO": 2 / 7,
     }
     assert [rows[name]["items"] for name in ("another", "debate", "debate_own")] == [8, 7, 8]
-    assert records(costs_table(compared))["another"]["score"] == pytest.approx(4 / 7)
+    assert records(costs_table(comparison))["another"]["score"] == pytest.approx(4 / 7)
     assert [rows["debate"][name] for name in ("items", "errors", "abstained")] == [7, 1, 1]
     assert rows["debate first-round majority"]["errors"] == 1
     # F1 of SUPPORTS 1, of REFUTES 1 (item 6 is missing), of NOT ENOUGH INFO 2/3 (8 is a miss)
@@ -65,8 +65,8 @@ def test_scores_count_finished_items_only(compared: Study) -> None:
     assert rows["debate"]["wilson"].low == pytest.approx(0.4869, abs=1e-4)
 
 
-def test_differences_are_over_common_items(compared: Study) -> None:
-    own = records(differences_table(compared, "self_consistency"))["debate"]
+def test_differences_are_over_common_items(comparison: Study) -> None:
+    own = records(differences_table(comparison, "self_consistency"))["debate"]
     assert (own["against"], own["items"], own["missing"], own["elsewhere"]) == ("debate_own", 7, 1, 0)
     assert value(own["difference_accuracy"]) == pytest.approx(2 / 7)  # 6 - 4 of the seven, not 6/7 - 5/8
     assert (own["better"], own["worse"], own["test"]) == (3, 1, "McNemar, exact")  # 2, 5, 7; 8
@@ -115,7 +115,7 @@ def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
     assert t_test.power(row["detectable"] / spread, nobs=9, alpha=0.05) == pytest.approx(0.8)
 
 
-def test_intervals_of_macro_f1_are_those_of_scikit_learn(compared: Study) -> None:
+def test_intervals_of_macro_f1_are_those_of_scikit_learn(comparison: Study) -> None:
     """The debate's item 6 is missing, and its 8 an abstention."""
     kinds = [((GOLD[id],), (DEBATE[id]["answer"] or "",)) for id in GOLD if id != "6"]
     right, answers = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
@@ -126,7 +126,7 @@ def test_intervals_of_macro_f1_are_those_of_scikit_learn(compared: Study) -> Non
     for figure, weights in zip(figures[:100], counts, strict=False):
         labels = sorted({label for label, weight in zip(right, weights, strict=True) if weight})
         assert figure == pytest.approx(f1(right, answers, labels=labels, average="macro", sample_weight=weights))
-    cell = records(systems_table(compared))["debate"]["macro_f1"]
+    cell = records(systems_table(comparison))["debate"]["macro_f1"]
     assert (cell.low, cell.high) == pytest.approx(tuple(np.quantile(figures, [0.025, 0.975])))
 
 
@@ -151,8 +151,8 @@ def test_the_minimum_detectable_difference_by_hand(tmp_path: Path) -> None:
     assert power(0.5 + row["detectable"], 0.5, 60, discordant=24 / 60) == pytest.approx(0.8)
 
 
-def test_scores_under_every_abstention_policy_by_hand(compared: Study) -> None:
-    row = records(policies_table(compared))["debate"]
+def test_scores_under_every_abstention_policy_by_hand(comparison: Study) -> None:
+    row = records(policies_table(comparison))["debate"]
     assert (row["abstained"], row["missing"], row["coverage"]) == (1, 1, 6 / 7)
     assert (row["lowest"], row["highest"]) == (6 / 8, 7 / 8)  # item 6 wrong, or right
     shown = {key: row[f"accuracy_{key}"] for key in ("wrong", "left_out", "open_label", "burden_of_refutation")}
@@ -242,20 +242,20 @@ def test_the_pareto_front_has_no_dominated_system(points: list[tuple[int, int]])
 # --- baselines --------------------------------------------------------------------------------------------------------
 
 
-def test_the_baseline_selects_the_compared_pairs(compared: Study) -> None:
+def test_the_baseline_selects_the_compared_pairs(comparison: Study) -> None:
     own, first = ("debate", "debate_own"), ("debate", "debate first-round majority")
-    assert compared_pairs(compared, None) == [own, first, ("debate", "another")]
-    assert compared_pairs(compared, "self_consistency") == [own]
-    assert compared_pairs(compared, "first-round majority") == [first]
-    assert len(compared_pairs(compared, "another")) == 5
-    prior = compared_pairs(compared, "label prior")
-    assert prior == compared_pairs(compared, "label prior: SUPPORTS")
+    assert compared_pairs(comparison, None) == [own, first, ("debate", "another")]
+    assert compared_pairs(comparison, "self_consistency") == [own]
+    assert compared_pairs(comparison, "first-round majority") == [first]
+    assert len(compared_pairs(comparison, "another")) == 5
+    prior = compared_pairs(comparison, "label prior")
+    assert prior == compared_pairs(comparison, "label prior: SUPPORTS")
     assert prior[0] == ("another", "label prior: SUPPORTS")
-    assert len(prior) == len(compared_pairs(compared, "always")) == 5
+    assert len(prior) == len(compared_pairs(comparison, "always")) == 5
     with pytest.raises(UserError, match="There is no system or control 'debat'. Did you mean debate") as caught:
-        check_against([compared], "debat")
+        check_against([comparison], "debat")
     assert caught.value.kind == "invalid_setting"
-    check_against([compared], "label prior")
+    check_against([comparison], "label prior")
 
 
 def test_equal_constant_answers_are_one_row(tmp_path: Path) -> None:
@@ -279,8 +279,8 @@ def test_the_prior_is_the_most_frequent_label() -> None:
 # --- debates ----------------------------------------------------------------------------------------------------------
 
 
-def test_accuracy_and_stops_by_round(compared: Study) -> None:
-    made = rounds_table(compared)
+def test_accuracy_and_stops_by_round(comparison: Study) -> None:
+    made = rounds_table(comparison)
     assert made is not None
     assert [(row[0], row[1], row[2], row[4]) for row in made.rows] == [
         ("debate", "1", 7, 5 / 7),
@@ -290,7 +290,7 @@ def test_accuracy_and_stops_by_round(compared: Study) -> None:
     ]
     # After round 2 the five that had ended keep their answers: all seven are right; the verdict abstained on item 8.
     assert [value(cell) for cell in made.column("score")] == [5 / 7, 1.0, 1.0, 6 / 7]
-    stops = stops_table(compared)
+    stops = stops_table(comparison)
     assert stops is not None
     ours = [row for row in stops.rows if row[0] == "debate"]
     assert [(row[1], row[2], value(row[5])) for row in ours] == [("consensus", 2, 1.0), ("max_rounds", 5, 4 / 5)]

@@ -93,7 +93,7 @@ def test_the_log_of_a_plain_evaluation_is_read(tmp_path: Path) -> None:
     ("tries", "counted"),
     [
         ([("a", "error", 3, 3), ("b", "success", 3, 3)], "b"),
-        ([("a", "success", 3, 3), ("b", "error", 3, 3)], "a"),  # a later try that failed supersedes nothing
+        ([("a", "success", 3, 3), ("b", "error", 3, 3)], "a"),  # a later failed attempt replaces nothing
         ([("a", "success", 3, 3), ("b", "success", 3, 3)], "b"),
         ([("a", "error", 2, 3), ("b", "cancelled", 1, 3)], "a"),
         ([("a", "started", 1, 3), ("b", "error", 3, 3)], "b"),
@@ -206,7 +206,8 @@ def test_the_answer_of_a_round_is_the_majority() -> None:
     assert [answer.answer for answer in round_answers(document)] == ["Rome", "Rome", ""]
     compared = {"round": 2, "phase": "primary", "agent": "agent-3", "step": "compare"}
     document["turns"].append(compared | {"comparisons": [{"with": "Rome", "same": True, "reason": ""}]})
-    document["turns"][3]["answer"] = "Oslo"  # first, but alone: the check finds the other two equal
+    # the first answer, but a minority: the comparison finds the other two equal
+    document["turns"][3]["answer"] = "Oslo"
     assert [(a.round, a.speakers, a.answer) for a in round_answers(document)][1] == (2, 3, "Rome")
 
 

@@ -113,7 +113,7 @@ def test_texts_are_normalised_as_by_each_script() -> None:
     assert normal_squad("The  Well-known  (U.S.) cat, an animal!") == "wellknown us cat animal"
     assert normal_triviaqa("The  Well-known  (U.S.) cat, an_animal!") == "well known u s cat animal"
     assert normal_triviaqa("O’Brien `s") == "o brien s"
-    assert normal_squad("O’Brien") == "o’brien"  # SQuAD's script takes away ASCII signs alone
+    assert normal_squad("O’Brien") == "o’brien"  # SQuAD's script removes ASCII signs only
     assert normal_squad("Theatre and banana") == "theatre and banana"
 
 
@@ -123,7 +123,7 @@ def test_exact_match_by_hand() -> None:
     assert exact_match("well known", "well-known") == 0.0
     assert exact_match("well known", "well-known", normal_triviaqa) == 1.0
     assert exact_match(None, "Eiffel Tower") is None
-    assert exact_match(ABSTAINED, "The The") == 0.0  # of which the script leaves nothing
+    assert exact_match(ABSTAINED, "The The") == 0.0  # the script removes both words
 
 
 def test_token_f1_by_hand() -> None:
@@ -269,7 +269,7 @@ def test_policies_lose_no_item(items: list[tuple[str, str | None]]) -> None:
 def test_oracle_of_runs_by_hand() -> None:
     runs = [[True, False, False, None, True], [False, False, None, None, None], [False, False, False, None, False]]
     found = oracle_of_runs(runs)
-    assert found == [True, False, None, None, True]  # one that is missing could have been right
+    assert found == [True, False, None, None, True]  # a missing answer could have been right
     assert mean_score(found) == Score(approx(2 / 3), 3, missing=2)
 
 

@@ -131,7 +131,7 @@ def test_the_page_and_sentence_are_the_end_of_the_address(url: str | None, place
 
 
 def test_the_hover_score_uses_the_verdicts_citations() -> None:
-    """As for FEVER: the pieces that a verdict cites. If they name no page and sentence, there is no score."""
+    """As for FEVER, the pieces that a verdict cites count. If they name no page and sentence, there is no score."""
     gold = {"sets": [[["A", 0], ["B", 1]]], "pages": ["A", "B"]}
     pieces = [{"id": f"e{n}", "title": page, "url": f"wiki#sentence_{n}"} for n, page in enumerate("AB")]
     cited = [{"evidence_id": piece["id"], "quote": "", "fabricated": False} for piece in pieces]
@@ -155,7 +155,7 @@ def test_the_hover_score_uses_the_verdicts_citations() -> None:
 
 
 def cites(answer: str, match: str, *quotes: tuple[str, str]) -> dict[str, Any]:
-    """A rule of the stub: an answer that cites quotes of texts, each by its id."""
+    """A rule: an answer that cites quotes of texts, each by its id."""
     cited = [{"evidence_id": id, "quote": quote} for id, quote in quotes]
     return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": cited}}
 

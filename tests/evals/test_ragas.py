@@ -25,7 +25,7 @@ JUDGE, ASK = "StatementFaithfulnessAnswer", "answer relevance question"
 
 
 def judged(*supported: bool) -> list[dict[str, Any]]:
-    """Rules: RAGAS's model finds this many statements in an answer, and gives them these verdicts."""
+    """Rules: RAGAS's model finds a statement for each verdict, and gives these verdicts."""
     verdicts = [{"statement": f"S{n}.", "reason": "read", "verdict": int(one)} for n, one in enumerate(supported)]
     found = {"model": "ragas", "fields": {"statements": [one["statement"] for one in verdicts]}}
     return [{"model": "ragas", "match": JUDGE, "fields": {"statements": verdicts}}, found]
@@ -52,7 +52,7 @@ def _private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def logs(start_stub: StartStub, tmp_path: Path) -> Path:
-    """Logs made by `moot eval run`: one system reads a corpus and fails on its third item, one reads nothing."""
+    """Logs of `moot eval run`: one system reads a corpus and fails on its third item, the other reads no source."""
     start_stub([{"match": "(?s)Claim 2.*evidence", "status": 400}])
     data = tmp_path / "fever.jsonl"
     items = [{"id": n, "claim": CLAIM.format(n), "label": "SUPPORTS", "evidence": []} for n in range(3)]
@@ -133,7 +133,7 @@ def test_a_document_of_moot_verify_is_measured(start_stub: StartStub, tmp_path: 
 
 
 def log_of(tmp_path: Path, number: int) -> Path:
-    """A log of so many answered items."""
+    """Write a log with this number of answered items."""
     saffron = "Saffron is a spice."
     piece = make_evidence(text=saffron, title="Saffron", source="test", query="q", score=None, retriever="test")
     unseen = piece | {"id": "ev-unseen", "text": "Nobody who decided was shown this."}

@@ -52,7 +52,7 @@ EXACT = 1e-6
 
 @pytest.fixture(autouse=True)
 def _private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps RAGAS from reporting its use and from writing to the user's folder."""
+    """Keep RAGAS from sending usage data and from writing to the user's folder."""
     monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
@@ -72,7 +72,7 @@ async def scorer() -> Speaker:
 
 
 def judged(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[str, Any]]:
-    """Rules: both sides list these statements and judge them so."""
+    """Rules: both sides find these statements, and give them these verdicts."""
     theirs = [
         {"statement": s, "reason": "stated", "verdict": int(v)} for s, v in zip(statements, supported, strict=False)
     ]

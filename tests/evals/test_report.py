@@ -32,7 +32,7 @@ COURT = {"stop_reason": "critic_resolved", "rounds": 2, "retrieval_ended": {}}
 
 
 def trial(answer: str, verdicts: str, confidence: float) -> dict[str, object]:
-    """The result document of a trial before three judges."""
+    """The result document of a trial with three judges."""
     names = {"S": "SUPPORTED", "N": "NOT SUPPORTED", "I": "INCONCLUSIVE"}
     turns = [
         {"round": 0, "phase": "panel", "agent": f"judge-{n}", "step": "judge", "verdict": names[verdict]}

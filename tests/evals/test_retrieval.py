@@ -62,7 +62,7 @@ def test_measures_of_a_ranking_worked_by_hand() -> None:
     ids=["nothing", "only others", "one", "one twice", "late", "too late"],
 )
 def test_measures_of_edge_cases(found: list[str], recall_3: float, ndcg: float, mrr: float) -> None:
-    """Beside another query, whose values must not change."""
+    """Each case is measured together with another query, whose values must not change."""
     values = score_rankings([{"a": 1, "b": 1}, {"c": 2}], [found, ["c"]])
     assert [values[name][0] for name in ("recall@3", "ndcg@10", "mrr@10")] == pytest.approx([recall_3, ndcg, mrr])
     assert [value[1] for value in values.values()] == [1, 1, 1, 1]
@@ -112,7 +112,7 @@ def test_a_mean_over_rows_gives_rows_equal_weight() -> None:
 
 
 def test_differences_are_paired() -> None:
-    """Two sources that both vary much, one always better by a tenth: the difference does not vary."""
+    """Both sources vary much, but one is always better by a tenth, so the difference does not vary."""
     ours, theirs = [0.1, 1.0, 0.5, 0.6], [0.0, 0.9, 0.4, 0.5]
     assert differences(ours, theirs) == pytest.approx([0.1] * 4)
     paired, apart = interval(differences(ours, theirs)), interval(ours)

@@ -92,7 +92,7 @@ def test_every_visible_benchmark_runs_through_three_graphs(start_stub: StartStub
 
 
 async def test_a_system_that_reads_gold_evidence_is_right(start_stub: StartStub, tmp_path: Path) -> None:
-    """And gold evidence reaches no system that does not read it."""
+    """No other system gets gold evidence."""
     start_stub([says("SUPPORTS", "grows in the east"), says("REFUTES")])
     fact = "Fact {0}: number {0} grows in the east."
     passages = [Passage(id=str(i), title=f"Page {i}", text=fact.format(i)) for i in range(3)]
@@ -218,7 +218,7 @@ def command(tmp_path: Path, data: str) -> list[str]:
 
 
 def run_and_stop(stub: StubEndpoint, line: list[str], calls: int, by: signal.Signals) -> int:
-    """Run a command, stop it after a number of calls to the endpoint, and return its exit code."""
+    """Start a command, stop it after a number of calls to the endpoint, and return its exit code."""
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while len(stub.calls()) < calls and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):

@@ -49,7 +49,8 @@ def test_a_seed_is_derived_from_the_runs_seed_and_the_call() -> None:
 
 
 def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) -> None:
-    """Equal requests of different systems, equal items, second requests, controls, variants, graphs in graphs."""
+    """The plan has equal requests of several systems, equal items, second requests, controls, variants, inner
+    graphs."""
     stub = start_stub([UNUSABLE])
     lines = [
         {"id": i, "claim": claim, "label": "SUPPORTS", "evidence": []}
@@ -99,7 +100,7 @@ async def test_runs_with_consecutive_seeds_share_no_sample(start_stub: StartStub
 
 @pytest.mark.parametrize("graph", ["tool_mad", "proclaim", "cortex_debate", "self_consistency", "react"])
 async def test_a_seed_repeats_a_debate(start_stub: StartStub, graph: str) -> None:
-    """In whatever order calls end, with and without a ledger."""
+    """Calls may end in any order, with and without a ledger."""
     sent = []
     for mode in ("off", "off", "record"):
         stub = start_stub(latency_ms=3, jitter=1)

@@ -133,7 +133,7 @@ def test_wilson_interval_by_hand() -> None:
     middle, half = p + z * z / (2 * n), z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     low, high = ((middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n))
     assert wilson([*first_right(146, 200), None]) == Interval(p, approx(low), approx(high), 200, missing=1)
-    everything = wilson([True] * 10)  # where the bootstrap sees no doubt
+    everything = wilson([True] * 10)  # the bootstrap's interval would be a point
     assert everything == Interval(1.0, approx(10 / (10 + z * z)), approx(1.0), 10)
     assert wilson([None, None]) == Interval(None, None, None, 0, missing=2)
 

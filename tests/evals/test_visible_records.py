@@ -20,7 +20,7 @@ needs_visible = pytest.mark.skipif(
     not VISIBLE.exists(), reason="the benchmark samples are not part of the project (../shared/data)"
 )
 COUNTS = {"check_covid_binary": 134, "hotpotqa_distractor": 132, "mmlu": 199, "mmlu_med": 199}
-"""How many items there are, where it is not 200; of MMLU's, one question each is too long for moot."""
+"""The number of items if it is not 200; of each MMLU sample, one question is too long for moot."""
 FILES = {"check_covid_binary": "check_covid", "squad": "squad_v1.1"}
 
 

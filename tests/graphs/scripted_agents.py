@@ -54,8 +54,8 @@ def script(
     """Rules for the agents' answers, round by round. The reasons of agent 2 in round 3 contain the word ``a2r3.``.
 
     Args:
-        rounds: for each agent a letter of `ANSWERS` or a text, or a mark for an unusable reply or a dead endpoint.
-        sure: how sure agents are, by rounds.
+        rounds: for each round, each agent's answer: a letter of `ANSWERS`, a text, `UNPARSED` or `DOWN`.
+        sure: the agents' confidences by round.
         first: the number of the first round.
         roles: the agents' names, by default their numbers'.
         claim: the claim of the debate, if an endpoint serves several debates.
@@ -68,7 +68,7 @@ def script(
             if answer == DOWN:
                 rules.append(rule(agent, asked, 1, status=500))
             elif answer == UNPARSED:
-                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # it is asked a second time
+                rules.append(rule(agent, asked, 2, reply="I would rather not say."))  # also to the second request
             else:
                 h = sure[number][place] if sure else 0.5
                 rule_of_answer = answers(agent, answer, f"a{place + 1}r{number + first}", 1, confidence=h)

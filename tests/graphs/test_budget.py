@@ -57,7 +57,7 @@ CHEAP: Price = {"input": 1.0, "output": 4.0}
 
 
 def tokens_of_rounds(document: Mapping[str, Any]) -> int:
-    """The tokens of a debate of one round, without those of its decision."""
+    """Run a debate of one round; return its tokens without those of the decision."""
     return tokens_of([call for call in document["calls"] if call["node"] not in DECIDES])
 
 

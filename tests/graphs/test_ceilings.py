@@ -24,13 +24,13 @@ from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.system import Debate
 from moot.transcript import lines
 
-from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, many, scripted, spend
+from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, eight_debaters, scripted, spend
 from tests.conftest import StubEndpoint
 
 
 @pytest.fixture(params=[4, 2.5], ids=["4 bytes", "2.5 bytes"])
 def stub(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpoint]:
-    """An endpoint whose tokens have more bytes than moot estimates, or fewer."""
+    """An endpoint whose tokens have more, or fewer, bytes than moot estimates."""
     with scripted(tmp_path / "stub", request.param) as running:
         monkeypatch.setenv("OPENAI_BASE_URL", running.url)
         yield running
@@ -68,7 +68,7 @@ async def test_eight_debaters_and_200_given_texts(stub: StubEndpoint, name: str)
     document = await spend(name, GIVEN, budget=budget)
     assert (document["status"], document["error"]) == ("done", None)
     assert 0 < tokens_spent(document) <= 1.05 * budget
-    if more := many(name):
+    if more := eight_debaters(name):
         document = await spend(name, [], **more, budget=20_000)
         assert (document["status"], document["error"]) == ("done", None)
         assert 3_000 < tokens_spent(document) <= 1.05 * 20_000  # eight single answers need only this
@@ -170,7 +170,11 @@ async def test_the_time_ceiling_ends_the_wait_for_encoders(
 
     with running_stub(tmp_path / "slow", embedding_latency_ms=60_000) as slow:
         monkeypatch.setenv("OPENAI_BASE_URL", slow.url)
-        more = {"sources": ["bm25:demo-news"]} if name == "proclaim" else {"debaters": many(name)["debaters"][:2]}
+        more = (
+            {"sources": ["bm25:demo-news"]}
+            if name == "proclaim"
+            else {"debaters": eight_debaters(name)["debaters"][:2]}
+        )
         document = await spend(name, [], **more, max_seconds=8)
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert document["usage"]["ceilings"]["max_seconds"]["spent"] < 2 * 8  # the machine may be busy

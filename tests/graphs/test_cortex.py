@@ -22,13 +22,13 @@ PAIRS = ("agent-1|agent-2", "agent-1|agent-3", "agent-2|agent-3")
 
 
 def short(by_agent: dict[str, Any]) -> dict[str, Any]:
-    """Agents by their numbers only, and approximate numbers."""
+    """The same structure with agents by number, and approximate floats."""
     value = {k.removeprefix("agent-"): v for k, v in by_agent.items()}
     return {k: short(v) if isinstance(v, dict) else v for k, v in value.items()}
 
 
 def near(expected: dict[str, Any]) -> Any:
-    """The same numbers, to five places."""
+    """The same structure, with floats compared to five places."""
     return {k: near(v) if isinstance(v, dict) else pytest.approx(v, abs=5e-6) for k, v in expected.items()}
 
 
@@ -39,7 +39,7 @@ def agents_heard(document: dict[str, Any], d: int) -> dict[str, str]:
 
 
 def check_prompts(stub: StubEndpoint, document: dict[str, Any]) -> None:
-    """Check that each agent was shown the last answers of the agents whose edges were kept, and no others."""
+    """Check that each agent was shown the last answers of the agents that it hears, and no others."""
     for d, _ in enumerate(document["graphs"], 1):
         for j, sources in agents_heard(document, d).items():
             expected = " ".join(sorted(f"a{i}r{d - 1}" for i in sources))

@@ -26,7 +26,7 @@ LETTER = {
 }
 CITES = {"citations": [{"evidence_id": "letter-1", "quote": QUOTE}]}
 ADMITS = {"relevance": 1, "credibility": 1}
-"""An arbiter's reply that admits a piece, so that counsel of a trial read all pieces."""
+"""The arbiter's reply: it admits each piece, so counsel of a trial read all pieces."""
 ANSWERING = ("your `answer`", "When you stop", "your `argument`", "your `verdict`", "`preferred`, if any", "to review:")
 """Texts that identify the prompts of roles that answer, argue, decide or judge an answer."""
 READING = ("your `answer`", "When you stop", "your `argument`")
@@ -44,7 +44,7 @@ async def test_every_speaker_who_answers_is_shown_the_given_texts(start_stub: St
     chosen = system.settings.model_validate(
         {"model": "openai:stub", "embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(system.settings)}
     )
-    if name == "isolate":  # it reads each origin in a separate call, so found evidence is left out
+    if name == "isolate":  # `isolate` reads each origin in a separate call, so the sources are left out
         chosen = chosen.model_copy(update={"retrieval": "none"})
     document = await system.graph.ainvoke({"claim": CLAIM, "given": [LETTER]}, context=chosen)
     assert (document["status"], document["error"]) == ("done", None)
@@ -62,7 +62,7 @@ async def test_every_speaker_who_answers_is_shown_the_given_texts(start_stub: St
     assert (letter["id"], letter["text"], letter["published"]) == ("letter-1", LETTER["text"], "1871-05-03")
     given = {"query": "", "score": None, "retriever": "given", "round": 0, "agent": "given"}
     assert letter["retrievals"][0] == given
-    if name == "proclaim":  # there a text has to be admitted first
+    if name == "proclaim":  # in a trial, a text has to be admitted first
         assert (letter["pool"], letter["status"], letter["weight"]) == ("given", "admitted", 1)
     citing = [turn for turn in document["turns"] if turn.get("citations")]
     assert citing

@@ -53,7 +53,7 @@ def review(state: Any, settings: Any) -> bool:
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("plain", [False, True])
 async def test_after_parallel_speakers_the_node_behind_an_idle_node_runs_once(asked: bool, plain: bool) -> None:
-    """If a router follows, each speaker would call it, so the idle node is entered."""
+    """If a router followed directly, each speaker would call it; so the idle node is entered."""
     graph = DebateGraph(Settings, TrialState, output_schema=StepUpdate)
     for name, node in {"speak": Node(writes), "review": Node(writes, idle=review), "count": Node(counts)}.items():
         graph.add_node(name, node)

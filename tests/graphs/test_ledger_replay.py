@@ -59,7 +59,7 @@ async def debate(name: str, seed: int, use: LedgerUse, **more: Any) -> dict[str,
 
 
 def comparable(document: dict[str, Any]) -> dict[str, Any]:
-    """A document without ids, times, and the marks of calls from the ledger."""
+    """A document without ids, times, and the flags of calls from the ledger."""
 
     def without_volatile(value: Any) -> Any:
         if isinstance(value, dict):

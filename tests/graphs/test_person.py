@@ -28,7 +28,7 @@ RULES: list[dict[str, Any]] = [
     {"match": "your `answer`", "fields": {"answer": "REFUTES", "citations": []}},
     {"fields": {"citations": [], "agree": False, "close": False, "preferred": None, "debate_resolved": False}},
 ]
-"""Debaters who never agree, and a deciding role that changes its mind after a question."""
+"""Rules: debaters never agree, and the deciding role changes its answer after a question."""
 QUIET = {
     "max_rounds": 2,
     "rounds": 1,
@@ -97,7 +97,7 @@ def reply_once(kind: str, reply: Any) -> Reply:
 
 
 def models_shown(stub: StubEndpoint, words: str) -> list[str]:
-    """The models whose prompts contained these words."""
+    """The models that got a prompt with these words."""
     return [r["model"] for r in stub.requests() if words in "\n".join(m["content"] or "" for m in r["messages"])]
 
 
@@ -174,7 +174,7 @@ ADDED = {"text": "Monotremes lay leathery eggs.", "title": "Eggs", "url": "https
 
 
 def check_struck(document: Mapping[str, Any], asked: list[Any], stub: StubEndpoint) -> None:
-    """Check that the struck piece is on record and in no prompt, and that the added text is ordinary evidence."""
+    """Check that the struck piece is recorded and in no later prompt, and that the added text is ordinary evidence."""
     struck = asked[0]["proposed"]["evidence"][0]
     (turn,) = [t for t in person_turn(document, "evidence") if struck["id"] in t["struck"]]
     known = {piece["id"]: piece for piece in document["evidence"]}

@@ -153,7 +153,7 @@ async def test_a_side_without_an_argument_after_the_switch_leaves_consistency_un
 def unassisted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, FinishedTrial]]:
-    """A trial in which every assisting role fails, and how each fails."""
+    """Run a trial in which every assisting role fails; return it, and how each role fails."""
     fault: str = request.param
     gone = [rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")]
     gone += [rule("judge-2", **FAULTS[fault]), rule("arbiter", f"\n{TEXTS['A']}\n", **FAULTS[fault])]

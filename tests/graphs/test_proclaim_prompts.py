@@ -175,7 +175,7 @@ def test_switched_counsel_argue_the_other_side_without_the_primary_debate(two_ro
         sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{counsel_}"]
         to_counsel = [messages for messages in sent if f"You are counsel for the {side}," in messages[1]["content"]]
         assert len(to_counsel) == 2 * 4  # gap, argument, request and reflection in two rounds
-        assert {messages[0]["content"] for messages in sent} == {to_counsel[0][0]["content"]}  # the same for both sides
+        assert {messages[0]["content"] for messages in sent} == {to_counsel[0][0]["content"]}  # equal for both sides
         for _, data in ([message["content"] for message in messages] for messages in to_counsel):
             assert f"and argue that the claim is {'false' if side == 'defense' else 'true'}." in data
             assert f"the claim is {other}" not in data

@@ -22,7 +22,7 @@ QUIET = {"scoring": "consensus_only", "embedder": "openai:stub-embedding", "atte
 
 @pytest.fixture(autouse=True)
 def stub(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> StubEndpoint:
-    """Debaters disagree, so there is a second round. The address of Wikipedia is a closed port."""
+    """An endpoint with debaters that disagree, so there is a second round. Wikipedia's address is a closed port."""
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
     return start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), {"fields": {"citations": []}}])
 

@@ -30,7 +30,7 @@ from tests.graphs.scripted_trial import LIBRARY
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 LONG = 60.0
-"""Seconds; longer than any step of these tests."""
+"""The time limit in seconds, longer than any step of these tests."""
 
 Run = dict[str, Any]
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 @dataclass
 class Messages:
-    """The endpoint: ``replies`` are given in turn, the last one repeatedly; ``requests`` are those it received.
+    """The endpoint: it gives ``replies`` in turn, and then the last one again; ``requests`` are the received requests.
 
     A reply is a text, or an object with ``status``, ``error`` (type and message) and ``headers``, or with ``stop``.
     """

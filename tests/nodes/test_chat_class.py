@@ -223,7 +223,7 @@ async def test_runs_are_traced_as_langchains_are(start_stub: StartStub) -> None:
 
 
 async def test_in_a_graph_callback_handlers_receive_calls(start_stub: StartStub) -> None:
-    """LangChain adds the handlers of context variables at each run, also in a node of a graph without handlers."""
+    """LangChain adds the handlers of context variables to each run, also within a node of a graph without handlers."""
     ours, _ = await both_models(start_stub().url)
     seen: dict[str, Any] = {}
 

@@ -195,7 +195,7 @@ def test_an_edge_must_name_its_target_nodes(to: Any) -> None:
 
 
 class Unasked(Settings):
-    """Settings that offer a moment to ask a person at which the graph does not ask."""
+    """Settings that offer a moment to ask a person, although the graph never asks then."""
 
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 

@@ -84,7 +84,7 @@ def streamed(body: dict[str, Any]) -> Say:
 
 
 async def outcome_of_call(say: Say, monkeypatch: pytest.MonkeyPatch, as_stream: bool = False) -> Call | MootError:
-    """The call's record, or its error."""
+    """Make a call; return its record, or its error."""
     async with raw_server(say) as raw:
         monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
         chat = (await open_chat_model("openai:m", timeout=20)).chat

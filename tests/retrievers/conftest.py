@@ -15,7 +15,7 @@ from moot.retrievers import Passage, UserError, open_retriever
 from .quick import open_quick_encoder
 
 Answer = Callable[[int, dict[str, Any]], web.Response | None]
-"""The server's response to its n-th request (from 1) with this JSON body; None: no response until the test ends."""
+"""A function from the number of a request (from 1) and its JSON body to the response; None: no response at all."""
 
 
 @dataclass
@@ -76,7 +76,7 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the encoder by one without a model."""
+    """Replace the encoder by an encoder without a model."""
     for module in ("corpus", "local"):
         monkeypatch.setattr(f"moot.retrievers._{module}.open_encoder", open_quick_encoder)
 

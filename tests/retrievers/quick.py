@@ -44,7 +44,7 @@ async def open_quick_encoder(*_: Any) -> QuickEncoder:
 
 
 def numbered(first: int, end: int) -> list[Passage]:
-    """Passages that `found` finds by their numbers."""
+    """Passages that `is_found` finds by their numbers."""
     return [Passage(id=str(i), text=f"Entry {i} of the ledger.", source="ledger") for i in range(first, end)]
 
 

@@ -107,7 +107,7 @@ async def test_all_passages_are_read_page_by_page(
 
 
 def nearly(found: int, stored: int) -> bool:
-    """Whether a search for all passages finds them, except the few that an approximate index may miss."""
+    """Whether a search finds all passages but the few that an approximate index may miss."""
     return 0.99 * stored <= found <= stored
 
 
@@ -182,7 +182,7 @@ def kill_while_indexing() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         while (line := child.stdout.readline()) != f"{KILLED_AFTER}\n":
-            assert line, "it ended by itself"
+            assert line, "the build ended before the kill"
         child.kill()
     assert child.returncode == -9
 

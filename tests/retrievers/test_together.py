@@ -1,4 +1,4 @@
-"""Simultaneous searches are one batch for Chroma; each gets the same result as alone."""
+"""Simultaneous searches are one batch for Chroma; each gets the result that it would get alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def source(start_stub: StartStub, empty_home: Path) -> ChromaRetriever:
 
 
 def batch_sizes(source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch, before: Any = lambda: None) -> list[int]:
-    """The number of queries in each batch from now on."""
+    """Record the number of queries of each batch from now on; the list grows."""
     sizes: list[int] = []
     found = source._found
 

@@ -68,10 +68,10 @@ class Service:
     """A running service.
 
     Args:
-        folder: where its processes run.
+        folder: the folder in which its processes run.
         postgres: its database.
         stub: the endpoint that it calls.
-        said: what else `.env` says.
+        said: further variables of `.env`.
     """
 
     folder: Path

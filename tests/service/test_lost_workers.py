@@ -33,7 +33,7 @@ def one_worker(service: Service) -> Iterator[None]:
 
 @contextmanager
 def storing_blocked(service: Service) -> Iterator[Any]:
-    """Within it, storing a document waits; yields a check whether one is waiting."""
+    """Block the storing of documents within this context; yield a function that tells whether one is blocked."""
     psycopg = imported("psycopg")
     with psycopg.connect(service.postgres.url) as holder:
         holder.execute("LOCK TABLE moot.documents IN SHARE MODE")

@@ -31,7 +31,7 @@ def check_refused(answer: httpx.Response, why: str) -> None:
 
 
 def logged_in(client: httpx.Client, user: str) -> str:
-    """The numbers that the page shows a user after the log-in."""
+    """Log a user in; return the page with the user's numbers."""
     with httpx.Client(base_url=str(client.base_url), follow_redirects=True) as browser:
         browser.post("/moot/login", data={"token": TOKENS[user], "next": "/moot"}).raise_for_status()
         return browser.get("/moot/login").text

@@ -48,7 +48,7 @@ def test_settings_have_their_names_on_the_page() -> None:
 
 
 def sentences() -> Iterator[str]:
-    """The texts in the code that a user may read: with a space, and not a docstring."""
+    """The string constants in the code that a user may read: those with a space, without docstrings."""
     for folder in RAISED:
         for path in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(path.read_text())

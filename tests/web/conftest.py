@@ -121,7 +121,7 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a browser run in the session's event loop, as the browser does."""
+    """Run tests of a browser in the session's event loop, because the browser belongs to it."""
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)  # before that of the mode "auto"

@@ -55,17 +55,17 @@ PAYLOADS = [end + action.format("top.ran=1") for end, action in itertools.produc
 """100 texts that set ``ran`` of the page if they are executed instead of shown as text."""
 
 
-HELD: dict[str, Document] = {}
+DEBATES: dict[str, Document] = {}
 
 
 async def a_debate(graph: str = "tool_mad") -> Document:
-    """A debate of the sampling model that needs no endpoint, run once; only the keys of its document."""
-    if graph not in HELD:
+    """Run a debate on the fake model once; return the output keys of its document."""
+    if graph not in DEBATES:
         system = load_graph(graph)
         context = system.settings(model="fake:3", **SETTINGS[graph])
         document: Document = await system.graph.ainvoke({"claim": CLAIM}, context=context)
-        HELD[graph] = {key: document[key] for key in system.graph.output_schema.__annotations__}
-    return copy.deepcopy(HELD[graph])
+        DEBATES[graph] = {key: document[key] for key in system.graph.output_schema.__annotations__}
+    return copy.deepcopy(DEBATES[graph])
 
 
 def with_evidence(document: Document, count: int) -> Document:

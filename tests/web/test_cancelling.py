@@ -30,7 +30,7 @@ importlib.import_module(RUNTIME)
 listen_on()
 print(asyncio.run(cancelled()))
 """
-"""Runs in its own process, because importing the server's modules changes logging and more."""
+"""A program for its own process, because importing the server's modules changes logging and more."""
 
 
 def test_a_run_is_cancelled_after_a_long_time() -> None:

@@ -69,7 +69,7 @@ async def test_finding_is_stopped_and_resumed(bare: Page, served: Served) -> Non
 
 
 async def test_a_search_outlives_the_page(page: Page, served: Served) -> None:
-    """It continues without its page, is joined after a reload, and resumed after a stop."""
+    """It continues without its page; a reload shows it again, and it can be resumed after a stop."""
     await paste(page, "openai:hesitant")
     await page.get_by_label("Quick check").check()
     await page.get_by_role("button", name=FINDS).click()

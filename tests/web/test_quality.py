@@ -38,7 +38,7 @@ async def bare(served: Served, browser: Browser) -> AsyncIterator[Page]:
 
 
 async def faults_of_page(page: Page, name: str) -> list[str]:
-    """The faults of the page in a state, in all colour schemes and widths."""
+    """The faults of the page in this state, in all colour schemes and widths."""
     await page.evaluate(UNFOLD)
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())

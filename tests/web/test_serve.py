@@ -24,7 +24,7 @@ from tests.serving import Server, plant, running
 
 
 class Outside:
-    """A proxy for all external addresses that only counts connections."""
+    """A proxy for all external addresses that answers nothing and counts connections."""
 
     def __init__(self) -> None:
         self.callers: list[bytes] = []

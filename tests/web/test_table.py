@@ -49,7 +49,7 @@ def serving(folder: Path, stub: StubEndpoint) -> Iterator[Server]:
     yield from running(command, folder, port, stub)
 
 
-def elsewhere(folder: Path) -> Path:
+def second_folder(folder: Path) -> Path:
     """A folder for another server that shares the first one's home."""
     (folder / "home").mkdir(exist_ok=True)
     (folder / "other").mkdir()
@@ -58,15 +58,15 @@ def elsewhere(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[tuple[Server, Server]]:
-    """Two servers on one home, for all tests that stop none; each looks at its own debates only."""
+def two_servers(tmp_path_factory: pytest.TempPathFactory, stub: StubEndpoint) -> Iterator[tuple[Server, Server]]:
+    """Two servers on one home, for all tests that stop no server; each test looks at its own debates only."""
     folder = tmp_path_factory.mktemp("both")
-    with serving(folder, stub) as one, serving(elsewhere(folder), stub) as other:
+    with serving(folder, stub) as one, serving(second_folder(folder), stub) as other:
         yield one, other
 
 
 def wait_for_result(found: Callable[[], Any]) -> Any:
-    """The result of a check, as soon as it is true."""
+    """Repeat a check until its result is true; return the result."""
     deadline = time.monotonic() + 60
     while not (value := found()):
         assert time.monotonic() < deadline
@@ -96,8 +96,8 @@ def start_unwatched(server: Server, stub: StubEndpoint, claim: str, calls: int =
     return run
 
 
-def test_a_debate_that_is_not_watched_is_finished_and_stored(both: tuple[Server, Server]) -> None:
-    server, claim = both[0], "Nobody watches this."
+def test_a_debate_that_is_not_watched_is_finished_and_stored(two_servers: tuple[Server, Server]) -> None:
+    server, claim = two_servers[0], "Nobody watches this."
 
     def rows(status: str = "") -> list[dict[str, Any]]:
         return [row for row in listed_debates(server, status) if row["claim"] == claim]
@@ -112,8 +112,8 @@ def test_a_debate_that_is_not_watched_is_finished_and_stored(both: tuple[Server,
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint, how: signal.Signals) -> None:
-    """The calls that a debate needs are read in its own document: another claim has other prompts, for which the
-    endpoint draws other replies, and more or fewer of these cannot be used and are asked for again.
+    """The number of needed calls is read in the debate's own document, because it differs from claim to claim: other
+    prompts get other replies, and more or fewer of these are unusable and requested again.
     """
     claim = "Another claim."
     with serving(tmp_path, stub) as server:
@@ -221,8 +221,10 @@ def test_equal_requests_with_one_key_are_one_debate(tmp_path: Path, stub: StubEn
         assert json.loads(ask(server))["id"] != found[0]["id"]  # a key lives as long as its debate
 
 
-def test_two_servers_on_one_home_run_the_debate_of_a_key_once(both: tuple[Server, Server], stub: StubEndpoint) -> None:
-    one, other = both
+def test_two_servers_on_one_home_run_the_debate_of_a_key_once(
+    two_servers: tuple[Server, Server], stub: StubEndpoint
+) -> None:
+    one, other = two_servers
 
     def ask(asked: tuple[Server, str]) -> tuple[int, Any]:
         server, key = asked
@@ -250,8 +252,8 @@ def test_two_servers_on_one_home_run_the_debate_of_a_key_once(both: tuple[Server
     assert (len(finished), paid) == (8, sum(one["usage"]["calls"] for one in finished.values()))
 
 
-def test_two_replies_at_once_end_a_debate_once(both: tuple[Server, Server]) -> None:
-    one, other = both
+def test_two_replies_at_once_end_a_debate_once(two_servers: tuple[Server, Server]) -> None:
+    one, other = two_servers
     claim = "Two replies come at once."
 
     def answered(server: Server) -> bytes:
@@ -274,7 +276,7 @@ def test_two_replies_at_once_end_a_debate_once(both: tuple[Server, Server]) -> N
 def test_a_debate_is_watched_at_the_server_that_runs_it(tmp_path: Path) -> None:
     with running_stub(tmp_path / "models", RULES, latency_ms=2000) as slow, serving(tmp_path, slow) as one:
         run = start_unwatched(one, slow, CLAIM, 1)
-        with serving(elsewhere(tmp_path), slow) as other:  # it finds the debate's thread in the other server's file
+        with serving(second_folder(tmp_path), slow) as other:  # it finds the debate's thread in the other server's file
             assert [row["can"] for row in listed_debates(one, "running")] == ["watch"]
             assert ["can" in row for row in listed_debates(other, "running")] == [False]
             [row] = listed_debates(other)
