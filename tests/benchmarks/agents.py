@@ -49,8 +49,8 @@ async def debate(name: str, number: int, embedder: str = "openai:stub-embedding"
     system, chosen = load_graph(name), dict(ROUNDS[name])
     if "agents" in chosen:
         chosen["agents"] = [{"model": model(i)} for i in range(1, 6)]
-    usual = {"model": "openai:stub", "embedder": embedder, "max_concurrency": 64}  # peer_review asks 20 at once
-    settings = system.settings.model_validate({**usual, **chosen})
+    defaults = {"model": "openai:stub", "embedder": embedder, "max_concurrency": 64}  # peer_review asks 20 at once
+    settings = system.settings.model_validate({**defaults, **chosen})
     claim = f"Resolution {number} says that the kilogram is not defined by a metal cylinder."
     document: dict[str, Any] = await system.graph.ainvoke({"claim": claim}, context=settings)
     assert document["status"] == "done", document["error"]

@@ -161,8 +161,10 @@ def main(options: argparse.Namespace) -> None:
         rows += json.loads(subprocess.check_output(command).splitlines()[-1])
     print(f"One debate at a time, {options.latency_ms:.0f} ms a call; median of {options.runs} (least to most)\n")
     print(table(rows))
-    over = [f"{r['graph']}: {r['ratio']:.2f} > {r['limit']}" for r in rows if r["limit"] and r["ratio"] > r["limit"]]
-    finish(options, rows, over)
+    exceeded = [
+        f"{r['graph']}: {r['ratio']:.2f} > {r['limit']}" for r in rows if r["limit"] and r["ratio"] > r["limit"]
+    ]
+    finish(options, rows, exceeded)
 
 
 if __name__ == "__main__":

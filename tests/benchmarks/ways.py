@@ -158,10 +158,10 @@ async def timed(options: argparse.Namespace) -> dict[str, float]:
                 return await one(i)
 
         await in_turn(-1)
-        others, wall, cpu = endpoint_cpu(), time.perf_counter(), time.process_time()
+        endpoint_before, wall, cpu = endpoint_cpu(), time.perf_counter(), time.process_time()
         calls = sum(await asyncio.gather(*(in_turn(i) for i in range(options.work))))
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        share = (endpoint_cpu() - others) / wall
+        share = (endpoint_cpu() - endpoint_before) / wall
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"wall": wall, "cpu": cpu, "calls": calls, "memory": memory, "endpoint_share": share}
 

@@ -28,17 +28,17 @@ TEXT = (
     "Last year the mayor fired the builder. The line is said to have cost 412 million pounds."
 )
 QUOTES = ["Norwick opened its tram line in May 2024.", "It cost 412 million pounds", "It is lovely."]
-LATER = ["Last year the mayor fired the builder.", "The line is said to have cost 412 million pounds."]
+OTHER_SENTENCES = ["Last year the mayor fired the builder.", "The line is said to have cost 412 million pounds."]
 FOUND = [
     {"quote": QUOTES[0], "speaker": ""},
     {"quote": QUOTES[1], "speaker": "Helena Brandt"},
     {"quote": QUOTES[2], "speaker": "Nobody Known"},
     {"quote": "The moon is made of cheese.", "speaker": ""},
-    *({"quote": quote, "speaker": ""} for quote in LATER),
+    *({"quote": quote, "speaker": ""} for quote in OTHER_SENTENCES),
 ]
-WORTH = {"checkable": 2, "specific": 2, "public_interest": 1, "kind": "fact", "reason": "Accounts would settle it."}
+RATING = {"checkable": 2, "specific": 2, "public_interest": 1, "kind": "fact", "reason": "Accounts would settle it."}
 OPINION = {"checkable": 0, "specific": 0, "public_interest": 1, "kind": "opinion", "reason": "It is taste."}
-RATED = [{"number": n, **(OPINION if n == 3 else WORTH)} for n in (1, 2, 3, 4, 5, 9)]
+RATED = [{"number": n, **(OPINION if n == 3 else RATING)} for n in (1, 2, 3, 4, 5, 9)]
 WRITTEN: list[dict[str, Any]] = [
     {"number": 1, "claim": QUOTES[0]},
     {"number": 2, "claim": "The tram line in Norwick cost 412 million pounds."},
@@ -82,7 +82,7 @@ async def test_claims_of_a_text_are_found_worded_and_scored(start_stub: StartStu
         False,
     ]  # 2024 stands only in the text's first paragraph
     [also] = claims[1]["also"]
-    assert TEXT[also["start"] : also["end"]] == LATER[1]
+    assert TEXT[also["start"] : also["end"]] == OTHER_SENTENCES[1]
     assert [one["quote"] for one in found["left_out"]] == [QUOTES[2]]
     assert [one["why"] for one in found["dropped"]] == [
         "The quote does not stand in this part of the text.",

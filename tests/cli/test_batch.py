@@ -47,7 +47,7 @@ def chats(stub: StubEndpoint) -> list[Any]:
     return [call for call in stub.calls() if call["kind"] == "chat"]
 
 
-def asked(stub: StubEndpoint) -> Counter[str]:
+def calls_per_claim(stub: StubEndpoint) -> Counter[str]:
     """The number of calls for each claim."""
     return Counter(claim for prompt in stub.prompts() for claim in CLAIMS if claim in prompt)
 
@@ -85,7 +85,7 @@ def test_a_batch_that_is_killed_twice_is_finished(
     assert all(
         path.stat().st_mtime_ns == written for path, written in mtimes.items()
     )  # finished rows are not run again
-    assert set(asked(stub)) == set(claims)
+    assert set(calls_per_claim(stub)) == set(claims)
     assert len(chats(stub)) <= count + 2 * 2 * workers  # at most the calls in flight at each kill
     paid = len(chats(stub))
     assert moot(*words).returncode == 0
@@ -346,7 +346,7 @@ def test_a_row_whose_worker_was_killed_counts_once(start_stub: StartStub, tmp_pa
     words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * each + 3]
     with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        while asked(stub)[CLAIMS[0]] < each or len(busy := children.read_text().split()) > 1:
+        while calls_per_claim(stub)[CLAIMS[0]] < each or len(busy := children.read_text().split()) > 1:
             assert process.poll() is None
         os.kill(int(busy[0]), signal.SIGKILL)
         process.communicate()

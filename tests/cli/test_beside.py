@@ -17,7 +17,7 @@ from tests.conftest import StartStub, StubEndpoint
 
 CLAIM = "An otter holds hands while it sleeps."
 DEBATE = ["verify", CLAIM, "--graph", "society_of_minds", "--model", "openai:stub", "--beside", "self_consistency"]
-SAID = [
+ANSWERS = [
     {"match": "Reason step by step", "fields": {"answer": "REFUTES", "citations": []}},
     {"fields": {"answer": "SUPPORTS", "citations": []}},
 ]
@@ -47,7 +47,7 @@ def own_calls(stub: StubEndpoint) -> tuple[int, int]:
 def test_both_verdicts_and_costs_are_printed_and_in_the_document(
     start_stub: StartStub, tmp_path: Path, equal: str
 ) -> None:
-    stub = start_stub(SAID)
+    stub = start_stub(ANSWERS)
     done = moot(*DEBATE, "--equal", equal, "--set", "seed=1", "--out", tmp_path / "it.json")
     assert done.returncode == 0, done.stderr
     stored = json.loads((tmp_path / "it.json").read_text())
@@ -74,7 +74,7 @@ def test_both_verdicts_and_costs_are_printed_and_in_the_document(
 
 
 def test_a_failed_control_keeps_the_debate_and_only_the_control_is_retried(start_stub: StartStub) -> None:
-    stub = start_stub([REFUSED, *SAID])
+    stub = start_stub([REFUSED, *ANSWERS])
     code, result, stderr = document()
     assert (code, result["status"], result["answer"]) == (2, "done", "SUPPORTS"), stderr
     assert (result["beside"]["error"]["kind"], result["beside"]["document"]["status"]) == ("authentication", "failed")
@@ -92,7 +92,7 @@ def test_a_failed_control_keeps_the_debate_and_only_the_control_is_retried(start
 
 
 def test_resume_finds_the_graph_of_a_debate_with_an_unfinished_control(start_stub: StartStub) -> None:
-    stub = start_stub([REFUSED, *SAID])
+    stub = start_stub([REFUSED, *ANSWERS])
     _, result, _ = document()
     debate_calls, _ = own_calls(stub)
     done = moot("verify", CLAIM, "--resume", "--beside", "self_consistency", "--json")
@@ -103,7 +103,7 @@ def test_resume_finds_the_graph_of_a_debate_with_an_unfinished_control(start_stu
 
 
 def test_the_control_of_a_debate_that_failed_waits_for_it(start_stub: StartStub) -> None:
-    stub = start_stub([{"status": 401, "times": 1}, *SAID])
+    stub = start_stub([{"status": 401, "times": 1}, *ANSWERS])
     code, result, _ = document()
     assert (code, result["status"], result["beside"]) == (2, "failed", None)
     assert own_calls(stub)[1] == 0
@@ -112,7 +112,7 @@ def test_the_control_of_a_debate_that_failed_waits_for_it(start_stub: StartStub)
 
 
 def test_ceilings_hold_for_debate_and_control_separately(start_stub: StartStub) -> None:
-    start_stub(SAID)
+    start_stub(ANSWERS)
     code, result, stderr = document("--set", "max_calls=3", "--equal", "calls")
     assert (code, result["usage"]["calls"], result["beside"]["document"]["usage"]["calls"]) == (0, 3, 3), stderr
 
@@ -127,7 +127,7 @@ def test_ceilings_hold_for_debate_and_control_separately(start_stub: StartStub) 
     ],
 )
 def test_an_invalid_control_is_refused_before_the_debate(start_stub: StartStub, words: list[str], message: str) -> None:
-    stub = start_stub(SAID)
+    stub = start_stub(ANSWERS)
     done = moot(*DEBATE, *words)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert not stub.calls()

@@ -136,8 +136,8 @@ def test_resume_takes_another_ceiling(start_stub: StartStub) -> None:
     assert (code, another["id"] != failed["id"]) == (0, True)  # that debate has ended
 
 
-TOLD = ["--graph", "standard_mad", "--set", "max_rounds=1", "--set", 'sources=["bm25:demo-news"]']
-JUDGED = ["verify", CLAIM, *TOLD, "--model", "openai:stub", "--set", "models.judge=openai:stub-judge", "--json"]
+ONE_ROUND = ["--graph", "standard_mad", "--set", "max_rounds=1", "--set", 'sources=["bm25:demo-news"]']
+JUDGED = ["verify", CLAIM, *ONE_ROUND, "--model", "openai:stub", "--set", "models.judge=openai:stub-judge", "--json"]
 
 
 @pytest.mark.parametrize(("ceiling", "most", "more"), [("max_calls", 3, "4"), ("budget", 5000, None)])

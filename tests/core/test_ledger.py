@@ -271,7 +271,7 @@ async def test_pruning_shrinks_the_file_and_keeps_debates_that_can_be_resumed(le
 
 # --- processes --------------------------------------------------------------------------------------------------------
 
-KEEPS = """
+KEEP_ENTRIES = """
 import asyncio, sys
 from moot.core.ledger import key_of, open_ledger
 
@@ -292,7 +292,7 @@ asyncio.run(main())
 
 
 def process(what: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", KEEPS, what]
+    command = [sys.executable, "-c", KEEP_ENTRIES, what]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from moot.core.own_folder import LOCK, own_folder, remove_left
 
-HOLD = """
+HOLD_FOLDER = """
 import sys
 from moot.core.own_folder import own_folder
 with own_folder("moot-") as folder:
@@ -34,7 +34,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def process_with_folder() -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    command = [sys.executable, "-c", HOLD]
+    command = [sys.executable, "-c", HOLD_FOLDER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
         assert process.stdout

@@ -26,7 +26,7 @@ ANSWERS: list[dict[str, str | None]] = [
     {"a": "B", "b": "B", "c": None},
 ]
 """By round, from 0. The right answer is B."""
-KEPT = [{"a": ["b", "c"], "b": ["a"], "c": ["b"]}, {"a": ["b"], "b": ["c"], "c": ["b"]}]
+EDGES = [{"a": ["b", "c"], "b": ["a"], "c": ["b"]}, {"a": ["b"], "b": ["c"], "c": ["b"]}]
 """By round, from 1.
 
 Round 1: b -> a and c -> a collide and set a right; a -> b collides and sets b wrong; b -> c are of one mind.
@@ -49,7 +49,7 @@ def document(**more: Any) -> dict[str, Any]:
         "stop_reason": "max_rounds",
         "turns": [turn(d, agent, answer) for d, given in enumerate(ANSWERS) for agent, answer in given.items()],
         "votes": votes(0, 0, None),
-        "graphs": [{"round": d, "kept": edges} for d, edges in enumerate(KEPT, 1)],
+        "graphs": [{"round": d, "kept": edges} for d, edges in enumerate(EDGES, 1)],
         "calls": [],
         **more,
     }

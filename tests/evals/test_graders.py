@@ -19,13 +19,13 @@ from tests.conftest import StartStub
 from tests.evals.made_logs import debate, write_log
 
 GOLD = {"1": ["Paris"], "2": ["Paris"], "3": ["Paris"], "4": ["Paris"]}
-SAID = {"1": "Paris", "2": "the French capital", "3": "Rome", "4": "Lutetia"}
+ANSWERS = {"1": "Paris", "2": "the French capital", "3": "Rome", "4": "Lutetia"}
 
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     """Four answers, graded by openai:a: right, right, wrong, and nothing usable."""
-    documents = {id: debate(answer, task="hotpotqa") for id, answer in SAID.items()}
+    documents = {id: debate(answer, task="hotpotqa") for id, answer in ANSWERS.items()}
     scores = {id: {"judged": value} for id, value in {"1": 1.0, "2": 1.0, "3": 0.0}.items()}
     write_log(tmp_path, "a", documents, GOLD, system="s", benchmark="hotpotqa", judge="openai:a", scores=scores)
     return tmp_path

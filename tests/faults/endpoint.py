@@ -13,7 +13,7 @@ from tests.faults.record import Fault, Result, first_failed
 
 Rule = dict[str, Any]
 SYSTEM = "madke"
-ONE = {"attempts": 1}
+ONE_ATTEMPT = {"attempts": 1}
 DEBATES, PER_SECOND, MOST_CALLS = 32, 40, 1.1
 """Debates of one process; the endpoint's limit; the maximum ratio of sent calls to answered calls."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
@@ -199,7 +199,7 @@ FAULTS = [
         "timeouts",
         "an answer takes longer than the setting `timeout`",
         "a typed error; the same command asks only what is missing",
-        fails({"timeout"}, {"delay_ms": 5000}, timeout=1, **ONE),
+        fails({"timeout"}, {"delay_ms": 5000}, timeout=1, **ONE_ATTEMPT),
     ),
     Fault(
         "resets",
@@ -212,7 +212,9 @@ FAULTS = [
         "each answer is cut, empty, null, HTML, without a choice, or an error under status 200",
         "a typed error, nothing unhandled",
         always(
-            {"bad_response", "server_error", "bad_request", "empty", "unparsed"}, *({"raw": raw} for raw in ODD), **ONE
+            {"bad_response", "server_error", "bad_request", "empty", "unparsed"},
+            *({"raw": raw} for raw in ODD),
+            **ONE_ATTEMPT,
         ),
     ),
     Fault(

@@ -14,7 +14,7 @@ from moot.retrievers import open_encoder
 from tests.conftest import StartStub, StubEndpoint
 from tests.graphs.scripted_agents import ANSWERS, claims, debate, outline, prompts, rule, script, seen, voted, warned
 
-H = [(0.9, 0.7, 0.2), (0.5, 0.9, 0.7), (0.5, 0.5, 0.5)]
+CONFIDENCES = [(0.9, 0.7, 0.2), (0.5, 0.9, 0.7), (0.5, 0.5, 0.5)]
 """The confidences of the worked example's three agents, by round from 0."""
 COSINES = [(0.9, 0.5, 0.1), (0.7, 0.3, 0.3)]
 """Similarities of agents 1 and 2, 1 and 3, 2 and 3, in the same rounds."""
@@ -61,7 +61,7 @@ def given_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("given_cosines")
 async def test_the_worked_example_as_a_debate(start_stub: StartStub) -> None:
-    stub = start_stub(script("SRN", "SNN", "SSN", sure=H, first=0))
+    stub = start_stub(script("SRN", "SNN", "SSN", sure=CONFIDENCES, first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=2)
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 2, 9, 3)
     first, second = document["graphs"]
@@ -83,7 +83,7 @@ async def test_the_worked_example_as_a_debate(start_stub: StartStub) -> None:
 
 
 async def test_similarity_is_that_of_answers_and_reasons(start_stub: StartStub) -> None:
-    stub = start_stub(script("SRN", "SRR", "RRS", "SRN", sure=[*H, (0.1, 0.2, 0.95)], first=0))
+    stub = start_stub(script("SRN", "SRR", "RRS", "SRN", sure=[*CONFIDENCES, (0.1, 0.2, 0.95)], first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=3)
     assert outline(document)[1:4] == (None, "max_rounds", 3)
     check_prompts(stub, document)
@@ -150,7 +150,7 @@ async def test_two_agents_always_hear_each_other(start_stub: StartStub) -> None:
 
 
 async def test_an_unparsable_agent_keeps_its_last_confidence(start_stub: StartStub) -> None:
-    stub = start_stub(script("SR-", "-RS", "SRS", sure=[(0.9, 0.7, 0), (0, 0.5, 0.95), H[2]], first=0))
+    stub = start_stub(script("SR-", "-RS", "SRS", sure=[(0.9, 0.7, 0), (0, 0.5, 0.95), CONFIDENCES[2]], first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=2)
     first, second = document["graphs"]
     assert short(first["confidence"]) == {"1": 0.9, "2": 0.7, "3": None}
@@ -180,7 +180,7 @@ async def test_the_evaluation_setting_decides_which_answers_are_shown(start_stub
         ("none", "full"): {"1": "23", "2": "13", "3": "12"},
     }
     by_claim = claims(cases)
-    stub = start_stub([r for claim in by_claim for r in script("SRN", "SRN", sure=H, first=0, claim=claim)])
+    stub = start_stub([r for claim in by_claim for r in script("SRN", "SRN", sure=CONFIDENCES, first=0, claim=claim)])
     for claim, (evaluation, graph) in by_claim.items():
         document = await debate(
             "cortex_debate", {"claim": claim}, agents=3, max_rounds=1, evaluation=evaluation, debating_graph=graph
@@ -268,7 +268,7 @@ async def test_the_pruning_setting_decides_which_answers_are_shown(start_stub: S
 
 
 async def test_thresholds_of_recalibration_are_settings(start_stub: StartStub) -> None:
-    start_stub(script("SRN", "SRN", sure=H, first=0))
+    start_stub(script("SRN", "SRN", sure=CONFIDENCES, first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=1, recalibration=[0.1, 0.5, 0.9])
     assert short(document["graphs"][0]["recalibrated"]) == {"1": 0.9, "2": 0.5, "3": 0.2}
 
@@ -285,7 +285,7 @@ async def test_known_sizes_set_weights_and_one_unknown_size_makes_all_equal(star
         ([known, small, known], (0.51636, 0.41919, 0.51636)),
         ([known, {"parameters": 70e9}, known], (1, 1, 1)),
     ]
-    start_stub(script("SRN", "SRN", sure=H, first=0) * len(cases))
+    start_stub(script("SRN", "SRN", sure=CONFIDENCES, first=0) * len(cases))
     for agents, (c1, c2, c3) in cases:
         document = await debate("cortex_debate", agents=agents, max_rounds=1)
         expected = {"1": {"2": 0.06 * c2, "3": 0.15 * c3}, "2": {"1": 0.08 * c1, "3": 0.27 * c3}}

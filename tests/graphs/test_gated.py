@@ -135,7 +135,7 @@ async def test_debaters_search_from_the_second_round_on(start_stub: StartStub) -
     assert document["confidence_from"] == "0 of 6 answers in 3 rounds"
 
 
-async def test_the_gate_settings_never_and_always(start_stub: StartStub) -> None:
+async def test_the_setting_when_forces_or_forbids_the_debate(start_stub: StartStub) -> None:
     rules = [says("one", "SUPPORTS", **CITES), says("rag", "REFUTES"), says("search", "REFUTES")]
     start_stub([*rules, says("two", "SUPPORTS")])
     always = await debate(when="always")

@@ -13,7 +13,7 @@ from moot.retrievers._origins import origins
 from tests.conftest import CLAIM, StartStub
 
 HERE = "langchain:tests.graphs.origin_shelf"
-SAYS: dict[str, Any] = {
+FIELDS: dict[str, Any] = {
     "fields": {"answer": "REFUTES", "rationale": "So it says.", "query": "eggs", "citations": [], "selected": [1, 2, 3]}
     | {"premises": ["It lays eggs."], "relevance": 1, "credibility": 1, "gap": "Its young.", "needed": False}
     | {"supporting_query": "lays eggs", "challenging_query": "born alive", "challenges": [], "argument": "So it is."}
@@ -41,7 +41,7 @@ def share_of_origin(document: dict[str, Any]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "madke", "standard_mad", "rag"])
 async def test_five_copies_of_one_website_are_one_piece(start_stub: StartStub, name: str) -> None:
-    stub = start_stub([SAYS])
+    stub = start_stub([FIELDS])
     document = await run_debate(name, f"{HERE}:copies", max_origin_share=1)
     assert share_of_origin(document) == (5, 5)
     before = len(stub.prompts())
@@ -60,7 +60,7 @@ async def test_five_copies_of_one_website_are_one_piece(start_stub: StartStub, n
 
 @pytest.mark.parametrize("name", ["tool_mad", "madke", "rag", "proclaim"])
 async def test_pieces_of_other_origins_take_their_place(start_stub: StartStub, name: str) -> None:
-    start_stub([SAYS])
+    start_stub([FIELDS])
     more: dict[str, Any] = (
         {"max_rounds": 1, "switched_rounds": 1, "min_request_similarity": 0} if name == "proclaim" else {}
     )
@@ -71,7 +71,7 @@ async def test_pieces_of_other_origins_take_their_place(start_stub: StartStub, n
 
 
 async def test_the_limit_holds_for_the_judge_if_two_debaters_search_in_parallel(start_stub: StartStub) -> None:
-    start_stub([SAYS])
+    start_stub([FIELDS])
     debaters = [{"name": "one", "retriever": f"{HERE}:copies"}, {"name": "two", "retriever": f"{HERE}:late_copy"}]
     document = await run_debate("tool_mad", "", debaters=debaters, max_rounds=1, k=1)
     assert share_of_origin(document) == (2, 2)
@@ -80,7 +80,7 @@ async def test_the_limit_holds_for_the_judge_if_two_debaters_search_in_parallel(
 
 
 async def test_given_texts_are_never_left_out(start_stub: StartStub) -> None:
-    stub = start_stub([SAYS])
+    stub = start_stub([FIELDS])
     given = [{"text": f"Page {n} says so.", "url": f"https://planted.com/g{n}"} for n in range(3)]
     document = await run_debate("tool_mad", f"{HERE}:mixed", given, k=3, max_rounds=1)
     assert [piece["url"] for piece in active_evidence(document["evidence"])].count("https://honest-1.org/1") == 1

@@ -29,7 +29,7 @@ RULES: list[dict[str, Any]] = [
     {"fields": {"citations": [], "agree": False, "close": False, "preferred": None, "debate_resolved": False}},
 ]
 """Rules: debaters never agree, and the deciding role changes its answer after a question."""
-QUIET = {
+NEVER_AGREE = {
     "max_rounds": 2,
     "rounds": 1,
     "min_rounds": 2,
@@ -38,12 +38,12 @@ QUIET = {
     "seed_k": 2,
     "judges": 1,
 }
-ASKED = {
+ASK_PERSON_KINDS = {
     name: get_args(field.annotation)
     for name in DESCRIPTIONS
     if (field := load_graph(name).settings.model_fields.get("ask_person"))
 }
-MOMENTS = {name: get_args(kinds[0]) for name, kinds in ASKED.items()}
+MOMENTS = {name: get_args(kinds[0]) for name, kinds in ASK_PERSON_KINDS.items()}
 """For each graph: the moments at which it can be asked to wait."""
 
 Reply = Callable[[Mapping[str, Any]], Any]
@@ -52,7 +52,7 @@ Reply = Callable[[Mapping[str, Any]], Any]
 def chosen(name: str, **settings: Any) -> Any:
     """A graph's settings; every role has its own model."""
     kind = load_graph(name).settings
-    quiet = {key: value for key, value in QUIET.items() if key in kind.model_fields}
+    quiet = {key: value for key, value in NEVER_AGREE.items() if key in kind.model_fields}
     models = {
         role: f"openai:stub-{role}" for role in kind().roles() if not role.startswith("judge-") or role == "judge-1"
     }

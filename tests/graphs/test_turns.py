@@ -19,15 +19,15 @@ from typing_extensions import get_type_hints
 ALL = (*KINDS, *TRIAL_KINDS)
 OUTPUT = load_graph("tool_mad").graph.get_output_jsonschema()
 SCHEMA = jsonschema.Draft202012Validator({"$defs": OUTPUT["$defs"], **OUTPUT["properties"]["turns"]})
-READ: TypeAdapter[list[Turn]] = TypeAdapter(get_type_hints(VerdictOutput, include_extras=True)["turns"])
+TURNS_READER: TypeAdapter[list[Turn]] = TypeAdapter(get_type_hints(VerdictOutput, include_extras=True)["turns"])
 KEY = {"round": 1, "phase": "primary", "agent": "somebody"}
-KEPT = {"round", "phase", "agent", "step"}
+KEY_FIELDS = {"round", "phase", "agent", "step"}
 
 
 def is_valid(turn: Any) -> bool:
     """Whether a turn is valid in a document; the schema and the reader must agree."""
     try:
-        assert READ.validate_python([turn], strict=True) == [turn]
+        assert TURNS_READER.validate_python([turn], strict=True) == [turn]
         read = True
     except ValidationError:
         read = False
@@ -52,7 +52,7 @@ def test_a_turn_has_the_fields_of_its_step(kind: Kind) -> None:
         others = {name for of in ALL if of.step == kind.step for name in OUTPUT["$defs"][of.name]["properties"]}
         for name in random.Random(kind.name).sample(sorted(set(get_type_hints(Turn)) - others), 4):
             assert not is_valid({**turn, name: None}), name
-    needed = set(turn) - KEPT
+    needed = set(turn) - KEY_FIELDS
     in_progress = [set(examples(of)[1]) for of in ALL if of.step == kind.step and of is not kind]
     for name in sorted(needed):
         left = {key: value for key, value in turn.items() if key != name}
@@ -65,7 +65,7 @@ def test_an_answer_has_all_its_fields_or_none() -> None:
         assert not is_valid({key: value for key, value in complete.items() if key != name})
 
 
-CAME_OF_IT = {
+OUTCOMES = {
     "Answer": "answer", "SharedRetrieval": "retrieval", "ToolCall": "tool", "Comparison": "comparisons",
     "Agreement": "agree", "Moderation": "preferred", "Summary": "summary", "FinalAnswer": "answer",
     "Judgement": "answer", "Review": "comment", "PeerScore": "score", "QueriesReview": "queries",
@@ -81,8 +81,8 @@ CAME_OF_IT = {
 
 def test_every_turn_needs_its_outcome() -> None:
     kinds = {kind.name: examples(kind)[1] for kind in ALL if not kind.name.endswith("Begun")}
-    assert set(kinds) == set(CAME_OF_IT)
-    for kind, name in CAME_OF_IT.items():
+    assert set(kinds) == set(OUTCOMES)
+    for kind, name in OUTCOMES.items():
         assert not is_valid({key: value for key, value in kinds[kind].items() if key != name}), kind
 
 
@@ -92,7 +92,7 @@ def test_a_users_step_may_have_any_fields_of_known_types(step: str) -> None:
     assert is_valid(KEY | {"step": step, "answer": None, "premises": ["One."]})
     own = KEY | {"step": step, "mood": ["any"]}
     assert SCHEMA.is_valid([own])
-    assert READ.validate_python([own]) == [KEY | {"step": step}]  # readers leave out unknown fields
+    assert TURNS_READER.validate_python([own]) == [KEY | {"step": step}]  # readers leave out unknown fields
     assert not is_valid(KEY | {"step": step, "citations": "none"})
     assert not is_valid({"round": 1, "agent": "somebody", "step": step})
 

@@ -259,15 +259,15 @@ def refusal(status: str, body: bytes | dict[str, Any] = b"", **headers: str) -> 
     return answer(body, status, **headers)
 
 
-SAID = {"error": {"message": "Busy.", "code": "busy"}}
+BUSY = {"error": {"message": "Busy.", "code": "busy"}}
 FAULTS: dict[str, bytes] = {
-    **{str(status): refusal(f"{status} X", SAID) for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503)},
+    **{str(status): refusal(f"{status} X", BUSY) for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503)},
     "text": refusal("500 X", b"<html>Busy</html>"),
     "empty": refusal("502 X"),
     "list": refusal("500 X", b"[1]"),
     "bare": refusal("400 X", {"message": "maximum length", "code": "c"}),
     "quota": refusal("429 X", {"error": {"message": "Pay.", "code": "insufficient_quota"}}, Retry_After="7"),
-    "patience": refusal("429 X", SAID, Retry_After="7"),
+    "patience": refusal("429 X", BUSY, Retry_After="7"),
     "filter": refusal("400 X", {"error": {"message": "no", "code": "content_filter"}}),
     "half": answer(b'{"choices": ['),
     "html": answer(b"<html>", kind="text/html"),

@@ -32,7 +32,7 @@ def _nothing_is_known() -> Iterator[None]:
 
 
 # An endpoint's error text; the context, the prompt's tokens, and the excess that it names.
-SAID = {
+REFUSALS = {
     "This model's maximum context length is 8192 tokens. However, your messages resulted in 9123 tokens. Please reduce "
     "the length of the messages.": (8192, 9123, None),
     "This model's maximum context length is 4097 tokens. However, you requested 4203 tokens (3703 in the messages, 500 "
@@ -69,10 +69,10 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("message", SAID)
+@pytest.mark.parametrize("message", REFUSALS)
 def test_numbers_in_context_errors_are_read(message: str) -> None:
     error = f"http://x/v1 finds the prompt for openai:gpt-4-32768 too long (HTTP 400: {message}). Use another model."
-    assert refused_at(error) == SAID[message]
+    assert refused_at(error) == REFUSALS[message]
 
 
 def test_a_context_length_comes_from_the_setting_or_the_table_or_is_unknown() -> None:
@@ -95,7 +95,7 @@ def test_each_context_length_has_a_source() -> None:
 
 
 def test_a_refusal_that_names_the_context_sets_the_next_size() -> None:
-    learn_refusal(MODEL, HERE, next(iter(SAID)), 40_000)
+    learn_refusal(MODEL, HERE, next(iter(REFUSALS)), 40_000)
     assert context_of(MODEL, HERE) == context_of(MODEL, HERE, 32_000) == 8192
     assert context_of(MODEL, "http://elsewhere/v1") is None
     assert bytes_per_token(MODEL) == 3.0 + 0.1 * (40_000 / 9123 - 3.0)

@@ -52,11 +52,11 @@ def test_each_citation_is_one_line_and_a_failed_one_starts_with_its_status(id: s
 
 
 def test_a_history_lists_each_debaters_evidence() -> None:
-    had = [answer(evidence_ids=["ev-1", "ev-2"]), answer(by="vanilla", evidence_ids=[])]
-    shown = show_history(had)
+    turns = [answer(evidence_ids=["ev-1", "ev-2"]), answer(by="vanilla", evidence_ids=[])]
+    shown = show_history(turns)
     assert '<answer by="rag" evidence="ev-1, ev-2">' in shown
     assert '<answer by="vanilla" evidence="none">' in shown
-    assert "evidence=" not in show_history(had[1:])  # no debater had any
+    assert "evidence=" not in show_history(turns[1:])  # no debater had any
 
 
 def test_an_average_names_its_number_of_rounds() -> None:

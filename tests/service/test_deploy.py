@@ -19,7 +19,7 @@ SOURCES = [
 HOME = "MOOT_HOME"
 NOT_SET = {"MOOT_TOKEN"}
 """Compose names users in its place."""
-OF_OTHERS = {"FORWARDED_ALLOW_IPS", "BG_JOB_TIMEOUT_SECS", "AEGRA_THREAD_TTL"}
+FOREIGN_VARIABLES = {"FORWARDED_ALLOW_IPS", "BG_JOB_TIMEOUT_SECS", "AEGRA_THREAD_TTL"}
 """Variables that uvicorn and Aegra read."""
 
 MODES = ("read_only", "cap_drop", "security_opt", "restart")
@@ -33,7 +33,7 @@ def test_every_variable_is_explained() -> None:
     named = {*re.findall(r"`([A-Z]+_[A-Z_]+)`", page)} - NOT_SET
     assert named <= explained | {*compose()["page"]["environment"]}
     read = {*re.findall(r"\b[A-Z]+_[A-Z_]+\b", "".join(one.read_text() for one in SOURCES))}
-    assert explained - asked <= read | OF_OTHERS
+    assert explained - asked <= read | FOREIGN_VARIABLES
 
 
 def test_each_process_gets_its_variables_and_files() -> None:

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-OF_METRICS = "prometheus-battery-staple"
+METRICS_TOKEN = "prometheus-battery-staple"
 SETTINGS = {"model": "openai:gpt-4o-mini", "max_rounds": 4}
 CALLS = 3 * 4
 AT_ONCE = 3
@@ -45,7 +45,7 @@ def receiver() -> Iterator[Receiver]:
 def watched(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Service]:
     """A service that sends its spans and metrics to the receiver, and offers its metrics to Prometheus."""
     folder = tmp_path_factory.mktemp("watched")
-    variables = {**receiver.environment, "MOOT_METRICS_TOKEN": OF_METRICS}
+    variables = {**receiver.environment, "MOOT_METRICS_TOKEN": METRICS_TOKEN}
     with running_stub(folder / "stub", latency_ms=1500) as stub, running_service(folder, stub, variables) as found:
         yield found
 
@@ -123,7 +123,7 @@ def test_workers_have_metrics(watched: Service, receiver: Receiver) -> None:
     shown = []
     for name in ("page", "worker-1", "worker-2"):
         url, named = f"http://127.0.0.1:{watched.ports[name]}/metrics", {"Host": f"{name}:8000"}
-        shown.append(httpx.get(url, headers={**named, **bearer(OF_METRICS)}).raise_for_status().text)
+        shown.append(httpx.get(url, headers={**named, **bearer(METRICS_TOKEN)}).raise_for_status().text)
         for headers in ({}, bearer("not-the-token-of-metrics"), bearer(TOKENS["bob"])):  # it includes all users
             assert httpx.get(url, headers={**named, **headers}).status_code == 401
     assert DONE not in shown[0]  # the page runs no debates

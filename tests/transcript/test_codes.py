@@ -20,7 +20,7 @@ from moot.web import pages
 from tests.conftest import StartStub
 
 ROOT = Path(__file__).parents[2]
-RAISED = ("core", "nodes", "retrievers", "graphs")
+FOLDERS = ("core", "nodes", "retrievers", "graphs")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_settings_have_their_names_on_the_page() -> None:
 
 def sentences() -> Iterator[str]:
     """The string constants in the code that a user may read: those with a space, without docstrings."""
-    for folder in RAISED:
+    for folder in FOLDERS:
         for path in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(path.read_text())
             silent = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}

@@ -19,9 +19,9 @@ from moot.web import debates
 from tests.conftest import StartStub
 from tests.web.documents import a_debate, with_evidence
 
-RESTING = {"text": "They lay eggs.", "quotes": [1]}
-SAID: dict[str, Any] = {
-    "sentences": [RESTING, {"text": "It is so.", "quotes": []}, {"text": "Of 900, all do.", "quotes": [1]}],
+QUOTED_SENTENCE = {"text": "They lay eggs.", "quotes": [1]}
+SUMMARY: dict[str, Any] = {
+    "sentences": [QUOTED_SENTENCE, {"text": "It is so.", "quotes": []}, {"text": "Of 900, all do.", "quotes": [1]}],
     "stances": [{"quote": 1, "stance": "for"}, {"quote": 9, "stance": "against"}],
     "not_found": ["how many <b>"],
     "would_change": ["A count."],
@@ -38,11 +38,11 @@ async def test_sentences_without_a_checked_quote_are_dropped_and_counted() -> No
     document = await quoted()
     quotes = checked_quotes(document)
     assert len(quotes) == 1
-    summary = supported_summary(document, quotes, ReaderReply.model_validate(SAID))
+    summary = supported_summary(document, quotes, ReaderReply.model_validate(SUMMARY))
     assert [one["text"] for one in summary["sentences"]] == ["They lay eggs."]
     assert summary["dropped"] == 2
     assert [one["stance"] for one in summary["stances"]] == ["for"]
-    named = {**SAID, "sentences": [{"text": "They lay eggs.", "quotes": [1, 2]}]}  # one of them is invented
+    named = {**SUMMARY, "sentences": [{"text": "They lay eggs.", "quotes": [1, 2]}]}  # one of them is invented
     assert supported_summary(document, quotes, ReaderReply.model_validate(named))["sentences"] == []
 
 
@@ -73,7 +73,7 @@ async def test_answers_with_equal_meaning_are_no_dissent() -> None:
 
 
 async def test_the_graph_summarises_and_the_report_shows_the_summary(start_stub: StartStub) -> None:
-    start_stub([{"fields": SAID}])
+    start_stub([{"fields": SUMMARY}])
     document = await quoted()
     before = len(document["calls"])
     found = await with_summary(document, {"model": "openai:stub"})
@@ -100,7 +100,7 @@ async def test_a_summary_is_kept_among_the_calls_of_its_debate(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
-    stub = start_stub([{"fields": SAID}])
+    stub = start_stub([{"fields": SUMMARY}])
     document, settings = await quoted(), {"model": "openai:stub"}
     document["id"] = (await open_ledger().begin("tool_mad", {"claim": "A claim."}, {})).id
     found = await with_summary(document, settings, "record")
