@@ -151,8 +151,8 @@ async def test_a_ring_hears_its_neighbours_until_all_agree(start_stub: StartStub
     document = await example("own_debate").main(STUB)
     outcome = (document["status"], document["answer"], document["stop_reason"], document["rounds"])
     assert outcome == ("done", "SUPPORTS", "consensus", 2)
-    [heard] = [p for p in stub.prompts() if 'You are "agent-1"' in p and "You have answered before" in p]
-    assert [n for n in (1, 2, 3, 4) if f"Reason {n}." in heard] == [1, 2, 4]
+    [prompt] = [p for p in stub.prompts() if 'You are "agent-1"' in p and "You have answered before" in p]
+    assert [n for n in (1, 2, 3, 4) if f"Reason {n}." in prompt] == [1, 2, 4]
 
 
 async def test_a_ring_waits_for_a_remark_before_its_second_round(start_stub: StartStub) -> None:

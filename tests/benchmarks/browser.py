@@ -55,8 +55,10 @@ async def time_debate(browser: Browser, url: str) -> None:
     page.set_default_timeout(180_000)
     await page.add_init_script(WATCH)
     draws: list[str] = []
-    over = asyncio.Event()
-    await page.route("**/moot/api/debates/*", lambda _: over.set())  # not answered, so that the report is not measured
+    finished = asyncio.Event()
+    await page.route(
+        "**/moot/api/debates/*", lambda _: finished.set()
+    )  # not answered, so that the report is not measured
     page.on("response", lambda response: draws.append(response.url) if "/api/told" in response.url else None)
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable", {"timeDomain": "threadTicks"})
@@ -68,7 +70,7 @@ async def time_debate(browser: Browser, url: str) -> None:
         len(draws),
         list(map(float, await page.evaluate("window.long"))),
     )
-    await over.wait()
+    await finished.wait()
     spent, drawn = 1000 * (await main_thread_seconds(session) - before), len(draws) - drawn
     tasks = list(map(float, await page.evaluate("window.long")))[len(long) :]
     events = await asyncio.to_thread(count_events, page, url)

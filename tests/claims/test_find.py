@@ -296,10 +296,10 @@ def test_a_new_run_on_a_thread_starts_from_empty_state(start_stub: StartStub) ->
 
     async def twice() -> list[dict[str, Any]]:
         config: Any = {"configurable": {"thread_id": "1"}}
-        how: Any = ClaimSettings(model="openai:stub")
+        settings: Any = ClaimSettings(model="openai:stub")
         try:
             return [
-                await checkpointed.ainvoke(given, config, context=how)
+                await checkpointed.ainvoke(given, config, context=settings)
                 for given in ({"text": " "}, {"text": TEXT}, {"text": TEXT})
             ]
         finally:

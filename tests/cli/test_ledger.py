@@ -99,7 +99,7 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
 
 
 @pytest.mark.parametrize(
-    ("lines", "why"),
+    ("lines", "message"),
     [
         ([], "cut off"),
         ([b"\x80\x04K\x01.\n"], "not JSON"),
@@ -123,13 +123,13 @@ LINE = {"kind": "chat", "parts": {"model": "0" * 24}, "about": {}, "created": 1.
         ([HEAD, b'{"kind": "chat"'], "cut off"),
     ],
 )
-def test_no_part_of_a_hostile_file_is_imported(home: Path, tmp_path: Path, lines: list[Any], why: str) -> None:
+def test_no_part_of_a_hostile_file_is_imported(home: Path, tmp_path: Path, lines: list[Any], message: str) -> None:
     file = tmp_path / "hostile.jsonl"
     file.write_bytes(b"".join(x if isinstance(x, bytes) else json.dumps(x).encode() + b"\n" for x in lines))
     done = moot("ledger", "import", file)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert why in done.stderr
+    assert message in done.stderr
     assert len(json.loads(moot("ledger", "--json").stdout)) == 2
 
 
@@ -138,12 +138,12 @@ def test_a_line_or_a_file_that_is_too_long_is_refused(
 ) -> None:
     file = tmp_path / "long.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in (HEAD, LINE, LINE, LINE)))
-    for bound, most, why in (("LONGEST_LINE", 1000, ""), ("MOST_ENTRIES", 2, "entries"), ("LARGEST", 100, "MiB")):
+    for bound, most, message in (("LONGEST_LINE", 1000, ""), ("MOST_ENTRIES", 2, "entries"), ("LARGEST", 100, "MiB")):
         with monkeypatch.context() as patch:
             patch.setattr(f"moot.core.ledger.transfer.{bound}", most)
             done = moot("ledger", "import", file)
-            assert (done.returncode == 2) == bool(why)
-            assert why in done.stderr
+            assert (done.returncode == 2) == bool(message)
+            assert message in done.stderr
         moot("ledger", "prune", "--older", "1")
     with monkeypatch.context() as patch:
         patch.setattr("moot.core.ledger.transfer.LONGEST_LINE", 100)

@@ -243,8 +243,8 @@ def test_reviews_scores_summaries_and_moderations_are_shown() -> None:
 
 def test_the_screen_does_not_wait_for_failed_agents() -> None:
     votes = [{"agent": f"agent-{i}", "answer": "yes", "group": 0} for i in (1, 2)]
-    gone = turn("agent-3", "respond", answer=None, rationale=None, outcome="failed")
-    lines = shown(ReconcileSettings(), {"turns": [gone]}, recorded_round(2, votes=votes))
+    failed = turn("agent-3", "respond", answer=None, rationale=None, outcome="failed")
+    lines = shown(ReconcileSettings(), {"turns": [failed]}, recorded_round(2, votes=votes))
     assert lines[-1] == "  Round 2: yes from agent-1, agent-2."
 
 

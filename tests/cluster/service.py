@@ -157,13 +157,13 @@ class Trial:
     def freeze(self) -> None:
         """Freeze a worker until others have its debates, then continue it."""
         worker = self.service.processes[self.draw.choice(WORKERS)]
-        mine = f"{socket.gethostname()}-{worker.pid}-%"
+        own_runs = f"{socket.gethostname()}-{worker.pid}-%"
         query = "SELECT count(*) FROM runs WHERE status = 'running' AND claimed_by LIKE %s"
         os.kill(worker.pid, signal.SIGSTOP)
         try:
             with closing(Postgres(self.service.postgres.url)) as postgres:
                 self.service.wait_for(
-                    lambda: not postgres.do(lambda cursor: cursor.execute(query, (mine,)).fetchone()[0]),
+                    lambda: not postgres.do(lambda cursor: cursor.execute(query, (own_runs,)).fetchone()[0]),
                     "no worker has taken the debates of the frozen one",
                 )
         finally:

@@ -45,10 +45,10 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         postgres.prepare()
         presence = Presence(server.url)
         presence.begin()
-        mine, lost = ServedLedger(postgres, presence.id), ServedLedger(postgres, "a process that is silent")
+        own, lost = ServedLedger(postgres, presence.id), ServedLedger(postgres, "a process that is silent")
         for ledger, id, person in (
-            (mine, DONE, "ann"),
-            (mine, RUNNING, "bob"),
+            (own, DONE, "ann"),
+            (own, RUNNING, "bob"),
             (lost, LOST, None),
             (lost, QUEUED, None),
         ):
@@ -57,12 +57,12 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
                 ledger.place(id, f"thread {id}", f"run {id}")
         value = packed(json.dumps("SUPPORTS"))
         key = key_of("chat", {"model": "m", "messages": "It rains."})
-        mine.keep([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
+        own.keep([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
         with debates.use_database(Documents(postgres)):
             asking.set("ann")
             debates.write({**await a_debate("chain_of_thought"), "id": DONE})
             asking.set(None)
-        mine.end(DONE, "done", None, None)
+        own.end(DONE, "done", None, None)
         yield server.url
         presence.end()
 
@@ -82,9 +82,9 @@ def test_debates_of_all_users_are_listed_shown_and_deleted(url: str, monkeypatch
     assert json.loads(moot("show", DONE[:6], "--json").stdout)["id"] == DONE
     assert "Verdict" in moot("show", DONE[:6]).stdout
     assert "still running" in moot("delete", RUNNING, "--yes").stderr
-    gone = moot("delete", DONE, LOST, "--yes")
-    assert gone.stdout == f"Deleted: {DONE}\nDeleted: {LOST}\n"
-    assert "table of threads is not changed" in gone.stderr
+    deleted = moot("delete", DONE, LOST, "--yes")
+    assert deleted.stdout == f"Deleted: {DONE}\nDeleted: {LOST}\n"
+    assert "table of threads is not changed" in deleted.stderr
     assert [entry["id"][-32:] for entry in json.loads(moot("list", "--json").stdout)] == [RUNNING]
     assert DONE not in moot("ledger", "--json").stdout
 

@@ -142,8 +142,8 @@ def test_a_batch_is_cancelled_and_retried(server: Server, postgres: Postgres) ->
     for words in (["cancel", "9"], ["retry"]):
         done = moot("batch", *words, "--queue", server.url)
         assert (done.returncode, done.stdout) == (2, "")
-    gone = moot("batch", "status", "--queue", server.url.replace("/postgres", "/nowhere"))
-    assert (gone.returncode, "Check the address" in gone.stderr) == (2, True)
+    unreachable = moot("batch", "status", "--queue", server.url.replace("/postgres", "/nowhere"))
+    assert (unreachable.returncode, "Check the address" in unreachable.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

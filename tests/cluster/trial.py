@@ -136,8 +136,8 @@ class Trial:
         worker = self.workers[draw.randrange(len(self.workers))]
         os.killpg(worker.pid, signal.SIGSTOP)
         before = self.ask("SELECT max(id) FROM moot.workers")[0][0]
-        mine = "SELECT count(*) FROM moot.workers WHERE pid = %s AND id <= %s"
-        self.wait(lambda: not self.ask(mine, worker.pid, before)[0][0])
+        own_rows = "SELECT count(*) FROM moot.workers WHERE pid = %s AND id <= %s"
+        self.wait(lambda: not self.ask(own_rows, worker.pid, before)[0][0])
         os.killpg(worker.pid, signal.SIGCONT)
         self.killed += 1
 

@@ -41,15 +41,15 @@ async def raw_server(respond: Say, **options: Any) -> AsyncIterator[Raw]:
                 raw.heads.append(head)
                 raw.bodies.append(json.loads(await reader.readexactly(int(sizes[0]))) if sizes else None)
                 handling = asyncio.ensure_future(respond(writer, raw))
-                gone = asyncio.ensure_future(reader.read(1)) if not writer.is_closing() else handling
-                gone.add_done_callback(lambda done: done.cancelled() or done.exception())
-                await asyncio.wait([handling, gone], return_when=asyncio.FIRST_COMPLETED)
+                disconnected = asyncio.ensure_future(reader.read(1)) if not writer.is_closing() else handling
+                disconnected.add_done_callback(lambda done: done.cancelled() or done.exception())
+                await asyncio.wait([handling, disconnected], return_when=asyncio.FIRST_COMPLETED)
                 if not handling.done():  # the client has gone
                     handling.cancel()
                     return
-                if not gone.done():
-                    gone.cancel()
-                    await asyncio.wait([gone])
+                if not disconnected.done():
+                    disconnected.cancel()
+                    await asyncio.wait([disconnected])
                 if writer.is_closing():
                     return
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):

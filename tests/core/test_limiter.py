@@ -25,7 +25,7 @@ def test_every_call_gets_a_slot_within_its_own_limit(calls: list[tuple[int, bool
 
 async def run_calls(calls: list[tuple[int, bool, bool]]) -> None:
     gate, started, running = Limiter(), list[int](), set[int]()
-    over = [asyncio.Event() for _ in calls]
+    ends = [asyncio.Event() for _ in calls]
 
     async def call(i: int, most: int) -> None:
         async with gate.slot(Limits(max_concurrency=most)):
@@ -33,7 +33,7 @@ async def run_calls(calls: list[tuple[int, bool, bool]]) -> None:
             started.append(i)
             assert len(running) <= most
             try:
-                await over[i].wait()
+                await ends[i].wait()
             finally:
                 running.discard(i)
 
@@ -47,7 +47,7 @@ async def run_calls(calls: list[tuple[int, bool, bool]]) -> None:
         for i in list(running):
             if calls[i][2]:
                 tasks[i].cancel()  # cancelled at the moment another call ends
-            over[i].set()
+            ends[i].set()
         await let_other_tasks_run()
     with suppress(asyncio.CancelledError):
         for result in await asyncio.gather(*tasks, return_exceptions=True):

@@ -49,8 +49,8 @@ def test_only_folders_of_killed_processes_are_removed(temporary: Path) -> None:
         dead.send_signal(signal.SIGKILL)
         dead.wait()
         assert (left / "pickle").is_file()
-        with own_folder("moot-") as mine:
-            assert set(temporary.iterdir()) == {in_use, mine}
+        with own_folder("moot-") as own:
+            assert set(temporary.iterdir()) == {in_use, own}
     assert set(temporary.iterdir()) == {in_use}  # its process was killed, too
     remove_left("moot-")
     assert list(temporary.iterdir()) == []

@@ -339,7 +339,7 @@ async def test_server_sent_events_are_read_in_every_spelling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "why"),
+    ("parts", "message"),
     [
         ((token("a"),), "ended early"),
         ((b'{"choices": []}',), "ended early"),
@@ -348,10 +348,10 @@ async def test_server_sent_events_are_read_in_every_spelling() -> None:
     ],
     ids=["early", "no events", "error", "no JSON"],
 )
-async def test_a_stream_without_a_whole_reply_is_an_error(parts: tuple[bytes, ...], why: str) -> None:
+async def test_a_stream_without_a_whole_reply_is_an_error(parts: tuple[bytes, ...], message: str) -> None:
     async with raw_server(says(STREAM, *parts, close=True)) as raw:
         error = await error_of(line_to(raw.url), streamed=True)
-        assert (error.kind, error.retryable, why in error.detail) == ("bad_response", True, True)
+        assert (error.kind, error.retryable, message in error.detail) == ("bad_response", True, True)
 
 
 async def test_a_whole_reply_may_end_without_a_done_event() -> None:

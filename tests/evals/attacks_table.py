@@ -24,13 +24,13 @@ ATTACKS = ("injection", "poison_one_host", "poison_many_hosts", "adaptive", "lyi
 
 def attack_all_readers(folder: Path, graph: str, setting: str, *words: str) -> dict[str, Any]:
     """The results of the attacks on a graph, with every reader, on all demo claims."""
-    how = ["--graph", graph, "--set", setting, "--set", "embedder=openai:e", *words]
+    options = ["--graph", graph, "--set", setting, "--set", "embedder=openai:e", *words]
     for reader in ("careful", "obedient", "stubborn"):
-        how += ["--model", f"openai:{reader}"]
+        options += ["--model", f"openai:{reader}"]
     for defence in ("none", "origin_share", "datamarking"):
-        how += ["--defence", defence]
+        options += ["--defence", defence]
     task = ["--task", f"claims={DEMO / 'claims.jsonl'}", "--logs", str(folder), "--at-once", "64", "--json"]
-    ended = moot("eval", "attack", *task, *how)
+    ended = moot("eval", "attack", *task, *options)
     sys.stderr.write(ended.stderr)
     found: dict[str, Any] = json.loads(ended.stdout)
     return found

@@ -191,8 +191,8 @@ def test_later_changes_are_reported_without_refusing(
     text.write_text(json.dumps({"id": "1", "text": "The platypus lays eggs."}))
     rows.write_text("".join(json.dumps({"claim": f"Claim {i} holds.", "label": "SUPPORTS"}) + "\n" for i in range(3)))
     moot("index", str(text), "--corpus", "mine", "--embedder", "openai:stub-embedding")
-    how = {"model": "fake:1", "sources": ["bm25:mine"]}
-    calibration, used = tmp_path / "c.json", {**how, "calibration": str(tmp_path / "c.json")}
+    settings = {"model": "fake:1", "sources": ["bm25:mine"]}
+    calibration, used = tmp_path / "c.json", {**settings, "calibration": str(tmp_path / "c.json")}
     chosen = ("--model", "fake:1", "--set", 'sources=["bm25:mine"]', "--logs", str(tmp_path / "logs"))
     moot("eval", "run", "--task", f"claims={rows}", "--graph", "rag", *chosen)
     moot("calibrate", str(tmp_path / "logs"), "--alpha", "0.4", "--out", str(calibration))

@@ -91,8 +91,14 @@ def test_graders_people_and_texts(
     assert len(stub.prompts()) == 3  # the first is the same text
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     rows = {(r["first"], r["second"], r["of"]): r for r in document["pairs"]["rows"]}
-    mine = rows["people", "openai:b", "all answers"]
-    assert (mine["n"], mine["share"], mine["both"], mine["only_first"], mine["neither"]) == (4, 0.75, 2, 1, 1)
+    by_people = rows["people", "openai:b", "all answers"]
+    assert (by_people["n"], by_people["share"], by_people["both"], by_people["only_first"], by_people["neither"]) == (
+        4,
+        0.75,
+        2,
+        1,
+        1,
+    )
     assert rows["people", "openai:b", "texts that differ"]["n"] == 3
     logged = rows["openai:a (in the log)", "people", "all answers"]
     assert (logged["n"], logged["missing"], logged["share"]) == (3, 1, 1.0)

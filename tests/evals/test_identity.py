@@ -51,15 +51,15 @@ def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
     plan = make_plan(given)
 
     def run_again() -> tuple[int, list[str]]:
-        ran: list[EvalSample] = []
+        run_samples: list[EvalSample] = []
         notes: list[str] = []
-        run_plan(plan, tmp_path / "logs", Limits(4), lambda total, held: ran.append, notes.append)
-        return len(ran), notes
+        run_plan(plan, tmp_path / "logs", Limits(4), lambda total, held: run_samples.append, notes.append)
+        return len(run_samples), notes
 
     assert (run_again(), run_again()) == ((3, []), (0, []))
     index("farm", "Saffron grows in spring.", "Wheat grows in summer.")
-    ran, (note,) = run_again()
-    assert ran == 3
+    run_count, (note,) = run_again()
+    assert run_count == 3
     assert note.startswith("rag on fever is another run than 20")
     assert note.endswith(".eval: these differ: the content of the corpus farm.")
     index("farm", "Saffron grows in autumn.", "Wheat grows in summer.")
@@ -68,8 +68,8 @@ def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
     assert {tuple(part["corpora"]) for part in parts} == {("farm",)}
     assert len({part["corpora"]["farm"] for part in parts}) == 2
     monkeypatch.setenv("OPENAI_BASE_URL", os.environ["OPENAI_BASE_URL"].replace("/v1", "/other/v1"))
-    ran, (note,) = run_again()
-    assert ran == 3
+    run_count, (note,) = run_again()
+    assert run_count == 3
     assert note.endswith(".eval: these differ: the endpoint of openai."), "it is told from the run that is nearest"
 
 
@@ -119,9 +119,9 @@ def test_a_plan_is_saved_with_its_logs_and_can_be_run_again(
     monkeypatch.chdir("/")
     plan = read_plan(saved, {})
     assert plan == make_plan({"models": ["openai:stub"], **fields, "seeds": [3]})
-    ran: list[EvalSample] = []
-    run_plan(plan, tmp_path / "logs", Limits(2), lambda total, held: ran.append)
-    assert not ran
+    run_samples: list[EvalSample] = []
+    run_plan(plan, tmp_path / "logs", Limits(2), lambda total, held: run_samples.append)
+    assert not run_samples
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)

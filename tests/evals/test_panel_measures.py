@@ -126,9 +126,9 @@ def test_kappas_of_pairs_of_which_one_is_undefined() -> None:
         ("judge-1", "judge-3"): 0.0,
         ("judge-2", "judge-3"): 0.0,
     }
-    alike = [panel(S, S, S), panel(S, S, N)]
-    assert cohen_kappas(alike)["judge-1", "judge-2"] is None
-    assert mean_cohen_kappa(alike) == 0.0  # of the two that are known
+    always_equal = [panel(S, S, S), panel(S, S, N)]
+    assert cohen_kappas(always_equal)["judge-1", "judge-2"] is None
+    assert mean_cohen_kappa(always_equal) == 0.0  # of the two that are known
 
 
 @pytest.mark.parametrize("documents", [[], [FAILED], [panel(S), panel(N)], [panel(S, S, S)], [panel(None, None)]])

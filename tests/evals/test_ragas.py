@@ -144,7 +144,7 @@ def log_of(tmp_path: Path, number: int) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("rule", "why", "calls", "code"),
+    ("rule", "reason", "calls", "code"),
     [
         ({"reply": "no JSON"}, "gave no reply that RAGAS can read: it is not in the form that RAGAS asks for", 2, 3),
         ({"finish": "length"}, "gave no reply that RAGAS can read: it was cut off", 1, 3),
@@ -154,16 +154,16 @@ def log_of(tmp_path: Path, number: int) -> Path:
     ],
 )
 def test_a_metric_that_fails_on_a_sample_is_missing(
-    start_stub: StartStub, tmp_path: Path, rule: dict[str, Any], why: str, calls: int, code: int
+    start_stub: StartStub, tmp_path: Path, rule: dict[str, Any], reason: str, calls: int, code: int
 ) -> None:
     stub = start_stub([{"model": "ragas", "match": ASK, **rule}, *judged(True, False)])
     ended, _, stderr = measure(log_of(tmp_path, 2), tmp_path / "figures.json")
     document = json.loads((tmp_path / "figures.json").read_text())
     for faithful, _, relevant, missing in rows(document, "some"):
         assert (faithful, relevant) == (0.5, None)
-        assert why in missing
+        assert reason in missing
     assert ended == code
-    assert why in stderr
+    assert reason in stderr
     prompts = stub.prompts("ragas")
     assert sum(ASK in prompt for prompt in prompts) == 2 * calls
     assert not any("Nobody who decided" in prompt for prompt in prompts)

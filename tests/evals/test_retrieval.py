@@ -230,8 +230,8 @@ async def test_changed_data_is_another_corpus(data: Path, start_stub: StartStub)
     await measure_sources(data, ["bm25"], ["own"])
     assert sum(call["inputs"] for call in stub.calls()) == texts
     names = set(known_corpora())
-    moved = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
-    write_lines(data / "corpus" / "metals.jsonl", moved)
+    changed = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
+    write_lines(data / "corpus" / "metals.jsonl", changed)
     [alloys, _] = await measure_sources(data, ["bm25"], ["own"])
     assert alloys.values["bm25"]["mrr@10"][1] != 0  # by its title
     assert alloys.values["bm25"]["mrr@10"][0] == 0

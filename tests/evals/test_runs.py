@@ -53,8 +53,8 @@ ENCODER = "openai:stub-embedding"
 def run(tmp_path: Path, ended: list[EvalSample] | None = None, **fields: Any) -> dict[str, EvalLog]:
     """The results of a plan by system; ``ended`` collects the samples that were run."""
     plan = make_plan({"models": ["openai:stub"], **fields})
-    noted = (ended if ended is not None else []).append
-    logs = run_plan(plan, tmp_path / "logs", Limits(AT_ONCE), lambda total, held: noted)
+    record = (ended if ended is not None else []).append
+    logs = run_plan(plan, tmp_path / "logs", Limits(AT_ONCE), lambda total, held: record)
     return {facts_of(log)["system"]: read_eval_log(str(log.location)) for log in logs}
 
 
@@ -192,13 +192,13 @@ def test_a_run_with_another_setting_model_seed_or_data_is_not_resumed(start_stub
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS", "REFUTES")
     fields: dict[str, Any] = {"graphs": ["standard_prompting"], "tasks": {"fever": data}}
     for change in ({}, {"settings": {"max_tokens": 99}}, {"models": ["openai:other"]}, {"seeds": [1]}):
-        ran: list[EvalSample] = []
-        run(tmp_path, ran, **(fields | change))
-        assert len(ran) == 2, change
+        run_samples: list[EvalSample] = []
+        run(tmp_path, run_samples, **(fields | change))
+        assert len(run_samples) == 2, change
     claims(tmp_path / "fever.jsonl", "SUPPORTS", "SUPPORTS")
-    ran = []
-    run(tmp_path, ran, **fields)
-    assert len(ran) == 2
+    run_samples = []
+    run(tmp_path, run_samples, **fields)
+    assert len(run_samples) == 2
     assert len({facts_of(log)["key"] for log in headers(str(tmp_path / "logs"))}) == 5
     assert {facts_of(log)["family"] for log in headers(str(tmp_path / "logs"))} == {"report"}
 
@@ -375,10 +375,10 @@ def test_a_new_label_and_position_of_a_system_make_no_calls(start_stub: StartStu
     data = claims(tmp_path / "fever.jsonl", "SUPPORTS")
     fields: dict[str, Any] = {"tasks": {"fever": data}, "settings": {"max_rounds": 1}}
     run(tmp_path, graphs=["society_of_minds"], **fields)
-    ran: list[EvalSample] = []
+    run_samples: list[EvalSample] = []
     again = {"graph": "society_of_minds", "label": "all to all"}
-    found = run(tmp_path, ran, graphs=["standard_prompting", again], **fields)
-    assert (len(ran), {name: facts_of(log)["position"] for name, log in found.items()}) == (
+    found = run(tmp_path, run_samples, graphs=["standard_prompting", again], **fields)
+    assert (len(run_samples), {name: facts_of(log)["position"] for name, log in found.items()}) == (
         1,
         {"standard_prompting": 0, "all to all": 1},
     )

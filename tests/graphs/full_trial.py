@@ -86,16 +86,16 @@ def need_text(side: str, round: int, phase: str = "primary") -> str:
 
 def experts(*rounds: tuple[str, int]) -> list[Rule]:
     """Rules: both sides request an expert in these rounds of these phases, and the court grants each request."""
-    wanted, heard = [], []
+    wanted, testimonies = [], []
     for phase, number in rounds:
         for side in SIDES:
             field = f"field {side} {phase} {number}"
             fields = {"needed": True, "expertise": field, "reason": f"To clear up {field}."}
             wanted.append(counsel(side, "request_expert", phase, 1, fields=fields))
-            spoken = {"testimony": expert_testimony(side, number, phase), "citations": []}
-            heard.append(rule("expert", field, fields=spoken))
+            fields_of_testimony = {"testimony": expert_testimony(side, number, phase), "citations": []}
+            testimonies.append(rule("expert", field, fields=fields_of_testimony))
     granted = rule("court", "`granted`", fields={"granted": True, "reason": "It may help."})
-    return [*wanted, *latest_first(heard), granted]
+    return [*wanted, *latest_first(testimonies), granted]
 
 
 def critics(*rounds: tuple[str, int]) -> list[Rule]:

@@ -107,8 +107,8 @@ async def test_neighbours_hear_the_agents_before_and_after_them(start_stub: Star
         document = await debate("neighbor_debate", {"claim": claim}, agents=n, max_rounds=3)
         assert outline(document) == ("done", "REFUTES", "max_rounds", 3, 3 * n, 3)
         for i, ring in enumerate(RINGS[n], 1):
-            heard = [" ".join(f"a{j}r{r}" for j in ring) for r in (1, 2)]
-            assert seen(stub, f"agent-{i}", claim=claim) == ["", *heard]
+            marks_by_round = [" ".join(f"a{j}r{r}" for j in ring) for r in (1, 2)]
+            assert seen(stub, f"agent-{i}", claim=claim) == ["", *marks_by_round]
 
 
 async def test_neighbours_of_an_agent_that_leaves_become_neighbours(start_stub: StartStub) -> None:

@@ -300,12 +300,12 @@ async def test_the_requests_are_bounded_in_length(plain: StubEndpoint) -> None:
 async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
     call: Any = {"role": "a", "model": "openai:m", "prompt_tokens": 600, "completion_tokens": 100, "outcome": "ok"}
     asked = PlannedCall("a", "", "openai:m", 2400, 500)
-    made, had = Ceilings(), Ceilings()
-    for ceilings in (made, had):
+    made, from_ledger = Ceilings(), Ceilings()
+    for ceilings in (made, from_ledger):
         await ceilings.begin({"tokens": 3000})
     made.release_reservation(await made.reserve(asked), spent_by([call], {}), 1.0)
-    had.paid(asked, [call], left_out=False)
-    assert (made.affords(), made.is_spent()) == (had.affords(), had.is_spent()) == (1, False)
+    from_ledger.paid(asked, [call], left_out=False)
+    assert (made.affords(), made.is_spent()) == (from_ledger.affords(), from_ledger.is_spent()) == (1, False)
 
 
 def test_the_reservation_for_a_call_by_hand() -> None:

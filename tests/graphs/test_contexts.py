@@ -118,8 +118,8 @@ async def test_much_text_and_ten_rounds_on_a_small_model(start_stub: StartStub, 
     warned = [one for one in document["warnings"] if one["kind"] == "prompt_shortened"]
     assert {one["where"] for one in warned} == {call["role"] for call in document["calls"] if "left_out" in call}
     assert len(warned) == len({one["where"] for one in warned})
-    noted = [prompt for prompt in stub.prompts() if "(Left out here" in prompt]
-    assert len(noted) == len(shortened)
+    shortened_prompts = [prompt for prompt in stub.prompts() if "(Left out here" in prompt]
+    assert len(shortened_prompts) == len(shortened)
     assert all(CLAIM in prompt for prompt in stub.prompts())
 
 

@@ -61,24 +61,24 @@ async def test_scores_without_a_gate_are_not_given_as_reason_for_a_round(start_s
 async def test_a_debater_may_keep_its_cited_evidence(start_stub: StartStub, keeps: bool) -> None:
     query, other = "kilogram Planck constant", "platypus eggs"
     probe = start_stub([seeks("rag", query), says("rag", "SUPPORTS"), says("search", "REFUTES")])
-    mine = (await debate(max_rounds=1, k=1, scoring="all_rounds"))["turns"][0]["evidence_ids"]
+    own_ids = (await debate(max_rounds=1, k=1, scoring="all_rounds"))["turns"][0]["evidence_ids"]
     assert len(probe.prompts("stub-rag")) == 2
     stub = start_stub([
         seeks("rag", query, 1),
         seeks("rag", other),
-        says("rag", "SUPPORTS", citations=[{"evidence_id": mine[0], "quote": "anything"}]),
+        says("rag", "SUPPORTS", citations=[{"evidence_id": own_ids[0], "quote": "anything"}]),
         says("search", "REFUTES"),
         says("judge", "SUPPORTS"),
     ])  # fmt: skip
     document = await debate(k=1, scoring="all_rounds", keep_evidence=keeps)
     first, second = (t["evidence_ids"] for t in document["turns"] if t["agent"] == "rag")
-    assert first == mine
-    assert (mine[0] in second, len(second)) == (keeps, 2 if keeps else 1)
-    assert [f'<evidence id="{i}">' in stub.prompts("stub-rag")[3] for i in mine + second] == [
+    assert first == own_ids
+    assert (own_ids[0] in second, len(second)) == (keeps, 2 if keeps else 1)
+    assert [f'<evidence id="{i}">' in stub.prompts("stub-rag")[3] for i in own_ids + second] == [
         keeps,
         *[True] * len(second),
     ]
-    assert any(t["agent"] == "search" and mine[0] not in t["evidence_ids"] for t in document["turns"])
+    assert any(t["agent"] == "search" and own_ids[0] not in t["evidence_ids"] for t in document["turns"])
 
 
 @pytest.mark.parametrize("asked", [{}, {"given": [LETTER]}])

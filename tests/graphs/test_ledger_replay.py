@@ -203,11 +203,11 @@ async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: C
         session = Session(keeping=DebateLedger("record", ledger, start.id))
         before = len(stub.calls())
         if together:
-            gone = asyncio.create_task(ask())
+            cancelled = asyncio.create_task(ask())
             others = [asyncio.create_task(ask()) for _ in range(2)]
             while not stub.calls():
                 await asyncio.sleep(0)
-            gone.cancel()
+            cancelled.cancel()
             calls = [call for calls in await asyncio.gather(*others) for call in calls]
             assert [call.get("shared") for call in calls] == [None, True]
             assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]

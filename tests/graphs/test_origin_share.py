@@ -23,11 +23,11 @@ FIELDS: dict[str, Any] = {
 
 async def run_debate(name: str, source: str, given: list[dict[str, str]] | None = None, **more: Any) -> dict[str, Any]:
     system = load_graph(name)
-    where: dict[str, Any] = {"sources": [source]}
+    sources: dict[str, Any] = {"sources": [source]}
     if name.startswith("tool_mad"):
-        where = {"debaters": [{"name": name, "retriever": source} for name in ("rag", "search")], "max_rounds": 2}
-        where |= {"scoring": "all_rounds"} if name == "tool_mad" else {}
-    settings = system.settings.model_validate({"model": "openai:stub", "k": 5, **where, **more})
+        sources = {"debaters": [{"name": name, "retriever": source} for name in ("rag", "search")], "max_rounds": 2}
+        sources |= {"scoring": "all_rounds"} if name == "tool_mad" else {}
+    settings = system.settings.model_validate({"model": "openai:stub", "k": 5, **sources, **more})
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, "given": given}, context=settings)
     assert document["status"] == "done", document["error"]
     return document

@@ -58,7 +58,7 @@ fault = pytest.mark.parametrize("fault", FAULTS)
 
 
 @pytest.mark.parametrize(
-    ("side", "phase", "name", "where"),
+    ("side", "phase", "name", "place"),
     [
         ("plaintiff", "primary", "plaintiff", "plaintiff: argue, round 2"),
         ("defense", "primary", "defense", "defense: argue, round 2"),
@@ -66,14 +66,14 @@ fault = pytest.mark.parametrize("fault", FAULTS)
     ],
 )
 async def test_without_a_counsels_model_there_is_no_trial(
-    start_stub: StartStub, side: str, phase: str, name: str, where: str
+    start_stub: StartStub, side: str, phase: str, name: str, place: str
 ) -> None:
     first_argument = argues(side, default_argument(side, 1, phase), phase=phase)
     stub = start_stub([*first_argument, counsel(side, "argue", phase, status=500), *full_trial()])
     document = await trial()
     assert outcome(document)[:4] == ("failed", None, None, None)
     assert (document["confidence"], document["votes"]) == (None, [])
-    assert (document["error"]["kind"], document["error"]["where"]) == ("server_error", where)
+    assert (document["error"]["kind"], document["error"]["where"]) == ("server_error", place)
     assert f"stub-{name}" in document["error"]["detail"]
     assert [t["argument"] for t in turns(document, "argue", phase).values() if t["round"] == 1] == [
         default_argument("plaintiff", 1, phase),
@@ -155,18 +155,20 @@ def unassisted(
 ) -> Iterator[tuple[str, FinishedTrial]]:
     """Run a trial in which every assisting role fails; return it, and how each role fails."""
     fault: str = request.param
-    gone = [rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")]
-    gone += [rule("judge-2", **FAULTS[fault]), rule("arbiter", f"\n{TEXTS['A']}\n", **FAULTS[fault])]
-    gone += [
+    failing = [
+        rule(role, **FAULTS[fault]) for role in ("miner", "negotiator", "retrieval", "court", "critic", "analyser")
+    ]
+    failing += [rule("judge-2", **FAULTS[fault]), rule("arbiter", f"\n{TEXTS['A']}\n", **FAULTS[fault])]
+    failing += [
         counsel(side, step, phase, **FAULTS[fault])
         for side in SIDES
         for step in ("gap", "reflect")
         for phase in ("primary", "switched")
     ]
     wanted = [r for r in experts(*COURSE) if "expert" not in r["model"]]
-    rules = [*gone, *wanted, *judges("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"), *default_rules()]
-    with shared_trial(tmp_path_factory.mktemp("unassisted"), rules, max_rounds=3, switched_rounds=3) as trial_held:
-        yield fault, trial_held
+    rules = [*failing, *wanted, *judges("SUPPORTED", "NOT SUPPORTED", "SUPPORTED"), *default_rules()]
+    with shared_trial(tmp_path_factory.mktemp("unassisted"), rules, max_rounds=3, switched_rounds=3) as finished:
+        yield fault, finished
 
 
 def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, FinishedTrial]) -> None:
@@ -250,14 +252,14 @@ def test_without_assistance_two_judges_decide_and_each_failure_has_a_warning(
 
 @fault
 async def test_a_failed_role_in_court_is_left_out(start_stub: StartStub, fault: str) -> None:
-    gone = [
+    failing = [
         counsel("plaintiff", "challenge", **FAULTS[fault]),
         counsel("defense", "gap", times=None, **FAULTS[fault]),
         rule("court", "`query`", **FAULTS[fault]),
         rule("expert", "field plaintiff primary 1", **FAULTS[fault]),
         counsel("defense", "request_expert", **FAULTS[fault]),
     ]
-    stub = start_stub([*gone, *full_trial()])
+    stub = start_stub([*failing, *full_trial()])
     document = await trial(max_rounds=1, switched_rounds=1)
     assert outcome(document)[:2] == ("done", "SUPPORTS")
     challenged = turns(document, "challenge", "negotiation")
@@ -343,8 +345,8 @@ async def test_a_trial_continues_if_other_searches_fail(start_stub: StartStub) -
 
 
 async def test_a_prompt_too_long_for_one_role_fails_only_that_role(start_stub: StartStub) -> None:
-    gone = ("judge-2", "analyser", "critic", "retrieval", "court")
-    start_stub([*(rule(role, status=400) for role in gone), *default_rules()])
+    failing = ("judge-2", "analyser", "critic", "retrieval", "court")
+    start_stub([*(rule(role, status=400) for role in failing), *default_rules()])
     document = await trial()
     assert document["status"] == "done"
     assert document["metrics"]["panel"]["without_verdict"] == ["judge-2"]

@@ -53,15 +53,15 @@ def seen(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[
 @pytest.fixture(scope="module")
 def two_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedTrial]:
     """A full trial."""
-    with shared_trial(tmp_path_factory.mktemp("two rounds"), full_trial()) as trial_held:
-        yield trial_held
+    with shared_trial(tmp_path_factory.mktemp("two rounds"), full_trial()) as finished:
+        yield finished
 
 
 @pytest.fixture(scope="module")
 def three_rounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FinishedTrial]:
     """A full trial whose primary debate has three rounds."""
-    with shared_trial(tmp_path_factory.mktemp("three rounds"), full_trial(), max_rounds=3) as trial_held:
-        yield trial_held
+    with shared_trial(tmp_path_factory.mktemp("three rounds"), full_trial(), max_rounds=3) as finished:
+        yield finished
 
 
 def test_every_call_is_in_the_document_and_shows_the_claim(three_rounds: FinishedTrial) -> None:
@@ -242,14 +242,14 @@ async def test_a_record_that_is_too_long_loses_uncited_exhibits_by_weight(
     shown = exhibits(prompt).split()
     everything = RECORD.split()
     uncited = [name for name in everything if name not in ("A", "D")]
-    gone = uncited[len(shown) - 2 :]
-    assert shown == [name for name in everything if name not in gone]
+    dropped = uncited[len(shown) - 2 :]
+    assert shown == [name for name in everything if name not in dropped]
     assert "D" in shown
-    assert "G" in gone  # despite its higher weight
+    assert "G" in dropped  # despite its higher weight
     assert len(statements_in(prompt).split()) == 16  # every statement is still there
     [warning] = [w for w in document["warnings"] if w["kind"] == "exhibits_left_out"]
-    assert [name for name in everything if id_of(name) in warning["detail"]] == gone
-    assert f"{len(gone)} more are left out for the record's length; cited of these: none.)" in prompt
+    assert [name for name in everything if id_of(name) in warning["detail"]] == dropped
+    assert f"{len(dropped)} more are left out for the record's length; cited of these: none.)" in prompt
 
 
 async def test_the_record_names_the_exhibits_that_all_roles_were_shown(start_stub: StartStub) -> None:

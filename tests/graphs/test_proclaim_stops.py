@@ -190,9 +190,9 @@ def searched(document: Mapping[str, Any], phase: str = "primary") -> dict[str, l
 
 
 async def test_redundancy_ends_a_sides_search(start_stub: StartStub) -> None:
-    mine = searches("plaintiff", "#A #B9 #C", "#M")
+    plaintiff_searches = searches("plaintiff", "#A #B9 #C", "#M")
     theirs = searches("defense", "#I #A #B", "#J", "#A9 #B #C", "#M")
-    stub = start_stub([*mine, *theirs, *default_rules()])
+    stub = start_stub([*plaintiff_searches, *theirs, *default_rules()])
     document = await trial(max_rounds=4)
     assert searched(document) == {"plaintiff": [1], "defense": [1, 2, 3]}
     discovered = turns(document, "discover")
@@ -234,8 +234,8 @@ async def test_how_much_redundancy_ends_a_search(start_stub: StartStub) -> None:
 
 
 async def test_a_maximum_of_retrievals_ends_a_sides_search(start_stub: StartStub) -> None:
-    mine = searches("plaintiff", "#I", "#0", "#J")
-    start_stub([*mine, *searches("defense", "#K #A #B", "#L", "#M"), *default_rules()])
+    plaintiff_searches = searches("plaintiff", "#I", "#0", "#J")
+    start_stub([*plaintiff_searches, *searches("defense", "#K #A #B", "#L", "#M"), *default_rules()])
     document = await trial(max_rounds=4, switched_rounds=3, max_retrievals=2)
     for phase, rounds in {"primary": 4, "switched": 3}.items():
         assert searched(document, phase) == {"plaintiff": [1, 2], "defense": [1, 2]}
@@ -313,9 +313,9 @@ def novelty(document: Mapping[str, Any], side: str, round: int) -> dict[str, Any
 
 async def test_novelty_is_the_distance_to_the_record_at_that_time(start_stub: StartStub) -> None:
     ruled = [*weighs(0.5, 0.5, "D"), *weighs(0.1, 0.1, "E")]
-    mine = searches("plaintiff", "#I #A9 #I8", "#D #E #D9")
+    plaintiff_searches = searches("plaintiff", "#I #A9 #I8", "#D #E #D9")
     theirs = searches("defense", "#I #J #I8", "#A9 #K #K9")
-    stub = start_stub([*ruled, *mine, *theirs, *default_rules()])
+    stub = start_stub([*ruled, *plaintiff_searches, *theirs, *default_rules()])
     document = await trial(role_switch=False)
     near = pytest.approx
     # The plaintiff's join first: I is new to it, and not to the defense; I8 meets I.

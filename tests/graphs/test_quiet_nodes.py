@@ -59,10 +59,10 @@ async def test_nodes_start_runs_only_if_callbacks_are_given(started: list[str]) 
     await graph.ainvoke(GIVEN, context=Settings())
     assert started == ["two steps"]
     started.clear()
-    heard = StartedRuns()
-    await graph.ainvoke(GIVEN, {"callbacks": [heard]}, context=Settings())
-    assert started == heard.names
-    assert [name for name in heard.names if name != "<lambda>"] == ["two steps", "first", "second"]
+    handler = StartedRuns()
+    await graph.ainvoke(GIVEN, {"callbacks": [handler]}, context=Settings())
+    assert started == handler.names
+    assert [name for name in handler.names if name != "<lambda>"] == ["two steps", "first", "second"]
 
 
 async def test_a_nodes_context_variables_stay_inside_and_its_config_is_available() -> None:
@@ -80,14 +80,14 @@ async def test_a_nodes_context_variables_stay_inside_and_its_config_is_available
 
 
 async def test_a_callback_inside_a_node_receives_its_calls() -> None:
-    heard = StartedRuns()
+    handler = StartedRuns()
 
     async def call_within(state: Any, run: Any) -> dict[str, Any]:
-        await RunnableLambda(lambda value: value, name="within").ainvoke(1, {"callbacks": [heard]})
+        await RunnableLambda(lambda value: value, name="within").ainvoke(1, {"callbacks": [handler]})
         return {"depth": 1}
 
     await two_steps(add_depth, call_within).ainvoke(GIVEN, context=Settings())
-    assert heard.names == ["within"]
+    assert handler.names == ["within"]
 
 
 async def test_an_error_leaves_a_quiet_node_unchanged() -> None:

@@ -39,8 +39,8 @@ def cites(host: str, quote: str) -> dict[str, str]:
 
 async def run_debate(name: str, **more: Any) -> dict[str, Any]:
     system = load_graph(name)
-    where: dict[str, Any] = {"model": "openai:stub", "robustness": True, "sources": [HERE]}
-    settings = system.settings.model_validate(where | more)
+    defaults: dict[str, Any] = {"model": "openai:stub", "robustness": True, "sources": [HERE]}
+    settings = system.settings.model_validate(defaults | more)
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
     assert document["status"] == "done", document["error"]
     return document
@@ -106,8 +106,8 @@ async def test_the_judge_is_asked_again_without_one_origins_evidence_and_turns(s
 
 async def run_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str, Any]:
     system = load_graph("tool_mad")
-    where: dict[str, Any] = {"model": "openai:stub", "robustness": True, "debaters": debaters, "max_rounds": 1}
-    settings = system.settings.model_validate(where | {"scoring": "all_rounds"} | more)
+    defaults: dict[str, Any] = {"model": "openai:stub", "robustness": True, "debaters": debaters, "max_rounds": 1}
+    settings = system.settings.model_validate(defaults | {"scoring": "all_rounds"} | more)
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
     assert (document["status"], document["stop_reason"]) == ("done", "max_rounds")
     return document

@@ -22,8 +22,8 @@ def task_of(name: str) -> Task:
     return make_task(name, options=OPTIONS if name in CHOICES else None)
 
 
-def examples(task: Task, count: int, **how: Any) -> list[str]:
-    shown = demonstrations(task, count, **how)
+def examples(task: Task, count: int, **options: Any) -> list[str]:
+    shown = demonstrations(task, count, **options)
     return re.findall(r"<example>\n(.*?)\n</example>", shown, re.DOTALL)
 
 

@@ -210,9 +210,9 @@ FEW = st.lists(st.sampled_from(["so", "it", "is", "not", "So", "it's", "5", "50"
 
 @given(FEW, FEW)
 def test_plain_words_are_found_only_if_they_are_consecutive(text: list[str], quote: list[str]) -> None:
-    stands = [i for i in range(len(text)) if text[i : i + len(quote)] == quote]
-    begin = len(" ".join(["", *text[: stands[0]], ""])) - 1 if stands else 0
-    expected = (begin, begin + len(" ".join(quote))) if stands else None
+    starts = [i for i in range(len(text)) if text[i : i + len(quote)] == quote]
+    begin = len(" ".join(["", *text[: starts[0]], ""])) - 1 if starts else 0
+    expected = (begin, begin + len(" ".join(quote))) if starts else None
     assert find_quote(" ".join(quote), " ".join(text)) == expected
 
 

@@ -210,9 +210,9 @@ async def test_a_new_debate_on_a_thread_clears_the_old_ones_state() -> None:
             piece["retrievals"] = [retrieval | {"retrieved": ""} for retrieval in piece["retrievals"]]
     assert waiting == alone[1] != alone[0]
     assert len(waiting["turns"]) == 1
-    over = await run("1", Command(resume=True))
-    assert [record["round"] for record in over["round_log"]] == [1]
-    assert [turn["step"] for turn in over["turns"]] == ["retrieve", "review_evidence", "respond"]
-    assert len(over["calls"]) == 1
+    resumed = await run("1", Command(resume=True))
+    assert [record["round"] for record in resumed["round_log"]] == [1]
+    assert [turn["step"] for turn in resumed["turns"]] == ["retrieve", "review_evidence", "respond"]
+    assert len(resumed["calls"]) == 1
     assert (await run("1", {"claim": ""}))["error"]["where"] == "open"
     assert await run("1", asked) | {"evidence": []} == waiting | {"evidence": []}

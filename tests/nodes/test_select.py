@@ -30,9 +30,9 @@ def pool(size: int) -> list[Evidence]:
     return [{"id": f"ev-{t}", "title": t, "text": t, "source": "s", "retrievals": []} for t in texts]
 
 
-async def select(*replies: str, size: int = 5, **how: Any) -> Selection:
+async def select(*replies: str, size: int = 5, **options: Any) -> Selection:
     """Run a selection on these replies; the last reply is repeated."""
-    return await select_evidence(CLAIM, make_task(), pool(size), FakeListChatModel(responses=list(replies)), **how)
+    return await select_evidence(CLAIM, make_task(), pool(size), FakeListChatModel(responses=list(replies)), **options)
 
 
 def numbers_read(text: str, size: int = 5) -> list[int] | None:

@@ -164,8 +164,8 @@ def test_both_debates_of_a_record_lose_their_oldest_rounds() -> None:
     assert left
     assert [int(r) for r in re.findall(r'<argument by="plaintiff" round="(\d)"', made.texts[0])] == left * 2
     assert [int(r) for r in re.findall(r"debate, round (\d), plaintiff", made.texts[0])] == left * 2
-    gone = f"rounds 1 to {made.rounds[-1]}" if made.rounds[1:] else "round 1"
-    assert f"too long: {gone} of the first debate and {gone} of the second debate.)" in made.texts[0]
+    dropped = f"rounds 1 to {made.rounds[-1]}" if made.rounds[1:] else "round 1"
+    assert f"too long: {dropped} of the first debate and {dropped} of the second debate.)" in made.texts[0]
     assert made.texts[0].endswith("Now reply.")
 
 

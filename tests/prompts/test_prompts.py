@@ -190,10 +190,12 @@ async def many_agents(given: Material, recorder: Recorder) -> None:
     text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
     review_turn: Turn = {**own, "step": "review", "comment": text, "confidence": 7.0, "outcome": "ok"}
     summary_turn: Turn = {**own, "step": "summarise", "summary": text, "outcome": "ok"}
-    heard = {"heard": f"{show_groups(turns, [0, None])}\n{show_heard([review_turn, summary_turn])}"}
+    heard_answers = {"heard": f"{show_groups(turns, [0, None])}\n{show_heard([review_turn, summary_turn])}"}
     await respond(text, TASK, evidence, recorder, prompt="agents/answer", confidence=True, persona=text)
     for prompt in ("agents/revise", "reconcile/revise", "peer_review/revise", "cortex_debate/revise"):
-        await respond(text, TASK, evidence, recorder, own=own, confidence=True, prompt=prompt, more=heard, persona=text)
+        await respond(
+            text, TASK, evidence, recorder, own=own, confidence=True, prompt=prompt, more=heard_answers, persona=text
+        )
     await review(text, TASK, own, recorder, evidence=evidence, persona=text)
     await score_answer(text, TASK, own, recorder, evidence=evidence, persona=text)
     await say_similarity(text, TASK, text, text, recorder)

@@ -64,8 +64,8 @@ async def test_texts_of_a_corpus_are_not_embedded_again(stub: StubEndpoint, kind
     vectors = await vectors_of(found, encoder)
     assert texts_per_request(stub) == before
     assert len(found) == 4
-    anew = await encoder._asked([encoded_text(p["title"], p["text"]) for p in found])
-    assert list(map(cosine, vectors, anew)) == pytest.approx([1] * 4, abs=1e-6)
+    again = await encoder._asked([encoded_text(p["title"], p["text"]) for p in found])
+    assert list(map(cosine, vectors, again)) == pytest.approx([1] * 4, abs=1e-6)
     assert [math.hypot(*v) for v in vectors] == pytest.approx([1] * 4, abs=1e-6)
     assert {type(x) for v in vectors for x in v} == {float}
 

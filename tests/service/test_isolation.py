@@ -111,10 +111,10 @@ def test_forged_fields_of_a_request_have_no_effect(service: Service, bobs: Bobs)
     asked = {"assistant_id": "standard_prompting", "input": {"claim": "Ann forges."}, "context": CONTEXT}
     place = {"langgraph_auth_user": {"identity": "bob"}, "user_id": "bob", "__moot_session": {"id": bobs.debate}}
     with service.of("cid") as cid, service.of("bob") as bob:
-        had = bob.get("/moot/api/debates").json()["total"]
+        count_before = bob.get("/moot/api/debates").json()["total"]
         forged = {**asked, "config": {"configurable": place, "metadata": {"owner": "bob"}}, "checkpoint": place}
         document = cid.post("/runs/wait", json=forged).raise_for_status().json()
         assert document["status"] == "done"
         ours = cid.get("/moot/api/debates").json()["debates"]
         assert document["id"] in {one["debate"] for one in ours}
-        assert bob.get("/moot/api/debates").json()["total"] == had
+        assert bob.get("/moot/api/debates").json()["total"] == count_before

@@ -24,10 +24,10 @@ def debated(client: httpx.Client, claim: str, context: Any = PRICED, **more: Any
     return client.post("/runs/wait", json={**asked, **more})
 
 
-def check_refused(answer: httpx.Response, why: str) -> None:
+def check_refused(answer: httpx.Response, reason: str) -> None:
     """Check that a request was refused because of the quota."""
     assert (answer.status_code, answer.json().get("kind")) == (429, "quota"), answer.text[:300]
-    assert why in answer.json()["detail"]
+    assert reason in answer.json()["detail"]
 
 
 def logged_in(client: httpx.Client, user: str) -> str:

@@ -43,16 +43,16 @@ async def test_a_debate_is_a_tree_of_spans(recorded: Recorded, start_stub: Start
     names = {span.context.span_id: span for span in recorded.spans()}
     calls = recorded.spans("chat")
     assert len(calls) == len(document["calls"]) > 2
-    for call, noted in zip(calls, sorted(document["calls"], key=lambda one: one["round"]), strict=True):
+    for call, record in zip(calls, sorted(document["calls"], key=lambda one: one["round"]), strict=True):
         call_attributes = dict(call.attributes or {})
         assert call.parent
         node = names[call.parent.span_id]
         assert node.parent
         assert node.parent.span_id == root.context.span_id
-        assert node.name == call_attributes["moot.node"] == noted["node"]
+        assert node.name == call_attributes["moot.node"] == record["node"]
         assert (call_attributes["gen_ai.conversation.id"], call_attributes["moot.round"]) == (
             document["id"],
-            noted["round"],
+            record["round"],
         )
         assert call_attributes["gen_ai.usage.input_tokens"]
     assert {dict(call.attributes or {})["gen_ai.agent.name"] for call in calls} == {

@@ -64,14 +64,14 @@ async def test_every_kind_of_debate_has_a_report(graph: str) -> None:
     sections, end = lines(document), ending(document)
     assert end.lines[0].text.startswith("Verdict: ")
     shown_lines = [line.text for section in (*sections, end) for line in section.lines]
-    spoken = [t.get("rationale") or t.get("argument") for t in document["turns"]]
-    assert all(any(words in text for text in shown_lines) for words in spoken if words)
+    texts = [t.get("rationale") or t.get("argument") for t in document["turns"]]
+    assert all(any(words in text for text in shown_lines) for words in texts if words)
     queries = {t["query"] for t in document["turns"] if t.get("query") and "pool" not in t} - {document["claim"]}
     assert all(any(query in text for text in shown_lines) for query in queries)
     for kind in ("md", "html"):
         page = html.unescape(report(document, kind)).replace("\\", "")
         assert document["claim"] in page
-        assert all(words in page for words in spoken if words)
+        assert all(words in page for words in texts if words)
         assert all(query in page for query in queries)
 
 

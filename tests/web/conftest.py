@@ -158,7 +158,7 @@ async def page(served: Served, browser: Browser) -> AsyncIterator[Page]:
     page.set_default_timeout(60_000)
     await page.add_init_script(REFUSED)
     yield page
-    ran = await page.evaluate("[window.ran, window.refused].map(String)")
+    executed = await page.evaluate("[window.ran, window.refused].map(String)")
     await page.context.close()
     await close_clients()
-    assert (ran, faults) == (["undefined", "undefined"], [])
+    assert (executed, faults) == (["undefined", "undefined"], [])

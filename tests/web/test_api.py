@@ -137,9 +137,9 @@ async def test_a_remote_graph_as_a_client_and_as_a_node(server: Server, client: 
     document: Any = await remote.ainvoke(ASKED, context=FAKE)
     assert (document["status"], document["settings"]["model"]) == ("done", "fake:1")
     assert {"open", "answer", "conclude", "close"} <= {*(await remote.aget_graph(xray=True)).nodes}
-    mine = await client.assistants.create(GRAPH, context={"model": "fake:2"})
+    assistant = await client.assistants.create(GRAPH, context={"model": "fake:2"})
     graph = StateGraph(Report)
-    graph.add_node("debate", RemoteGraph(mine["assistant_id"], url=server.url, client=client))
+    graph.add_node("debate", RemoteGraph(assistant["assistant_id"], url=server.url, client=client))
     graph.add_edge(START, "debate")
     graph.add_edge("debate", END)
     report = await graph.compile().ainvoke({"claim": CLAIM})
@@ -223,13 +223,13 @@ async def test_a_chat_continues_on_its_thread(server: Server, client: LangGraphC
         assert (document["claim"], len(document["messages"])) == (claim, 2 * number)
         assert document["messages"][-1]["type"] == "ai"
         assert document["answer"] in document["messages"][-1]["content"]
-    [mine] = await client.assistants.search(graph_id=GRAPH, metadata={"created_by": "system"})
+    [assistant] = await client.assistants.search(graph_id=GRAPH, metadata={"created_by": "system"})
     parts = [{"kind": "text", "text": CLAIM}]
     message = {"role": "user", "parts": parts, "messageId": "1"}
     asked = {"jsonrpc": "2.0", "id": "1", "method": "message/send", "params": {"message": message}}
-    await client.assistants.update(mine["assistant_id"], context=FAKE)
-    answer = server.json(f"/a2a/{mine['assistant_id']}", asked)  # another agent is called
-    await client.assistants.update(mine["assistant_id"], context={})
+    await client.assistants.update(assistant["assistant_id"], context=FAKE)
+    answer = server.json(f"/a2a/{assistant['assistant_id']}", asked)  # another agent is called
+    await client.assistants.update(assistant["assistant_id"], context={})
     assert answer["result"]["history"][-1]["parts"][0]["text"] == said_by(answer)
 
 

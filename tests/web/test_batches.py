@@ -118,9 +118,9 @@ def test_the_estimated_time_of_the_remaining_rows(statuses: list[str], seconds: 
     assert remaining_time(batch, entries) == words
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint, how: signal.Signals) -> None:
-    claims = [f"Claim {number}, {how.name}." for number in range(6)]
+@pytest.mark.parametrize("kill_signal", [signal.SIGKILL, signal.SIGTERM])
+def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint, kill_signal: signal.Signals) -> None:
+    claims = [f"Claim {number}, {kill_signal.name}." for number in range(6)]
     with serving(tmp_path, stub) as server:
         first = len(stub.calls())
         undisturbed = start_batch(server, batch_of([f"{claim} Undisturbed." for claim in claims]))
@@ -129,7 +129,7 @@ def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint, h
         before = len(stub.calls())
         id = start_batch(server, batch_of(claims, at_once=3))
         wait_for_result(lambda: batch_state(server, id)["statuses"].get("done", 0) >= 2)
-        server.process.send_signal(how)
+        server.process.send_signal(kill_signal)
         server.process.wait(30)
     with serving(tmp_path, stub) as server:
         found = ended_batch(server, id)

@@ -86,9 +86,9 @@ def test_settings_of_assistants_and_of_their_runs_are_checked(server: Server) ->
     agents = [{"name": "one"}, {"name": "two"}]
     made = {"graph_id": "society_of_minds", "context": FEW | {"agents": agents, "max_rounds": 1}}
     assert server.refused("/assistants", made | {"context": {"max_rounds": 0}})[0] == 422
-    mine = server.json("/assistants", made)["assistant_id"]
-    assert server.refused(f"/assistants/{mine}", {"context": {"rounds": 3}}, method="PATCH")[0] == 422
-    run = RUN | {"assistant_id": mine}
+    assistant = server.json("/assistants", made)["assistant_id"]
+    assert server.refused(f"/assistants/{assistant}", {"context": {"rounds": 3}}, method="PATCH")[0] == 422
+    run = RUN | {"assistant_id": assistant}
     # Only this assistant has a role `one`.
     assert server.json("/runs/wait", run | {"context": {"models": {"one": "fake:2"}}})["status"] == "done"
     refused = server.refused("/runs/wait", run | {"context": {"models": {"agent-1": "fake:2"}}})

@@ -110,8 +110,8 @@ def test_a_debate_that_is_not_watched_is_finished_and_stored(two_servers: tuple[
     assert (document["status"], row["answer"], row["id"][-32:]) == ("done", document["answer"], document["id"])
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint, how: signal.Signals) -> None:
+@pytest.mark.parametrize("kill_signal", [signal.SIGKILL, signal.SIGTERM])
+def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint, kill_signal: signal.Signals) -> None:
     """The number of needed calls is read in the debate's own document, because it differs from claim to claim: other
     prompts get other replies, and more or fewer of these are unusable and requested again.
     """
@@ -120,10 +120,10 @@ def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint,
         undisturbed = server.json("/runs/wait", run_of(CLAIM))
         before = len(stub.calls())
         run = start_unwatched(server, stub, claim)
-        server.process.send_signal(how)
+        server.process.send_signal(kill_signal)
         server.process.wait(30)
     lost = sent_by(calls_of(stub)[before:]).chats - held_by(stored_in(tmp_path / "home", claim)).chats
-    if how == signal.SIGTERM:
+    if kill_signal == signal.SIGTERM:
         [stopped] = [one for one in documents(server) if one["status"] == "interrupted"]
         assert stopped["calls"]
     with serving(tmp_path, stub) as server:
