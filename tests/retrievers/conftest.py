@@ -36,7 +36,7 @@ Serve = Callable[[Answer], Awaitable[Server]]
 async def serve() -> AsyncIterator[Serve]:
     """Start a server that answers every request: ``await serve(lambda n, body: web.json_response(...))``."""
     runners: list[web.AppRunner] = []
-    test_end = asyncio.Event()
+    test_ended = asyncio.Event()
 
     async def start(answer: Answer) -> Server:
         server = Server()
@@ -48,7 +48,7 @@ async def serve() -> AsyncIterator[Serve]:
             server.bodies.append(await request.json() if request.can_read_body else {})
             response = answer(len(server.bodies), server.bodies[-1])
             if response is None:
-                await test_end.wait()
+                await test_ended.wait()
             return response or web.Response()
 
         app = web.Application()
@@ -61,7 +61,7 @@ async def serve() -> AsyncIterator[Serve]:
         return server
 
     yield start
-    test_end.set()
+    test_ended.set()
     for runner in runners:
         await runner.cleanup()
 
