@@ -79,10 +79,10 @@ def test_without_tests_the_headline_says_why(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=15)  # statsmodels collects garbage in each
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=25), st.integers(1, 3))
 def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]], benchmarks: int) -> None:
-    def system(name: str, which: int) -> System:
+    def system(name: str, column: int) -> System:
         seen = {str(n): Observation(str(n), (S,)) for n in range(len(items))}
-        answers = {id: answering(seen[id], S if items[int(id)][which] else "", fever) for id in seen}
-        return System(name, (answers,), control="kept" if which else None)
+        answers = {id: answering(seen[id], S if items[int(id)][column] else "", fever) for id in seen}
+        return System(name, (answers,), control="kept" if column else None)
 
     fever = BENCHMARKS["fever"]
     made = [Study(fever, "m", (system("a", 0), system("b", 1))) for _ in range(benchmarks)]

@@ -124,13 +124,13 @@ def latest_first(rules: Sequence[Rule]) -> list[Rule]:
 def argues(
     side: str, *arguments: str, phase: str = "primary", citations: Sequence[Mapping[str, str]] = ()
 ) -> list[Rule]:
-    """A side's arguments, one text for each round."""
+    """Rules: a side's arguments, one text a round."""
     cited = list(citations)
     return [counsel(side, "argue", phase, 1, fields={"argument": a, "citations": cited}) for a in arguments]
 
 
 def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary", **more: Any) -> list[Rule]:
-    """A side's scores of itself, one entry a round: logic, novelty and rebuttal, or one number for all three."""
+    """Rules: a side's scores of itself, one entry a round: logic, novelty and rebuttal, or one number for all three."""
     three = [(one, one, one) if isinstance(one, float | int) else one for one in scores]
     given = [dict(zip(("logic", "novelty", "rebuttal"), one, strict=True)) for one in three]
     empty = {"flaws": [], "discovery_need": "", "refined_stance": ""}
@@ -138,7 +138,7 @@ def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary"
 
 
 def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
-    """A side's queries, one a round; the gap contains the query, and the court adds the word ``exactly``."""
+    """Rules: a side's queries, one a round; the gap contains the query, and the court adds the word ``exactly``."""
     rules = []
     for query in queries:
         gap = f"Gap: {query}."
@@ -149,14 +149,14 @@ def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
 
 
 def criticises(*resolved: bool, phase: str = "primary", **more: Any) -> list[Rule]:
-    """Whether the critic finds the debate resolved, one entry a round."""
+    """Rules: whether the critic finds the debate resolved, one entry a round."""
     return latest_first(
         [rule("critic", in_round(r, phase), fields={"debate_resolved": d, **more}) for r, d in enumerate(resolved, 1)]
     )
 
 
 def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
-    """Whether the court closes the debate, one entry a round."""
+    """Rules: whether the court closes the debate, one entry a round."""
     return latest_first(
         [
             rule("court", f"{in_round(r, phase)}.*{STEPS['close']}", fields={"close": c, "reason": "As was heard."})
@@ -166,17 +166,17 @@ def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
 
 
 def premises(*given: str) -> Rule:
-    """The premises of the claim; each is searched for."""
+    """A rule: the premises of the claim, each of which is searched for."""
     return rule("miner", fields={"premises": list(given)})
 
 
 def stances(supporting: str, challenging: str) -> Rule:
-    """The queries of the search for each side before the debates."""
+    """A rule: the queries for each side before the debates."""
     return rule("negotiator", fields={"supporting_query": supporting, "challenging_query": challenging})
 
 
 def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
-    """The arbiter's weights for these exhibits, or for all others."""
+    """Rules: the arbiter's weights for these exhibits, or for all others."""
     fields = {"relevance": relevance, "credibility": credibility, "reason": "As it reads."}
     return [rule("arbiter", f"\n{TEXTS[name]}\n", fields=fields) for name in exhibits] or [
         rule("arbiter", fields=fields)
@@ -184,7 +184,8 @@ def weighs(relevance: float, credibility: float, *exhibits: str) -> list[Rule]:
 
 
 def judges(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]:
-    """The judges' verdicts, the chief judge's first; scores are strength, validity and reliability, 6 by default."""
+    """Rules: the judges' verdicts, the chief judge's first; scores (strength, validity, reliability) are 6 by
+    default."""
     rules = []
     for number, verdict in enumerate(verdicts, 1):
         strength, validity, reliability = scores[number - 1] if scores else (6, 6, 6)
@@ -195,7 +196,7 @@ def judges(*verdicts: str, scores: Sequence[Sequence[float]] = ()) -> list[Rule]
 
 
 def analyses(overall: float) -> Rule:
-    """The analyser's scores of consistency, for each counsel and overall."""
+    """A rule: the analyser's score of consistency, for each counsel and overall."""
     fields = {"plaintiff_counsel": overall, "defense_counsel": overall, "overall": overall, "contradictions": []}
     return rule("analyser", fields=fields)
 
@@ -351,7 +352,7 @@ def exhibits_in(prompt: str) -> list[str]:
 
 
 def both_reflect(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
-    """The scores of both sides, each by itself, one entry a round."""
+    """Rules: each side's scores of itself, one entry a round."""
     return [*reflects("plaintiff", *plaintiff, phase=phase), *reflects("defense", *defense, phase=phase)]
 
 

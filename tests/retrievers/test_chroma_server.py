@@ -109,12 +109,12 @@ async def test_a_demo_corpus_is_built_on_the_server(chroma: str) -> None:
 
 
 async def test_an_interrupted_build_is_refused_and_can_be_completed(chroma: str) -> None:
-    def half() -> Iterator[Any]:
+    def passages_then_error() -> Iterator[Any]:
         yield from numbered(0, 600)
         raise OSError("the disk went away")
 
     with pytest.raises(OSError, match="went away"):
-        await index_passages("broken", half())
+        await index_passages("broken", passages_then_error())
     error = await error_of(open_retriever("bm25:broken"))
     assert (error.kind, "interrupted after 512 passages" in error.detail) == ("unfinished_corpus", True)
     done = [(0, 0)]

@@ -112,12 +112,12 @@ def nearly(found: int, stored: int) -> bool:
 
 
 async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: Path) -> None:
-    def half() -> Iterator[Passage]:
+    def passages_then_error() -> Iterator[Passage]:
         yield from map(passage, range(MANY))
         raise OSError("the disk went away")
 
     with pytest.raises(OSError, match="went away"):
-        await index_passages("broken", half())
+        await index_passages("broken", passages_then_error())
     error = await refused("broken")
     assert (error.kind, error.exit_code) == ("unfinished_corpus", 2)
     assert f"interrupted after {BATCH} passages" in error.detail
@@ -157,15 +157,15 @@ async def test_an_open_corpus_can_be_searched_while_it_is_indexed(empty_home: Pa
     kinds = ("chroma", "bm25", "hybrid")
     opened = [await open_retriever(f"{kind}:growing") for kind in kinds]
 
-    async def half() -> None:
-        def broken() -> Iterator[Passage]:
+    async def index_until_error() -> None:
+        def passages_then_error() -> Iterator[Passage]:
             yield from map(passage, range(2, BATCH + 2))
             raise OSError("the disk went away")
 
         with pytest.raises(OSError, match="went away"):
-            await index_passages("growing", broken())
+            await index_passages("growing", passages_then_error())
 
-    await half()
+    await index_until_error()
     assert [await open_retriever(f"{kind}:growing") for kind in kinds] == opened
     await index_passages("growing", [passage(2)])
     after = [await open_retriever(f"{kind}:growing") for kind in kinds]
