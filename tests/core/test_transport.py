@@ -24,7 +24,7 @@ from moot.core.endpoint import Endpoint, close_clients, tls
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.transport import Line, open_line, proxy_for
 
-from .raw import REPLY, STREAM, Raw, answer, event, raw_server, says, token
+from .raw import REPLY, STREAM, Raw, answer, event, raw_server, respond_with, token
 
 PATH = "/chat/completions"
 OWN: ContextVar[object] = ContextVar("own")
@@ -134,7 +134,7 @@ async def test_a_stream_that_is_not_read_to_its_end_is_closed() -> None:
 
 
 async def test_a_connection_serves_one_request_after_another() -> None:
-    async with raw_server(says(answer(REPLY))) as raw:
+    async with raw_server(respond_with(answer(REPLY))) as raw:
         for _ in range(5):
             assert await line_to(raw.url).post(PATH, {"a": "\ud800"}) == REPLY
         assert (raw.connections, raw.bodies) == (1, [{"a": "\ud800"}] * 5)
@@ -167,7 +167,7 @@ async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> No
 
 
 async def test_a_request_whose_connection_is_dropped_is_sent_once() -> None:
-    async with raw_server(says(close=True)) as raw:
+    async with raw_server(respond_with(close=True)) as raw:
         error = await error_of(line_to(raw.url))
         assert (error.kind, len(raw.heads)) == ("unreachable", 1)
 
@@ -177,7 +177,7 @@ def test_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
     made: list[Any] = []
 
     async def serve_and_ask() -> None:
-        async with raw_server(says(answer(REPLY))) as raw:
+        async with raw_server(respond_with(answer(REPLY))) as raw:
             url = raw.url
             made.extend(await asyncio.gather(*(line_to(url).post(PATH, {}) for _ in range(4))))
             await close_clients()
@@ -211,7 +211,7 @@ print("done")
 
 
 async def test_loops_whose_connections_were_not_closed_end_without_warnings() -> None:
-    async with raw_server(says(answer(REPLY))) as raw:
+    async with raw_server(respond_with(answer(REPLY))) as raw:
         command = [sys.executable, "-c", FORGETFUL, raw.url]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
@@ -227,7 +227,7 @@ async def test_a_kept_connection_does_not_keep_its_debate_alive() -> None:
         await line_to(raw.url).post(PATH, {})
         return weakref.ref(state_ref)
 
-    async with raw_server(says(answer(REPLY))) as raw:
+    async with raw_server(respond_with(answer(REPLY))) as raw:
         calls = await asyncio.gather(*(call() for _ in range(300)))
         await asyncio.sleep(0)
         gc.collect()
@@ -280,7 +280,7 @@ async def error_and_megabytes(url: str, streamed: bool) -> tuple[str, int]:
 async def test_a_compressed_gigabyte_is_not_read(coding: str, streamed: bool) -> None:
     packed = bomb(coding)
     assert len(packed) < 2**23
-    async with raw_server(says(answer(packed, Content_Encoding=coding.split()[0]))) as raw:
+    async with raw_server(respond_with(answer(packed, Content_Encoding=coding.split()[0]))) as raw:
         message, megabytes = await error_and_megabytes(raw.url, streamed)
     assert message.startswith("bad_response False")
     assert "is longer than" in message
@@ -309,14 +309,14 @@ async def test_an_uncompressed_answer_of_800_megabytes_is_not_read(status: str, 
 
 async def test_a_compressed_answer_is_read() -> None:
     packed = gzip.compress(json.dumps(REPLY).encode())
-    async with raw_server(says(answer(packed, Content_Encoding="gzip"))) as raw:
+    async with raw_server(respond_with(answer(packed, Content_Encoding="gzip"))) as raw:
         assert await line_to(raw.url).post(PATH, {}) == REPLY
         assert "gzip" in raw.heads[0].lower()
 
 
 @pytest.mark.parametrize("piece", [b"a", b"\ndata: a"])
 async def test_one_endless_event_is_refused(piece: bytes) -> None:
-    async with raw_server(says(STREAM, b"data: ", piece * transport.LONGEST_EVENT, close=True)) as raw:
+    async with raw_server(respond_with(STREAM, b"data: ", piece * transport.LONGEST_EVENT, close=True)) as raw:
         error = await error_of(line_to(raw.url), streamed=True)
         assert (error.kind, "longer than 1 MiB" in error.detail) == ("bad_response", True)
 
@@ -349,19 +349,19 @@ async def test_server_sent_events_are_read_in_every_spelling() -> None:
     ids=["early", "no events", "error", "no JSON"],
 )
 async def test_a_stream_without_a_whole_reply_is_an_error(parts: tuple[bytes, ...], message: str) -> None:
-    async with raw_server(says(STREAM, *parts, close=True)) as raw:
+    async with raw_server(respond_with(STREAM, *parts, close=True)) as raw:
         error = await error_of(line_to(raw.url), streamed=True)
         assert (error.kind, error.retryable, message in error.detail) == ("bad_response", True, True)
 
 
 async def test_a_whole_reply_may_end_without_a_done_event() -> None:
-    async with raw_server(says(STREAM, token("a"), token("", "stop"), close=True)) as raw:
+    async with raw_server(respond_with(STREAM, token("a"), token("", "stop"), close=True)) as raw:
         assert len(await events_of(line_to(raw.url))) == 2
 
 
 async def test_a_stream_cut_within_a_chunk_is_an_error() -> None:
     head = STREAM.replace(b"Connection: close", b"Transfer-Encoding: chunked")
-    async with raw_server(says(head, b"fff\r\n", token("a"), close=True)) as raw:
+    async with raw_server(respond_with(head, b"fff\r\n", token("a"), close=True)) as raw:
         assert (await error_of(line_to(raw.url), streamed=True)).kind == "bad_response"
 
 
@@ -371,16 +371,16 @@ async def test_a_stream_cut_within_a_chunk_is_an_error() -> None:
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_redirect_is_refused(status: int, streamed: bool) -> None:
-    async with raw_server(says(answer(REPLY))) as other:
+    async with raw_server(respond_with(answer(REPLY))) as other:
         to = other.url.replace("//", "//user:word@") + "/v1?key=sk-secret"
-        async with raw_server(says(answer(status=f"{status} Moved", Location=to))) as raw:
+        async with raw_server(respond_with(answer(status=f"{status} Moved", Location=to))) as raw:
             error = await error_of(line_to(raw.url), streamed)
     assert (error.kind, error.retryable, other.heads) == ("bad_response", False, [])
     assert f"HTTP {status} to {other.url}/v1)" in error.detail
 
 
 async def test_requests_go_through_the_configured_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with raw_server(says(answer(REPLY))) as proxy:
+    async with raw_server(respond_with(answer(REPLY))) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("//", "//me:word@"))
         assert await line_to("http://models.test/v1").post(PATH, {}) == REPLY
         head = proxy.heads[0]
@@ -390,7 +390,7 @@ async def test_requests_go_through_the_configured_proxy(monkeypatch: pytest.Monk
 
 
 async def test_an_encrypted_request_asks_the_proxy_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with raw_server(says(answer(status="502 No"), close=True)) as proxy:
+    async with raw_server(respond_with(answer(status="502 No"), close=True)) as proxy:
         monkeypatch.setenv("ALL_PROXY", proxy.url)
         error = await error_of(line_to("https://models.test/v1"))
         assert (error.kind, proxy.heads[0].split(" HTTP")[0]) == ("unreachable", "CONNECT models.test:443")
@@ -453,7 +453,7 @@ async def test_certificates_are_verified_against_the_configured_authorities(
     context.load_cert_chain(certificate)
     tls.cache_clear()
     try:
-        async with raw_server(says(answer(REPLY)), ssl=context) as raw:
+        async with raw_server(respond_with(answer(REPLY)), ssl=context) as raw:
             if known:
                 assert await line_to(raw.url).post(PATH, {}) == REPLY
             else:
@@ -471,7 +471,7 @@ async def test_keys_and_configured_headers_are_sent(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-One: 1\nX-Two: a:b")
-    async with raw_server(says(answer(REPLY))) as raw:
+    async with raw_server(respond_with(answer(REPLY))) as raw:
         await line_to(raw.url).post(PATH, {})
         await line_to(raw.url.replace("//", "//me:w%40rd@")).post(PATH, {})
     first, second = (head.splitlines() for head in raw.heads)
@@ -485,7 +485,7 @@ async def test_keys_and_configured_headers_are_sent(monkeypatch: pytest.MonkeyPa
     ("header", "seconds"), [("7", 7.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None), ("90000", 90000.0)]
 )
 async def test_retry_after_is_read_from_headers(header: str, seconds: float | None) -> None:
-    async with raw_server(says(answer({"error": {"message": "busy"}}, "429 Busy", Retry_After=header))) as raw:
+    async with raw_server(respond_with(answer({"error": {"message": "busy"}}, "429 Busy", Retry_After=header))) as raw:
         error = await error_of(line_to(raw.url))
     assert isinstance(error, WorldError)
     assert (error.kind, error.retry_after, ": busy)" in error.detail) == ("rate_limited", seconds, True)

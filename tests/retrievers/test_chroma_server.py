@@ -20,7 +20,7 @@ from tests.chroma_server import running_chroma
 
 from ..conftest import StartStub
 from .conftest import Serve
-from .quick import CHILD, found, numbered
+from .quick import CHILD, is_found, numbered
 
 pytestmark = pytest.mark.usefixtures("empty_home", "quick")
 
@@ -71,7 +71,7 @@ async def test_a_corpus_is_seen_from_another_home_and_not_mixed_with_folders(
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "elsewhere"))
     assert read_manifest("everywhere") == manifest
     assert "everywhere" in known_corpora()
-    assert [await found("everywhere", 1050, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
+    assert [await is_found("everywhere", 1050, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
     state = corpus_state("everywhere")
     monkeypatch.delenv("MOOT_CHROMA_URL")
     assert known_corpora() == sorted(DEMO_CORPORA)
@@ -80,7 +80,7 @@ async def test_a_corpus_is_seen_from_another_home_and_not_mixed_with_folders(
     assert corpus_state("everywhere") != state
     assert len(await (await open_retriever("chroma:everywhere")).search("Entry", 5)) == 2
     monkeypatch.setenv("MOOT_CHROMA_URL", chroma)
-    assert await found("everywhere", 1050)
+    assert await is_found("everywhere", 1050)
 
 
 async def test_passages_stored_by_another_process_are_found_without_reopening(chroma: str) -> None:
@@ -92,7 +92,7 @@ async def test_passages_stored_by_another_process_are_found_without_reopening(ch
     [best] = await dense.search("Entry 33 of the ledger.", 1)
     assert best["text"] == "Entry 33 of the ledger."
     assert corpus_state("growing") != state
-    assert [await found("growing", 33, kind) for kind in ("bm25", "hybrid")] == [True, True]
+    assert [await is_found("growing", 33, kind) for kind in ("bm25", "hybrid")] == [True, True]
     assert len(all_passages("growing")) == 40
 
 
@@ -100,7 +100,7 @@ def test_loops_in_many_threads_search_one_corpus(chroma: str) -> None:
     asyncio.run(index_passages("shared", numbered(0, 50)))
     kinds = ["chroma", "bm25", "hybrid"] * 3
     with ThreadPoolExecutor(len(kinds)) as threads:
-        assert all(threads.map(lambda kind: asyncio.run(found("shared", 33, kind)), kinds))
+        assert all(threads.map(lambda kind: asyncio.run(is_found("shared", 33, kind)), kinds))
 
 
 async def test_a_demo_corpus_is_built_on_the_server(chroma: str) -> None:
@@ -120,7 +120,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(chroma: str)
     done = [(0, 0)]
     await index_passages("broken", numbered(0, 600), progress=lambda *so_far: done.append(so_far))
     assert done[-1] == (600, 88)
-    assert await found("broken", 555)
+    assert await is_found("broken", 555)
 
 
 @pytest.mark.parametrize("kind", ["chroma", "hybrid"])

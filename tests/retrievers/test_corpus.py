@@ -27,8 +27,8 @@ from moot.retrievers._corpus import (
 from moot.retrievers._files import LONGEST_PARAGRAPH
 from moot.retrievers._stores import FolderStore, corpora_folder
 
-from .conftest import passage, refused
-from .quick import CHILD, found, numbered
+from .conftest import passage, refusal_of
+from .quick import CHILD, is_found, numbered
 
 MANY = BATCH + 44
 
@@ -118,7 +118,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: 
 
     with pytest.raises(OSError, match="went away"):
         await index_passages("broken", passages_then_error())
-    error = await refused("broken")
+    error = await refusal_of("broken")
     assert (error.kind, error.exit_code) == ("unfinished_corpus", 2)
     assert f"interrupted after {BATCH} passages" in error.detail
     assert await count("broken", [passage(i) for i in range(MANY)]) == (MANY, MANY - BATCH)
@@ -213,7 +213,7 @@ async def test_a_build_killed_in_another_process_is_refused_then_completed(
     await asyncio.to_thread(shutil.copytree, empty_home, lost, ignore=index_files)
     (lost / "corpora" / "killed" / "manifest.json").touch()
     monkeypatch.setenv("MOOT_HOME", str(lost))
-    error = await refused("killed")
+    error = await refusal_of("killed")
     assert (error.kind, "data_level0.bin is missing" in error.detail) == ("damaged_corpus", True)
 
 
@@ -312,7 +312,7 @@ def test_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quic
     asyncio.run(index_passages("shared", numbered(0, 1100)))
     kinds = ["chroma", "bm25", "hybrid"] * 3
     with ThreadPoolExecutor(len(kinds)) as threads:
-        opened = threads.map(lambda kind: asyncio.run(found("shared", 1050, kind)), kinds)
+        opened = threads.map(lambda kind: asyncio.run(is_found("shared", 1050, kind)), kinds)
         assert all(opened)
 
 
@@ -329,7 +329,7 @@ async def test_a_newly_opened_corpus_has_what_another_process_indexed(empty_home
     assert (child.returncode, searches > 1) == (0, True)
     [old] = await before.search("Entry 2150 of the ledger.", 1)
     assert old["text"] != "Entry 2150 of the ledger."
-    assert [await found("growing", 2150, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
+    assert [await is_found("growing", 2150, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
 
 
 async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick: None) -> None:

@@ -27,7 +27,7 @@ from moot.retrievers._corpus import (
 )
 from moot.retrievers._stores import corpora_folder
 
-from .conftest import Serve, passage, refused
+from .conftest import Serve, passage, refusal_of
 from .quick import CHILD
 
 # --- damaged files ----------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ async def test_empty_and_unreadable_sources_are_refused(name: str, tmp_path: Pat
     with pytest.raises(UserError, match="no passage was found|it is empty") as caught:
         await index_passages("nothing", read_passages(source))
     assert caught.value.kind in ("empty_corpus", "invalid_file")
-    assert (await refused("nothing")).kind == "unknown_corpus"
+    assert (await refusal_of("nothing")).kind == "unknown_corpus"
     (source / name).write_bytes(b"caf\xe9")
     with pytest.raises(UserError, match=f"{name}.*not UTF-8") as caught:
         list(read_passages(source))
@@ -132,11 +132,11 @@ async def test_bad_names_are_refused(name: str, empty_home: Path) -> None:
         await index_passages(name, [passage(1)])
     assert caught.value.kind == "invalid_corpus"
     if name and not name.startswith("demo-"):
-        assert (await refused(name)).kind == "invalid_corpus"
+        assert (await refusal_of(name)).kind == "invalid_corpus"
 
 
 async def test_an_unknown_corpus_is_refused_with_the_known_ones(empty_home: Path) -> None:
-    error = await refused("nowhere")
+    error = await refusal_of("nowhere")
     assert error.kind == "unknown_corpus"
     assert all(name in error.detail for name in DEMO_CORPORA)
     assert "moot index PATH --corpus nowhere" in error.detail
@@ -163,7 +163,7 @@ async def test_a_damaged_manifest_is_refused(change: Any, empty_home: Path) -> N
     await index_passages("hurt", [passage(1)])
     path = corpora_folder() / "hurt" / "manifest.json"
     path.write_text(change(path.read_text()))
-    error = await refused("hurt")
+    error = await refusal_of("hurt")
     assert error.kind == "damaged_corpus"
     assert "Delete" in error.detail
 
@@ -174,7 +174,7 @@ async def test_a_damaged_database_is_refused(empty_home: Path) -> None:
     (folder / "chroma.sqlite3").write_bytes(b"not a database, " * 1000)
     manifest = {"name": "hurt", "encoder": "all-MiniLM-L6-v2", "dimension": 384, "passages": 1, "complete": True}
     (folder.parent / "manifest.json").write_text(json.dumps(manifest))
-    assert (await refused("hurt")).kind == "damaged_corpus"
+    assert (await refusal_of("hurt")).kind == "damaged_corpus"
 
 
 async def test_a_corpus_takes_only_its_own_encoder(

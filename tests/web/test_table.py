@@ -22,7 +22,7 @@ from starlette.requests import Request
 
 from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says
 from tests.faults.debates import stored_in
-from tests.faults.kills import calls_of, held_by, sent_by
+from tests.faults.kills import calls_of, sent_by, stored_by
 from tests.serving import Planted, Server, running
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint,
         run = start_unwatched(server, stub, claim)
         server.process.send_signal(kill_signal)
         server.process.wait(30)
-    lost = sent_by(calls_of(stub)[before:]).chats - held_by(stored_in(tmp_path / "home", claim)).chats
+    lost = sent_by(calls_of(stub)[before:]).chats - stored_by(stored_in(tmp_path / "home", claim)).chats
     if kill_signal == signal.SIGTERM:
         [stopped] = [one for one in documents(server) if one["status"] == "interrupted"]
         assert stopped["calls"]
