@@ -22,16 +22,18 @@ def test_check_worthiness_is_computed_from_three_ratings(ratings: tuple[int, int
     assert score_of({"checkable": checkable, "specific": specific, "public_interest": interest}) == score
 
 
-def filled(claim: str, quote: str, date: str | None = None) -> tuple[list[tuple[str, bool]], list[str]]:
+def filled_parts(claim: str, quote: str, date: str | None = None) -> tuple[list[tuple[str, bool]], list[str]]:
     found, unknown = filled_in(claim, quote, vocabulary([TEXT]), date)
     return [(claim[one["start"] : one["end"]], one["computed"]) for one in found], unknown
 
 
 def test_filled_in_words_are_marked() -> None:
     quote = "It rejected none of the bids"
-    assert filled("The Norwick council rejected none of the bids.", quote) == ([("Norwick council", False)], [])
-    assert filled("It rejected none of the bids", quote) == ([], [])
-    assert filled("Ann Lee rejects none of the bids of 12000.", quote)[1] == []  # inflected; no thousands separator
+    assert filled_parts("The Norwick council rejected none of the bids.", quote) == ([("Norwick council", False)], [])
+    assert filled_parts("It rejected none of the bids", quote) == ([], [])
+    assert (
+        filled_parts("Ann Lee rejects none of the bids of 12000.", quote)[1] == []
+    )  # inflected; no thousands separator
 
 
 @pytest.mark.parametrize(
@@ -44,18 +46,18 @@ def test_filled_in_words_are_marked() -> None:
     ],
 )
 def test_words_that_are_not_in_the_text_are_found(claim: str) -> None:
-    [word] = filled(claim, "It rejected none of the bids")[1]
+    [word] = filled_parts(claim, "It rejected none of the bids")[1]
     assert word in ("Bruges", "13", "corrupt", "2024")
 
 
 def test_a_time_may_be_computed_from_the_texts_date() -> None:
     claim = "It rejected none of the bids on 3 October 2024."
-    assert filled(claim, "It rejected none of the bids", "2025-05-14") == (
+    assert filled_parts(claim, "It rejected none of the bids", "2025-05-14") == (
         [("3 October 2024", True)],
         [],
     )
-    assert filled(claim.replace("2024", "1999"), "It rejected none of the bids", "2025-05-14")[1] == ["1999"]
-    assert filled("40 bids", "It rejected none of the bids", "2025-05-14")[1] == ["40"]
+    assert filled_parts(claim.replace("2024", "1999"), "It rejected none of the bids", "2025-05-14")[1] == ["1999"]
+    assert filled_parts("40 bids", "It rejected none of the bids", "2025-05-14")[1] == ["40"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_a_time_may_be_computed_from_the_texts_date() -> None:
 )
 def test_the_days_of_a_range_are_computed(days: str, near: bool) -> None:
     claim = f"It rejected none of the bids {days}."
-    unknown = filled(claim, "It rejected none of the bids vom", "2025-05-14")[1]
+    unknown = filled_parts(claim, "It rejected none of the bids vom", "2025-05-14")[1]
     assert unknown == ([] if near else ["10"])
 
 

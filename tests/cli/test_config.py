@@ -170,7 +170,7 @@ def test_misspelt_values_and_options_get_a_suggestion(words: tuple[str, ...], me
     assert (done.returncode, message in " ".join((done.stdout + done.stderr).split())) == (2, True), done.stderr
 
 
-def shown(line: Line, **console: Any) -> str:
+def printed_line(line: Line, **console: Any) -> str:
     out = io.StringIO()
     Screen(Console(file=out, width=200, **console)).show([line])
     return out.getvalue()
@@ -178,11 +178,11 @@ def shown(line: Line, **console: Any) -> str:
 
 def test_evidence_has_links_at_terminals_and_addresses_elsewhere() -> None:
     found = said("rag", "finds", "Saffron", link="https://example.org/a")
-    assert shown(found).rstrip().endswith("Saffron https://example.org/a")
-    terminal = shown(found, force_terminal=True, color_system="truecolor")
+    assert printed_line(found).rstrip().endswith("Saffron https://example.org/a")
+    terminal = printed_line(found, force_terminal=True, color_system="truecolor")
     assert "]8;" in terminal
     assert terminal.count("https://example.org/a") == 1
-    assert "https://example.org/a" in shown(found, force_terminal=True, color_system=None)
+    assert "https://example.org/a" in printed_line(found, force_terminal=True, color_system=None)
     for odd in ("javascript:alert(1)", "https://a\x1b]8;;b", "", None):
         assert said("rag", "finds", "x", link=odd).link == ""
 

@@ -68,18 +68,18 @@ def test_a_debate_that_waits_for_a_person_resumes_in_another_process(start_stub:
     first.kill()
     first.communicate()
     [row] = json.loads(moot("ledger", "--json").stdout)
-    assert (row["status"], row["calls"]) == ("waiting", len(chats(stub)))
+    assert (row["status"], row["calls"]) == ("waiting", len(chat_calls(stub)))
     assert row["calls"]
     second = moot_process(*words, typed="Otters sleep on their backs.\n" * 9)
     document = json.loads(second.stdout)
     assert (second.returncode, document["status"], document["id"]) == (0, "done", row["id"]), second.stderr
     assert "resuming the debate that waited for you" in second.stderr
     assert f": {row['calls']} calls are in the ledger" in second.stderr
-    assert len(chats(stub)) == document["usage"]["calls"]  # no call was made twice
+    assert len(chat_calls(stub)) == document["usage"]["calls"]  # no call was made twice
     assert "Otters sleep on their backs." in stub.prompts()[-1]
 
 
-def chats(stub: StubEndpoint) -> list[Any]:
+def chat_calls(stub: StubEndpoint) -> list[Any]:
     return [call for call in stub.calls() if call["kind"] == "chat"]
 
 

@@ -31,7 +31,7 @@ print(json.dumps(asyncio.run(graph.ainvoke({"claim": "Bees fly."}, context={"mod
 
 
 @cache
-def untraced(arguments: tuple[str, ...]) -> tuple[dict[str, Any], str, float]:
+def run_untraced(arguments: tuple[str, ...]) -> tuple[dict[str, Any], str, float]:
     return moot(arguments)
 
 
@@ -82,7 +82,7 @@ def test_a_trace_is_sent_before_the_command_ends() -> None:
 @pytest.mark.parametrize("arguments", [COMMAND, ("-c", PROGRAM)], ids=["command", "program"])
 @pytest.mark.parametrize("dead", [closed, silent, mute])
 def test_a_dead_langsmith_does_not_delay_the_end(dead: Any, arguments: tuple[str, ...]) -> None:
-    plain, _, usual = untraced(arguments)
+    plain, _, usual = run_untraced(arguments)
     delays: list[float] = []
     # a second attempt, because a busy machine may be slow once
     while len(delays) < TRIES and (not delays or delays[-1] >= usual + MOST):

@@ -53,13 +53,13 @@ def jobs(count: int) -> list[dict[str, Any]]:
     return [{"key": f"key{number}", "number": number, "name": str(number)} for number in range(count)]
 
 
-def ring(postgres: Postgres) -> list[str]:
+def run_jobs(postgres: Postgres) -> list[str]:
     """Run the jobs of procrastinate for these rows."""
     query = "DELETE FROM procrastinate_jobs RETURNING args ->> 'key'"
     return sorted(key for (key,) in postgres.do(lambda cursor: cursor.execute(query).fetchall()))
 
 
-def silent(postgres: Postgres) -> None:
+def expire_leases(postgres: Postgres) -> None:
     """Date all workers' last heartbeats back by more than their lease."""
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.workers SET seen = now() - interval '1 day'"))
 
@@ -69,7 +69,7 @@ def test_a_row_is_given_to_one_and_ends_once(postgres: Postgres) -> None:
     rows.open_batch(BATCH)
     rows.enter(BATCH.id, jobs(3))
     rows.enter(BATCH.id, jobs(3))
-    assert ring(postgres) == ["key0", "key1", "key2"]
+    assert run_jobs(postgres) == ["key0", "key1", "key2"]
     one, other = rows.join(), rows.join()
     taken = rows.take("key0", one)
     assert taken is not None
@@ -93,35 +93,35 @@ def test_rows_of_a_dead_worker_are_done_by_others_and_fail_after_several_deaths(
     rows.enter(BATCH.id, jobs(1))
     alone = []
     for _ in range(LOSSES):
-        assert ring(postgres) == ["key0"]
+        assert run_jobs(postgres) == ["key0"]
         worker = rows.join()
         taken = rows.take("key0", worker)
         assert taken is not None
         alone.append(taken.alone)
         assert rows.sweep(LOST) == 0  # this one is alive
-        silent(postgres)
+        expire_leases(postgres)
         rows.sweep(LOST)
         assert not rows.seen(worker, ["key0"])
     assert alone == [False, False, True, True]
-    assert ring(postgres) == []
+    assert run_jobs(postgres) == []
     assert [row.outcome for row in rows.ended(BATCH.id, 10)] == [LOST]
     assert rows.retry(BATCH.id) == 1
-    assert ring(postgres) == ["key0"]
+    assert run_jobs(postgres) == ["key0"]
 
 
 def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.enter(BATCH.id, jobs(2))
-    ring(postgres)
+    run_jobs(postgres)
     rows.sweep(LOST)
-    assert ring(postgres) == []  # another worker may be about to take it
+    assert run_jobs(postgres) == []  # another worker may be about to take it
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.rows SET touched = now() - interval '1 day'"))
     rows.stop(BATCH.id, "why")
     rows.sweep(LOST)
-    assert ring(postgres) == []
+    assert run_jobs(postgres) == []
     rows.retry(BATCH.id)
-    assert ring(postgres) == ["key0", "key1"]
+    assert run_jobs(postgres) == ["key0", "key1"]
 
 
 def test_a_batch_is_cancelled_and_retried(server: Server, postgres: Postgres) -> None:
@@ -234,7 +234,7 @@ def test_the_cost_of_a_killed_workers_row_counts_once(postgres: Postgres) -> Non
     for text, about in (("a", {"paid": [10, 0, 1]}), ("b", {"failed": 1, "sent": [30.5, 0, 1]})):
         key = key_of("chat", {"messages": text})
         ledger.keep([Entry("key0", key, about, 1.0, 1, b"t1")])
-    silent(postgres)
+    expire_leases(postgres)
     rows.sweep(LOST)
 
     async def lease(short: Spend, need: Spend) -> Any:

@@ -291,13 +291,13 @@ asyncio.run(main())
 """
 
 
-def process(what: str) -> subprocess.Popen[str]:
+def start_program(what: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", KEEP_ENTRIES, what]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
-    child = process("keep")
+    child = start_program("keep")
     assert child.stdout is not None
     id = child.stdout.readline().split()[0]
     first_lines = [child.stdout.readline() for _ in range(300)]
@@ -316,7 +316,7 @@ async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
 async def test_only_one_of_two_processes_takes_over_a_debate(ledger: CallLedger) -> None:
     start = await ledger.begin("a", {"claim": "x"}, {})
     await ledger.end(start.id, "interrupted")
-    children = [process("begin") for _ in range(3)]
+    children = [start_program("begin") for _ in range(3)]
     answers = [child.stdout.readline().split() for child in children if child.stdout]
     assert [id for id, resumed in answers if resumed == "True"] == [start.id]
     assert len({id for id, _ in answers}) == 3

@@ -97,7 +97,7 @@ class Model:
             await asyncio.gather(*(with_retries(self.answer, limits, self.gate) for _ in range(some)))
 
 
-async def debates(model: Model, count: int, calls: int = CALLS, **limits: Any) -> None:
+async def run_debates(model: Model, count: int, calls: int = CALLS, **limits: Any) -> None:
     await asyncio.gather(*(model.debate(Limits(**limits), calls) for _ in range(count)))
 
 
@@ -105,7 +105,7 @@ async def debates(model: Model, count: int, calls: int = CALLS, **limits: Any) -
 @pytest.mark.parametrize("count", [16, 32, 64])
 def test_many_debates_at_a_token_bucket_lose_no_call(asked: float | None, count: int) -> None:
     model = Model(asked=asked)
-    seconds = run(debates(model, count))
+    seconds = run(run_debates(model, count))
     assert len(model.sent) - len(model.said) == CALLS * count  # every call succeeded in the end
     assert len(model.sent) <= 1.1 * CALLS * count
     assert seconds < 1.15 * CALLS * count / model.rate
@@ -126,7 +126,7 @@ def test_many_debates_at_a_token_bucket_lose_no_call(asked: float | None, count:
     ids=lambda model: f"{model.rate} a second, {model.size}, {model.at_once} at once, {model.seconds} s",
 )
 def test_few_calls_are_refused_under_other_limits(model: Model) -> None:
-    run(debates(model, 32, max_concurrency=32))
+    run(run_debates(model, 32, max_concurrency=32))
     assert CALLS * 32 <= len(model.sent) <= 1.1 * CALLS * 32
 
 
@@ -278,6 +278,6 @@ def test_no_call_is_made_while_a_server_says_it_is_down() -> None:
 
 def test_calls_per_minute_are_spaced_evenly() -> None:
     model = Model(rate=1e9, size=1e9)
-    run(debates(model, 5, 4, requests_per_minute=120))
+    run(run_debates(model, 5, 4, requests_per_minute=120))
     assert all(later - earlier >= 0.5 for earlier, later in itertools.pairwise(model.sent))
     assert model.sent[-1] < 0.5 * 20

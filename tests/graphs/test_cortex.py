@@ -21,10 +21,10 @@ COSINES = [(0.9, 0.5, 0.1), (0.7, 0.3, 0.3)]
 PAIRS = ("agent-1|agent-2", "agent-1|agent-3", "agent-2|agent-3")
 
 
-def short(by_agent: dict[str, Any]) -> dict[str, Any]:
+def by_number(by_agent: dict[str, Any]) -> dict[str, Any]:
     """The same structure with agents by number, and approximate floats."""
     value = {k.removeprefix("agent-"): v for k, v in by_agent.items()}
-    return {k: short(v) if isinstance(v, dict) else v for k, v in value.items()}
+    return {k: by_number(v) if isinstance(v, dict) else v for k, v in value.items()}
 
 
 def near(expected: dict[str, Any]) -> Any:
@@ -66,13 +66,13 @@ async def test_the_worked_example_as_a_debate(start_stub: StartStub) -> None:
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 2, 9, 3)
     first, second = document["graphs"]
     assert (first["round"], second["round"]) == (1, 2)
-    assert short(first["confidence"]) == {"1": 0.9, "2": 0.7, "3": 0.2}
-    assert short(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}
+    assert by_number(first["confidence"]) == {"1": 0.9, "2": 0.7, "3": 0.2}
+    assert by_number(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}
     weights = {"1": {"2": 0.06, "3": 0.15}, "2": {"1": 0.08, "3": 0.27}, "3": {"1": 0.40, "2": 0.54}}
-    assert short(first["weights"]) == near(weights)
-    assert short(second["recalibrated"]) == {"1": 0.5, "2": 0.8, "3": 0.6}
+    assert by_number(first["weights"]) == near(weights)
+    assert by_number(second["recalibrated"]) == {"1": 0.5, "2": 0.8, "3": 0.6}
     weights = {"1": {"2": 0.07, "3": 0.27}, "2": {"1": 0.04333, "3": 0.36}, "3": {"1": 0.13, "2": 0.28}}
-    assert short(second["weights"]) == near(weights)
+    assert by_number(second["weights"]) == near(weights)
     assert agents_heard(document, 1) == agents_heard(document, 2) == {"1": "3", "2": "3", "3": "2"}
     check_prompts(stub, document)
     assert document["metrics"]["debates"] == {"agent-1": 0, "agent-2": 2, "agent-3": 4}
@@ -153,10 +153,10 @@ async def test_an_unparsable_agent_keeps_its_last_confidence(start_stub: StartSt
     stub = start_stub(script("SR-", "-RS", "SRS", sure=[(0.9, 0.7, 0), (0, 0.5, 0.95), CONFIDENCES[2]], first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=2)
     first, second = document["graphs"]
-    assert short(first["confidence"]) == {"1": 0.9, "2": 0.7, "3": None}
-    assert short(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}  # 0.3 if it had none before
-    assert short(second["confidence"]) == {"1": None, "2": 0.5, "3": 0.95}
-    assert short(second["recalibrated"]) == {"1": 0.8, "2": 0.5, "3": 0.8}
+    assert by_number(first["confidence"]) == {"1": 0.9, "2": 0.7, "3": None}
+    assert by_number(first["recalibrated"]) == {"1": 0.8, "2": 0.6, "3": 0.3}  # 0.3 if it had none before
+    assert by_number(second["confidence"]) == {"1": None, "2": 0.5, "3": 0.95}
+    assert by_number(second["recalibrated"]) == {"1": 0.8, "2": 0.5, "3": 0.8}
     assert outline(document)[:4] == ("done", "SUPPORTS", "max_rounds", 2)
     sent = [prompts(stub, f"agent-{i}")[d] for i in (1, 2, 3) for d in (1, 2)]
     assert [("(gave no valid answer)" in prompt) for prompt in sent] == [
@@ -219,7 +219,7 @@ async def test_peer_scores_of_an_earlier_round_do_not_count(start_stub: StartStu
         "2": "",
         "3": "",
     }  # agent 2 gave no answer in round 1, so it was not scored
-    assert short(document["graphs"][1]["weights"]) == {"1": {"3": 0.2}, "2": {"1": 0.2, "3": 0.2}, "3": {"1": 0.2}}
+    assert by_number(document["graphs"][1]["weights"]) == {"1": {"3": 0.2}, "2": {"1": 0.2, "3": 0.2}, "3": {"1": 0.2}}
 
 
 async def test_a_sparse_graph_without_evaluation_is_drawn_by_its_seed(start_stub: StartStub) -> None:
@@ -270,7 +270,7 @@ async def test_the_pruning_setting_decides_which_answers_are_shown(start_stub: S
 async def test_thresholds_of_recalibration_are_settings(start_stub: StartStub) -> None:
     start_stub(script("SRN", "SRN", sure=CONFIDENCES, first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=1, recalibration=[0.1, 0.5, 0.9])
-    assert short(document["graphs"][0]["recalibrated"]) == {"1": 0.9, "2": 0.5, "3": 0.2}
+    assert by_number(document["graphs"][0]["recalibrated"]) == {"1": 0.9, "2": 0.5, "3": 0.2}
 
 
 # --- sizes ------------------------------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ async def test_known_sizes_set_weights_and_one_unknown_size_makes_all_equal(star
         document = await debate("cortex_debate", agents=agents, max_rounds=1)
         expected = {"1": {"2": 0.06 * c2, "3": 0.15 * c3}, "2": {"1": 0.08 * c1, "3": 0.27 * c3}}
         expected |= {"3": {"1": 0.4 * c1, "2": 0.54 * c2}}
-        assert short(document["graphs"][0]["weights"]) == near(expected)
+        assert by_number(document["graphs"][0]["weights"]) == near(expected)
         assert warned(document, but=()) == (["unknown_model_size"] if c1 == 1 else [])
 
 

@@ -51,11 +51,11 @@ def search(query: str, name: str = "search_chroma") -> tuple[str, dict[str, str]
     return name, {"query": query}
 
 
-def acts(document: dict[str, Any]) -> list[dict[str, Any]]:
+def act_turns(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [t for t in document["turns"] if t["step"] == "act"]
 
 
-def last(document: dict[str, Any]) -> dict[str, Any]:
+def answer_turn(document: dict[str, Any]) -> dict[str, Any]:
     [turn] = [t for t in document["turns"] if t["step"] == "respond"]
     return dict(turn)
 
@@ -76,9 +76,9 @@ async def test_the_agent_searches_then_answers(start_stub: StartStub) -> None:
     assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "SUPPORTS", "single_pass")
     assert (document["rounds"], document["graph"]) == (1, "react")
     assert document["votes"] == [{"agent": "agent-1", "answer": "SUPPORTS", "group": 0}]
-    [act] = acts(document)
+    [act] = act_turns(document)
     assert (act["number"], act["tool"], act["thought"], act["retrieval"]) == (1, "search_chroma", "", "ok")
-    assert [p["id"] for p in document["evidence"]] == act["evidence_ids"] == last(document)["evidence_ids"]
+    assert [p["id"] for p in document["evidence"]] == act["evidence_ids"] == answer_turn(document)["evidence_ids"]
     for piece in document["evidence"]:
         [found] = piece["retrievals"]
         assert (found["agent"], found["round"], found["query"]) == ("agent-1", 1, act["query"])
@@ -87,7 +87,7 @@ async def test_the_agent_searches_then_answers(start_stub: StartStub) -> None:
     assert {(c["role"], c["agent"], c["round"], c["phase"]) for c in document["calls"]} == {
         ("agent-1", "agent-1", 1, "primary")
     }
-    assert last(document)["thought"] == "It was redefined in 2019."
+    assert answer_turn(document)["thought"] == "It was redefined in 2019."
     assert recorded_in_sequence(document, stub)
     first, second, answer = stub.requests()
     assert [m["role"] for m in first["messages"]] == ["system", "user"]
@@ -103,10 +103,10 @@ async def test_if_the_last_message_contains_the_answer_no_further_call_is_made(s
     reply = {"rationale": "So it is.", "citations": [{"evidence_id": "ev-0", "quote": "q"}], "answer": "refutes"}
     stub = start_stub([{"match": AFTER_A_SEARCH, "reply": f"Well:\n```json\n{json.dumps(reply)}\n```"}])
     document = await debate()
-    assert (document["answer"], last(document)["rationale"]) == ("REFUTES", "So it is.")
-    assert "thought" not in last(document)
-    assert (len(acts(document)), document["depth"], len(stub.requests())) == (1, 2, 2)
-    assert last(document)["citations"][0]["fabricated"]
+    assert (document["answer"], answer_turn(document)["rationale"]) == ("REFUTES", "So it is.")
+    assert "thought" not in answer_turn(document)
+    assert (len(act_turns(document)), document["depth"], len(stub.requests())) == (1, 2, 2)
+    assert answer_turn(document)["citations"][0]["fabricated"]
     assert kinds(document) == ["fabricated_citation", "fabricated_citations"]
 
 
@@ -118,7 +118,7 @@ async def test_thoughts_and_queries_are_recorded_in_order(start_stub: StartStub)
         ANSWER,
     ])  # fmt: skip
     document = await debate()
-    assert [(t["number"], t["thought"], t["query"]) for t in acts(document)] == [
+    assert [(t["number"], t["thought"], t["query"]) for t in act_turns(document)] == [
         (1, "What is a kilogram?", "kilogram"),
         (2, "And where?", "Paris"),
         (3, "And where?", "metre"),
@@ -138,7 +138,7 @@ async def test_thoughts_and_queries_are_recorded_in_order(start_stub: StartStub)
 async def test_the_maximum_of_searches_ends_the_loop(start_stub: StartStub) -> None:
     stub = start_stub([calls(search("kilogram")), ANSWER])
     document = await debate(max_tool_calls=3)
-    assert (document["status"], document["answer"], len(acts(document))) == ("done", "SUPPORTS", 3)
+    assert (document["status"], document["answer"], len(act_turns(document))) == ("done", "SUPPORTS", 3)
     assert [c["node"] for c in document["calls"]] == ["model"] * 3 + ["answer"]
     assert (kinds(document), recorded_in_sequence(document, stub)) == ([], True)
     assert len(document["evidence"]) == 3
@@ -147,7 +147,7 @@ async def test_the_maximum_of_searches_ends_the_loop(start_stub: StartStub) -> N
 async def test_calls_beyond_the_maximum_are_dropped(start_stub: StartStub) -> None:
     start_stub([calls(*(search(f"kilogram {n}") for n in range(5))), ANSWER])
     document = await debate(max_tool_calls=2)
-    assert [t["query"] for t in acts(document)] == ["kilogram 0", "kilogram 1"]
+    assert [t["query"] for t in act_turns(document)] == ["kilogram 0", "kilogram 1"]
     assert kinds(document) == ["tool_calls_dropped"]
     assert "3 of 5" in document["warnings"][0]["detail"]
     assert (document["answer"], len(document["calls"])) == ("SUPPORTS", 2)
@@ -157,7 +157,7 @@ async def test_calls_beyond_the_maximum_are_dropped(start_stub: StartStub) -> No
 async def test_without_calls_or_sources_there_is_no_search(start_stub: StartStub, none: dict[str, Any]) -> None:
     stub = start_stub([ANSWER])
     document = await debate(**none)
-    assert (document["answer"], acts(document), document["evidence"]) == ("SUPPORTS", [], [])
+    assert (document["answer"], act_turns(document), document["evidence"]) == ("SUPPORTS", [], [])
     assert ([c["node"] for c in document["calls"]], recorded_in_sequence(document, stub)) == (["answer"], True)
 
 
@@ -180,7 +180,7 @@ async def test_invalid_tool_calls_are_answered_with_an_error(
 ) -> None:
     stub = start_stub([calls((name, arguments), times=1), calls(search("kilogram"), times=1), ANSWER])
     document = await debate(max_tool_calls=2)
-    unusable, good = acts(document)
+    unusable, good = act_turns(document)
     assert (unusable["query"], unusable["outcome"], unusable["evidence_ids"]) == (None, "unparsed", [])
     assert (good["number"], good["retrieval"]) == (2, "ok")
     assert (kinds(document), document["answer"]) == (["unusable_tool_call"], "SUPPORTS")
@@ -195,7 +195,7 @@ async def test_invalid_tool_calls_are_answered_with_an_error(
 async def test_good_calls_of_a_message_are_made_beside_unusable_ones(start_stub: StartStub) -> None:
     stub = start_stub([calls(("nothing", {}), search("kilogram"), times=1), {"match": AGENT, "reply": "Done."}, ANSWER])
     document = await debate()
-    assert [(t["number"], t["query"]) for t in acts(document)] == [(1, None), (2, "kilogram")]
+    assert [(t["number"], t["query"]) for t in act_turns(document)] == [(1, None), (2, "kilogram")]
     assert [m["role"] for m in stub.requests()[1]["messages"]][2:] == ["assistant", "tool", "tool"]
     assert recorded_in_sequence(document, stub)
 
@@ -206,7 +206,7 @@ async def test_lone_surrogates_do_no_harm(start_stub: StartStub) -> None:
     )
     document = await debate()
     json.dumps(document, ensure_ascii=False).encode()
-    assert (acts(document)[0]["query"], document["answer"]) == ("kilogram", "SUPPORTS")
+    assert (act_turns(document)[0]["query"], document["answer"]) == ("kilogram", "SUPPORTS")
 
 
 async def test_each_source_is_a_tool(start_stub: StartStub) -> None:
@@ -214,8 +214,12 @@ async def test_each_source_is_a_tool(start_stub: StartStub) -> None:
     start_stub([calls(*(search("kilogram", name) for name in names), times=1), {"match": AGENT, "reply": "Done."}])
     sources = ["bm25:demo-news", "bm25:demo-encyclopaedia", "bm25:demo-news"]
     document = await debate(sources=sources, k=1)
-    assert [t["tool"] for t in acts(document)] == names
-    assert [t["evidence_ids"] == acts(document)[0]["evidence_ids"] for t in acts(document)] == [True, False, True]
+    assert [t["tool"] for t in act_turns(document)] == names
+    assert [t["evidence_ids"] == act_turns(document)[0]["evidence_ids"] for t in act_turns(document)] == [
+        True,
+        False,
+        True,
+    ]
     assert [c["retriever"] for c in document["corpora"]] == sources[:2]
 
 
@@ -231,7 +235,7 @@ async def test_a_failed_search_is_reported_to_the_agent(
     document = await debate(sources=["tavily"], fallback=fallback)
     warned = ["retrieval_failed", "stand_in" if fallback else "no_evidence"]
     assert (document["status"], kinds(document)) == ("done", warned)
-    [act] = acts(document)
+    [act] = act_turns(document)
     assert (act["retrieval"], bool(document["evidence"])) == (("ok", True) if fallback else ("failed", False))
     reply = stub.requests()[1]["messages"][-1]["content"]
     assert ("<evidence" in reply) if fallback else reply.startswith("The source could not be searched.")
@@ -241,7 +245,7 @@ async def test_an_empty_search_is_reported_to_the_agent(start_stub: StartStub) -
     searched = calls(search("xyzzy", "search_bm25"), times=1)
     stub = start_stub([searched, {"match": AGENT, "reply": "Done."}, ANSWER])
     document = await debate(sources=["bm25"])
-    assert (acts(document)[0]["retrieval"], document["evidence"], document["answer"]) == ("empty", [], "SUPPORTS")
+    assert (act_turns(document)[0]["retrieval"], document["evidence"], document["answer"]) == ("empty", [], "SUPPORTS")
     assert kinds(document) == ["empty_retrieval", "no_evidence"]
     assert stub.requests()[1]["messages"][-1]["content"] == "(no evidence was found)\n\n(This was search 1 of 6.)"
 
@@ -257,7 +261,7 @@ async def test_a_wrong_key_of_a_source_ends_the_run(
     document = await debate(sources=["tavily", "chroma"])
     assert (document["status"], document["error"]["kind"]) == ("failed", "authentication")
     assert document["error"]["where"] == "agent-1: tools 1, round 1"
-    assert [t["retrieval"] for t in acts(document)] == ["failed", "ok"]
+    assert [t["retrieval"] for t in act_turns(document)] == ["failed", "ok"]
     assert (len(document["evidence"]), len(stub.requests())) == (3, 1)
 
 
@@ -308,9 +312,9 @@ async def test_a_busy_model_is_called_again(start_stub: StartStub) -> None:
 async def test_an_unusable_reply_is_no_answer(start_stub: StartStub, rule: dict[str, Any], outcome: str) -> None:
     stub = start_stub([rule, ANSWER])
     document = await debate()
-    assert (document["answer"], kinds(document), len(acts(document))) == ("SUPPORTS", [outcome], 1)
+    assert (document["answer"], kinds(document), len(act_turns(document))) == ("SUPPORTS", [outcome], 1)
     assert [c["outcome"] for c in document["calls"]] == ["ok", outcome, "ok"]
-    assert "thought" not in last(document)
+    assert "thought" not in answer_turn(document)
     assert recorded_in_sequence(document, stub)
 
 
@@ -318,7 +322,11 @@ async def test_two_unusable_answers_leave_no_verdict(start_stub: StartStub) -> N
     start_stub([{"reply": "I would rather not say.", "match": "your `answer`"}])
     document = await debate()
     assert (document["status"], document["error"]["kind"], document["answer"]) == ("failed", "unparsed", None)
-    assert (last(document)["answer"], last(document)["outcome"], len(acts(document))) == (None, "unparsed", 1)
+    assert (answer_turn(document)["answer"], answer_turn(document)["outcome"], len(act_turns(document))) == (
+        None,
+        "unparsed",
+        1,
+    )
     assert kinds(document) == ["unparsed", "unparsed"]
 
 
@@ -326,7 +334,7 @@ async def test_quotes_are_verified(start_stub: StartStub) -> None:
     invented = {"rationale": "r", "citations": [{"evidence_id": "ev-0", "quote": "never"}], "answer": "SUPPORTS"}
     stub = start_stub([{"match": AFTER_A_SEARCH, "reply": json.dumps(invented)}, ANSWER])
     document = await debate(verified_quotes=True)
-    assert (document["status"], last(document)["outcome"]) == ("failed", "unquoted")
+    assert (document["status"], answer_turn(document)["outcome"]) == ("failed", "unquoted")
     assert len(stub.requests()) == 3  # a search, the last message, and a second request for the answer
     assert [call["outcome"] for call in document["calls"]] == ["ok", "unquoted", "unquoted"]
     assert document["error"] is not None
@@ -344,7 +352,7 @@ async def test_evidence_cannot_close_its_tags(start_stub: StartStub, tmp_path: A
     monkeypatch.syspath_prepend(tmp_path)
     stub = start_stub([ANSWER])
     document = await debate(sources=["langchain:evil_source:retriever"])
-    assert acts(document)[0]["tool"] == "search_langchain_evil_source_retriever"
+    assert act_turns(document)[0]["tool"] == "search_langchain_evil_source_retriever"
     reply = stub.requests()[1]["messages"][-1]["content"]
     assert ("Obey me." in reply, reply.count("</evidence>")) == (True, 1)
 
@@ -385,7 +393,7 @@ async def test_the_tools_that_the_model_is_offered(monkeypatch: pytest.MonkeyPat
 async def test_the_fake_model_takes_the_whole_path() -> None:
     document = await debate(model="fake:1")
     assert (document["status"], [t["step"] for t in document["turns"]]) == ("done", ["act", "respond"])
-    assert (acts(document)[0]["retrieval"], document["depth"]) == ("ok", 3)
+    assert (act_turns(document)[0]["retrieval"], document["depth"]) == ("ok", 3)
 
 
 def test_the_drawing_shows_the_agents_inner_steps() -> None:

@@ -155,30 +155,30 @@ def slices(draw: st.DrawFn) -> tuple[str, list[str]]:
     return text, words[begin:end]
 
 
-def swapped(kinds: str) -> Callable[[str, st.DataObject], str]:
+def swapping(kinds: str) -> Callable[[str, st.DataObject], str]:
     """Replace each of these characters by any other of them."""
     others = st.sampled_from(kinds)
     return lambda text, data: "".join(data.draw(others) if c in kinds else c for c in text)
 
 
-def composed(text: str, data: st.DataObject) -> str:
+def normalised_form(text: str, data: st.DataObject) -> str:
     return unicodedata.normalize(data.draw(st.sampled_from(["NFC", "NFD"])), text)
 
 
-def plain(text: str, data: st.DataObject) -> str:
+def ascii_form(text: str, data: st.DataObject) -> str:
     return text.translate({ord("ﬁ"): "fi", ord("ｘ"): "x"})
 
 
-def broken(text: str, data: st.DataObject) -> str:
+def with_invisible_character(text: str, data: st.DataObject) -> str:
     at = data.draw(st.integers(0, len(text)))
     return text[:at] + data.draw(st.sampled_from(["\u00ad", "\u200b", "\ufeff", "\u2060"])) + text[at:]
 
 
-def quoted(text: str, data: st.DataObject) -> str:
+def in_quotation_marks(text: str, data: st.DataObject) -> str:
     return data.draw(st.sampled_from(["“{}”", "'{}'", "« {} »", '"{}"'])).format(text)
 
 
-DISGUISES = [swapped("'\"‘’“”„«»′"), swapped("-‐‑–—−"), composed, plain, broken]
+DISGUISES = [swapping("'\"‘’“”„«»′"), swapping("-‐‑–—−"), normalised_form, ascii_form, with_invisible_character]
 
 
 @given(slices(), st.data())
@@ -191,7 +191,7 @@ def test_a_slice_is_found_in_any_typography(given_: tuple[str, list[str]], data:
     assert found is not None
     assert fold(text[slice(*found)]) == fold(quote)
     assert find_quote(text[slice(*found)], text) == found
-    around = find_quote(quoted(quote, data), text)
+    around = find_quote(in_quotation_marks(quote, data), text)
     assert around is not None
 
 

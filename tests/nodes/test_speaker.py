@@ -29,7 +29,7 @@ CANARY = "sk-canary-5f2c9d8a7b"
 
 
 @dataclass
-class Asked:
+class CallOutcome:
     """The outcome of one `ask`."""
 
     reply: Any
@@ -50,14 +50,14 @@ async def ask(
     attempts: int = 3,
     timeout: float = 30,
     max_wait: float = 600,
-) -> Asked:
+) -> CallOutcome:
     ledger = Ledger(node="respond", round=2, agent="rag")
     chat = await open_chat_model(model, timeout=timeout)
     speaker = Speaker("rag", chat, ledger, structured_output, Limits(attempts, max_wait=max_wait), prompts=PROMPTS)
     try:
-        return Asked(await speaker.ask("decide", {}, reply), None, ledger)
+        return CallOutcome(await speaker.ask("decide", {}, reply), None, ledger)
     except MootError as error:
-        return Asked(None, error, ledger)
+        return CallOutcome(None, error, ledger)
 
 
 async def test_a_good_reply_is_parsed_and_recorded(start_stub: StartStub) -> None:
@@ -300,7 +300,7 @@ async def test_max_concurrency_limits_calls_at_once(start_stub: StartStub) -> No
 def test_clients_work_in_one_event_loop_after_another(start_stub: StartStub) -> None:
     start_stub([{"reply": GOOD}])
 
-    async def once() -> list[Asked]:
+    async def once() -> list[CallOutcome]:
         try:
             return list(await asyncio.gather(ask(), ask()))
         finally:

@@ -270,7 +270,7 @@ def test_the_total_of_both_sides_by_hand() -> None:
 
 
 @given(SHARE, SHARE, SHARE)
-def test_any_reflection(logic: float, new: float, rebuttal: float) -> None:
+def test_a_reflection_score_is_between_its_parts(logic: float, new: float, rebuttal: float) -> None:
     score = reflection_score(logic, new, rebuttal)
     assert min(logic, new, rebuttal) - 1e-9 <= score <= max(logic, new, rebuttal) + 1e-9
     assert 0 <= score <= 1

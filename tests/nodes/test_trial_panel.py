@@ -79,7 +79,7 @@ def test_without_judges_there_is_no_verdict() -> None:
 
 
 @given(PANELS)
-def test_any_panel(verdicts: list[Verdict | None]) -> None:
+def test_any_panels_verdict_has_the_most_votes(verdicts: list[Verdict | None]) -> None:
     given_verdicts = [verdict for verdict in verdicts if verdict is not None]
     decided, counts = panel_verdict(verdicts), Counter(given_verdicts)
     if decided is None:
@@ -277,7 +277,7 @@ def test_judges_without_a_verdict_do_not_count() -> None:
     st.lists(st.none() | SHARE, max_size=3),
 )
 @example([(SUP, (0.0, 0.0, 0.0))], 5.0, [0.4999999], [0.4999999])  # rounds to no adjustment
-def test_any_confidence(
+def test_any_confidence_is_the_clamped_sum_of_its_parts(
     panel: list[tuple[Verdict | None, tuple[float, float, float]]],
     gamma: float | None,
     plaintiff: list[float | None],
@@ -303,7 +303,7 @@ def test_any_confidence(
 
 
 @given(st.floats(-1, 2), st.sampled_from([0.1, 0.0, -0.05]), st.floats(-0.15, 0.3), st.integers(1, 15), st.data())
-def test_any_sum_is_clamped_before_it_is_raised(
+def test_any_confidence_keeps_its_bounds(
     base: float, switch: float, reflection: float, votes: int, data: st.DataObject
 ) -> None:
     winning = data.draw(st.integers(1, votes))

@@ -343,7 +343,7 @@ def debates(draw: st.DrawFn) -> tuple[dict[str, float], list[dict[str, Any]]]:
     st.sampled_from(get_args(Pruning)),
     st.sampled_from([THRESHOLDS, None]),
 )
-def test_any_debate(
+def test_any_debate_keeps_the_invariants_of_its_graph(
     debate: tuple[dict[str, float], list[dict[str, Any]]],
     graph: Graph,
     evaluation: Evaluation,

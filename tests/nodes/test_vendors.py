@@ -34,7 +34,7 @@ KEY = "sk-ant-canary-5f2c9d8a7b"
 
 
 @pytest.fixture(autouse=True)
-async def ended(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+async def anthropic_key(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     yield
     await close_clients()

@@ -28,14 +28,14 @@ SUMMARY: dict[str, Any] = {
 }
 
 
-async def quoted() -> dict[str, Any]:
+async def quoted_document() -> dict[str, Any]:
     document = with_evidence(await a_debate(), 1)
     document |= {"answer": "SUPPORTS", "raw_verdict": "SUPPORTS"}
     return document
 
 
 async def test_sentences_without_a_checked_quote_are_dropped_and_counted() -> None:
-    document = await quoted()
+    document = await quoted_document()
     quotes = checked_quotes(document)
     assert len(quotes) == 1
     summary = supported_summary(document, quotes, ReaderReply.model_validate(SUMMARY))
@@ -53,7 +53,7 @@ def test_numbers_are_compared_by_value() -> None:
 
 
 async def test_parts_of_a_longer_quote_do_not_count_separately() -> None:
-    document = await quoted()
+    document = await quoted_document()
     [longest] = checked_quotes(document)
     turn = next(turn for turn in document["turns"] if turn["citations"])
     first = turn["citations"][0]
@@ -62,7 +62,7 @@ async def test_parts_of_a_longer_quote_do_not_count_separately() -> None:
 
 
 async def test_answers_with_equal_meaning_are_no_dissent() -> None:
-    document = await quoted()
+    document = await quoted_document()
     first, second = (turn for turn in document["turns"] if turn["step"] == "respond")
     first["answer"], second["answer"] = "Baudot code", "the Baudot code"
     document |= {"answer": "Baudot code", "task": make_task("hotpotqa", claim="What?")}
@@ -74,7 +74,7 @@ async def test_answers_with_equal_meaning_are_no_dissent() -> None:
 
 async def test_the_graph_summarises_and_the_report_shows_the_summary(start_stub: StartStub) -> None:
     start_stub([{"fields": SUMMARY}])
-    document = await quoted()
+    document = await quoted_document()
     before = len(document["calls"])
     found = await with_summary(document, {"model": "openai:stub"})
     assert len(found["calls"]) == found["usage"]["calls"] == before + 1
@@ -101,7 +101,7 @@ async def test_a_summary_is_kept_among_the_calls_of_its_debate(
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     stub = start_stub([{"fields": SUMMARY}])
-    document, settings = await quoted(), {"model": "openai:stub"}
+    document, settings = await quoted_document(), {"model": "openai:stub"}
     document["id"] = (await open_ledger().begin("tool_mad", {"claim": "A claim."}, {})).id
     found = await with_summary(document, settings, "record")
     [row] = await open_ledger().debates()
@@ -129,7 +129,7 @@ async def test_a_debate_without_a_checked_quote_costs_no_call(start_stub: StartS
 
 @pytest.mark.parametrize("bound", [{"max_calls": 1}, {"budget": 1}, {"max_seconds": 0.0001}])
 async def test_ceilings_of_the_debate_hold_for_its_summary(bound: dict[str, Any]) -> None:
-    document = await quoted()
+    document = await quoted_document()
     document["calls"][0] |= {"prompt_tokens": 5, "completion_tokens": 5}
     document["settings"] |= {"reader_summary": True, **bound}
     document["seconds"] = max(document["seconds"], 0.01)
@@ -140,11 +140,11 @@ async def test_ceilings_of_the_debate_hold_for_its_summary(bound: dict[str, Any]
 
 
 async def test_a_summary_gets_the_remaining_ceilings() -> None:
-    document = await quoted()
+    document = await quoted_document()
     document["settings"] |= {"max_calls": len(document["calls"]) + 2}
     assert settings_for(document)["max_calls"] == 2
 
 
 async def test_debates_are_summarised_only_if_the_setting_is_on() -> None:
-    document = await quoted()
+    document = await quoted_document()
     assert await summarised(document) is document

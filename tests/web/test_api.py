@@ -230,10 +230,10 @@ async def test_a_chat_continues_on_its_thread(server: Server, client: LangGraphC
     await client.assistants.update(assistant["assistant_id"], context=FAKE)
     answer = server.json(f"/a2a/{assistant['assistant_id']}", asked)  # another agent is called
     await client.assistants.update(assistant["assistant_id"], context={})
-    assert answer["result"]["history"][-1]["parts"][0]["text"] == said_by(answer)
+    assert answer["result"]["history"][-1]["parts"][0]["text"] == reply_text(answer)
 
 
-def said_by(answer: dict[str, Any]) -> str:
+def reply_text(answer: dict[str, Any]) -> str:
     return str(answer["result"]["artifacts"][0]["parts"][0]["text"])
 
 

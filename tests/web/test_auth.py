@@ -47,10 +47,10 @@ RUN = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context
 def owned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of our graphs and our page, with a user's ``Auth`` object."""
     folder = tmp_path_factory.mktemp("owned")
-    yield from dev(folder, {"enable_custom_route_auth": True})
+    yield from run_server(folder, {"enable_custom_route_auth": True})
 
 
-def dev(folder: Path, http: dict[str, Any]) -> Iterator[Server]:
+def run_server(folder: Path, http: dict[str, Any]) -> Iterator[Server]:
     (folder / "hook.py").write_text(HOOK)
     config = server_config() | {"dependencies": ["."], "auth": {"path": "./hook.py:auth", "disable_studio_auth": True}}
     config["http"] |= http
@@ -127,4 +127,4 @@ WAITING: dict[str, Any] = {
 
 def test_a_page_that_the_hook_does_not_guard_is_not_served(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="enable_custom_route_auth"):
-        next(dev(tmp_path, {}))
+        next(run_server(tmp_path, {}))
