@@ -73,6 +73,7 @@ def main() -> None:
 
 
 async def encode(texts: list[str]) -> None:
+    """Encode texts with the local encoder, in batches."""
     encoder = await open_encoder("all-MiniLM-L6-v2")
     for start in range(0, len(texts), 512):
         await encoder.embed(texts[start : start + 512])
@@ -84,6 +85,7 @@ def clock() -> tuple[float, float]:
 
 
 def elapsed_since(started: tuple[float, float]) -> str:
+    """The time and the processor time since a `clock`, in words."""
     return " s, ".join(f"{b - a:.1f}" for a, b in zip(started, clock(), strict=True)) + " s of processor time"
 
 

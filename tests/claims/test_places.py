@@ -23,6 +23,7 @@ def test_check_worthiness_is_computed_from_three_ratings(ratings: tuple[int, int
 
 
 def filled_parts(claim: str, quote: str, date: str | None = None) -> tuple[list[tuple[str, bool]], list[str]]:
+    """The words of a claim that its quote lacks, whether each was computed, and unknown words."""
     found, unknown = filled_in(claim, quote, vocabulary([TEXT]), date)
     return [(claim[one["start"] : one["end"]], one["computed"]) for one in found], unknown
 

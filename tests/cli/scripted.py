@@ -60,19 +60,23 @@ def counsel(role: str, side: str, field: str, times: int | None = None, **fields
 
 
 def argues(role: str, side: str, text: str, *citations: tuple[str, str]) -> dict[str, Any]:
+    """A rule: a counsel's argument, with citations as pairs of id and quote."""
     cited = [{"evidence_id": id, "quote": quote} for id, quote in citations]
     return counsel(role, side, "argument", 1, argument=text, citations=cited)
 
 
 def reflects(role: str, side: str, *flaws: str, **three: float) -> dict[str, Any]:
+    """A rule: a counsel's flaws, and its three scores of itself."""
     return counsel(role, side, "flaws", None, flaws=list(flaws), **three, discovery_need="", refined_stance="")
 
 
 def weighs(title: str, relevance: float, credibility: float) -> dict[str, Any]:
+    """A rule: the arbiter's weights for an exhibit."""
     return rule("arbiter", f"\n{title} \\(", relevance=relevance, credibility=credibility, reason="As it reads.")
 
 
 def judges(number: int, verdict: str, *scores: float) -> dict[str, Any]:
+    """A rule: a judge's verdict and its three scores."""
     names = ("evidence_strength", "argument_validity", "scientific_reliability")
     given = dict(zip(names, scores, strict=True))
     return rule(f"judge-{number}", "", None, verdict=verdict, reason=f"Reason {number}.", **given)

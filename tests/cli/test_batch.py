@@ -39,6 +39,7 @@ def write_claims(tmp_path: Path, claims: Sequence[str]) -> Path:
 
 
 def table_of(folder: Path) -> list[dict[str, str]]:
+    """The rows of a batch's table."""
     with (folder / "table.csv").open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
 

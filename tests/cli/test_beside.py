@@ -32,6 +32,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def document(*words: str) -> tuple[int, dict[str, Any], str]:
+    """Run a debate with its control; return the exit code, the document and stderr."""
     done = moot(*DEBATE, *words, "--json")
     return done.returncode, json.loads(done.stdout or "null"), done.stderr
 

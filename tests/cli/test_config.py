@@ -37,6 +37,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def model_of(*words: str) -> str:
+    """The model that a debate with these options used."""
     done = moot(*CONTROL, *words, "--json")
     assert done.returncode == 0, done.stderr
     return str(json.loads(done.stdout)["settings"]["model"])

@@ -31,6 +31,7 @@ def _own_home(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def document(*words: str, typed: str = "") -> tuple[int, dict[str, Any], str]:
+    """Run a debate of RAG; return the exit code, the document and stderr."""
     done = moot(*RAG, *words, "--json", typed=typed)
     return done.returncode, json.loads(done.stdout or "null"), done.stderr
 

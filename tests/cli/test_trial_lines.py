@@ -40,10 +40,12 @@ def turn(agent: str, step: str, phase: str = "primary", round: int = 1, **fields
 
 
 def entry(phase: str, rounds: int, reason: str, **course: Any) -> dict[str, Any]:
+    """An update with a debate's entry in ``debates``."""
     return {"debates": [{"phase": phase, "rounds": rounds, "stop_reason": reason, **course}]}
 
 
 def argued(phase: str, round: int, text: str) -> dict[str, Any]:
+    """An update with an argument."""
     argument = turn("plaintiff", "argue", phase, round, side="plaintiff", argument=text, citations=[], outcome="ok")
     return {"turns": [argument]}
 

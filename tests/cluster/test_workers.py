@@ -37,6 +37,7 @@ def changed_environment(one: Trial, **variables: str) -> Iterator[None]:
 
 
 def log_of(one: Trial) -> str:
+    """The log of a trial's workers, in one line."""
     return " ".join((one.folder / "log.txt").read_text().split())
 
 

@@ -32,6 +32,7 @@ async def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def chat(n: int) -> Key:
+    """The key of the n-th chat call."""
     return key_of("chat", {"model": "stub", "messages": [n]})
 
 

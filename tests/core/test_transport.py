@@ -35,6 +35,7 @@ def line_to(url: str, timeout: float = 20, key: str = "sk-x") -> Line:
 
 
 async def error_of(line: Line, streamed: bool = False) -> MootError:
+    """The error of a request."""
     with pytest.raises(MootError) as caught:
         await (events_of(line) if streamed else line.post(PATH, {}))
     return caught.value

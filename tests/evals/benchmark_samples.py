@@ -29,5 +29,6 @@ WRITTEN = ["faviq", "healthver", "healthver_binary", "gpqa", "gsm_ic", "math", "
 
 
 def gold_parses_as_itself(name: str, item: Item) -> bool:
+    """Whether each gold answer of an item is parsed as itself."""
     task = make_task(BENCHMARKS[name].task, options=item.options or None, claim=item.claim)
     return bool(item.gold) and all(read_answer(task, gold) == gold for gold in item.gold)

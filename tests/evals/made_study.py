@@ -60,4 +60,5 @@ def value(cell: Any) -> float | None:
 
 
 def compared_pairs(made: Study, against: str | None) -> list[tuple[str, str]]:
+    """The labels of the systems that are compared."""
     return [(first.label, second.label) for first, second in pairs_of(made, against)]

@@ -31,6 +31,7 @@ def write_lines(file: Path, records: list[Any], broken: dict[int, str] | None = 
 
 
 def error_of(name: str, path: Path | None, kind: str = "invalid_file") -> str:
+    """The message of the error with which a file is refused."""
     with pytest.raises(UserError) as error:
         read_benchmark(name, path)
     assert error.value.kind == kind

@@ -30,6 +30,7 @@ ITEMS = st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.6, 0.9, 1.0])
 
 
 def unzipped(items: list[tuple[float, bool]]) -> tuple[list[float | None], list[bool | None]]:
+    """Pairs of confidence and correctness as two lists."""
     return [confidence for confidence, _ in items], [right for _, right in items]
 
 

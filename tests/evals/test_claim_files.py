@@ -24,6 +24,7 @@ def write_file(folder: Path, text: str, name: str = "my.csv", encoding: str = "u
 
 
 def problems_of(path: Path) -> list[tuple[int, str]]:
+    """The line numbers and the problems of bad rows."""
     return [(row.line, row.problem) for row in ClaimsFile(path) if isinstance(row, BadRow)]
 
 

@@ -38,6 +38,7 @@ FAILED = document(status="failed")
 
 
 def panel(*verdicts: str | None) -> dict[str, Any]:
+    """A document with these verdicts of a panel."""
     judges = enumerate(verdicts, 1)
     return document(
         *({"round": 1, "phase": "panel", "agent": f"judge-{n}", "step": "judge", "verdict": v} for n, v in judges)
@@ -58,6 +59,7 @@ def argument_turn(round: int, phase: str, counsel: str, argument: str | None) ->
 def debate_document(
     totals: list[float | None] | None = None, novelty: list[float | None] | None = None, phase: str = "primary"
 ) -> dict[str, Any]:
+    """A document with a debate's totals of reflection and its novelty by round."""
     return document(debates=[{"phase": phase, "reflection_total": totals or [], "novelty": novelty or []}])
 
 

@@ -82,6 +82,7 @@ def test_no_seed_is_sent_twice_in_a_plan(start_stub: StartStub, tmp_path: Path) 
 
 
 def run_debate(graph: str, seed: int, mode: Any = "off", **more: Any) -> Any:
+    """Run a debate with a seed; return its document."""
     system = load_graph(graph)
     known = {name: value for name, value in MINUTE.items() if name in system.settings.model_fields}
     settings = system.settings.model_validate(known | {"seed": seed} | reading_demo(system.settings) | more)

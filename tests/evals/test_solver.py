@@ -42,12 +42,14 @@ def document_of(sample: EvalSample) -> dict[str, Any]:
 
 
 def figure(log: EvalLog, scorer: str, metric: str = "mean") -> float:
+    """A metric of a scorer."""
     assert log.results is not None
     score = next(score for score in log.results.scores if score.name == scorer)
     return float(score.metrics[metric].value)
 
 
 def says(answer: str, match: str = "") -> dict[str, Any]:
+    """A rule: requests that match get this answer."""
     return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": []}}
 
 

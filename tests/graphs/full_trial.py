@@ -81,6 +81,7 @@ def advice_text(side: str, round: int, phase: str = "primary") -> str:
 
 
 def need_text(side: str, round: int, phase: str = "primary") -> str:
+    """The need that a side names in its reflection."""
     return f"Needed by the {side}, {phase} {round}."
 
 
@@ -116,6 +117,7 @@ def critics(*rounds: tuple[str, int]) -> list[Rule]:
 
 
 def citation_of(name: str, quote: str = "") -> dict[str, str]:
+    """A citation of an exhibit, by default of its first five words."""
     return {"evidence_id": id_of(name), "quote": quote or " ".join(TEXTS[name].split()[:5])}
 
 
@@ -222,6 +224,7 @@ def ids(*exhibits: str) -> list[str]:
 
 
 def find_turns(document: Mapping[str, Any], **what: Any) -> list[dict[str, Any]]:
+    """The turns with these values."""
     return [turn for turn in document["turns"] if what.items() <= turn.items()]
 
 
@@ -230,6 +233,7 @@ def near(value: float) -> Any:
 
 
 def names_of(document: Mapping[str, Any], wanted: Iterable[str]) -> str:
+    """The names of the exhibits with these ids."""
     by_id = {piece["id"]: piece for piece in document["evidence"]}
     return names(by_id[one] for one in wanted)
 

@@ -30,6 +30,7 @@ async def run(graph: str, given: dict[str, Any] | None = None, **settings: Any) 
 
 
 def says(answer: Any, times: int | None = None, **fields: Any) -> Rule:
+    """A rule: this answer, at most this many times."""
     rule = {"fields": {"answer": answer, "citations": [], **fields}}
     return rule | ({"times": times} if times else {})
 
@@ -63,6 +64,7 @@ def talks(number: int, answer: str) -> list[Rule]:
 
 
 def reasons_in(prompt: str) -> set[tuple[int, int]]:
+    """The debaters and rounds whose reasons a prompt contains."""
     return {(n, r) for n in (1, 2) for r in (1, 2, 3) if reasons_text(n, r) in prompt}
 
 

@@ -28,6 +28,7 @@ CITES_NOTE = {"citations": [{"evidence_id": "note-2", "quote": "monotremes hatch
 
 
 def says(role: str, answer: str, **fields: Any) -> dict[str, Any]:
+    """A rule: an agent's answer."""
     return {"model": f"stub-{role}$", "match": "your `answer`", "fields": {"answer": answer, "citations": [], **fields}}
 
 

@@ -32,6 +32,7 @@ def page(host: str, word: str, path: str = "") -> dict[str, str]:
 
 
 def says(word: str, answer: str | None, **fields: Any) -> dict[str, Any]:
+    """A rule: the answer to prompts with this word before a colon."""
     return {"match": f"{word}:", "fields": {"answer": answer, "citations": [], **fields}}
 
 
@@ -47,6 +48,7 @@ async def run_isolate(
 
 
 def ending_lines(document: dict[str, Any]) -> list[Any]:
+    """The lines about a result."""
     return [*ended_by(document, {})]
 
 

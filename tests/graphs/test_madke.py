@@ -49,6 +49,7 @@ def talks(number: int, *answers: str) -> list[Rule]:
 
 
 def on_answer(number: int, times: int = 1, **what: Any) -> Rule:
+    """A rule for a debater's request to answer."""
     return {"model": f"stub-debater-{number}$", "match": "with your `answer`", "times": times, **what}
 
 
@@ -57,6 +58,7 @@ def reasons_text(number: int, round: int) -> str:
 
 
 def selects(number: int, selected: Any, times: int | None = None) -> Rule:
+    """A rule: the numbers that a debater selects."""
     rule = {"model": f"stub-debater-{number}$", "match": "that are `selected`", "fields": {"selected": selected}}
     return rule | ({"times": times} if times else {})
 
@@ -67,6 +69,7 @@ def judged(*agree: bool) -> list[Rule]:
 
 
 def sums_up(answer: str) -> Rule:
+    """A rule: the summariser's answer."""
     return {"model": "stub-summariser", "fields": {"answer": answer, "rationale": "They said so."}}
 
 

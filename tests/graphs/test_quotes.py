@@ -43,10 +43,12 @@ def citation_of(piece: Evidence, quote: str) -> dict[str, str]:
 
 
 def right_citation(piece: Evidence) -> dict[str, str]:
+    """A citation that quotes six words of a piece."""
     return citation_of(piece, " ".join(piece["text"].split()[2:8]))
 
 
 def wrong_citation(piece: Evidence) -> dict[str, str]:
+    """A citation of words that a piece does not contain."""
     words = piece["text"].split()[2:8]
     return citation_of(piece, " ".join([*words[:3], "never", *words[3:]]))
 

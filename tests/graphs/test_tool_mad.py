@@ -22,6 +22,7 @@ async def debate(claim: str = CLAIM, **settings: Any) -> dict[str, Any]:
 
 
 def agree(answer: str = "SUPPORTS") -> list[dict[str, Any]]:
+    """Rules: both debaters give this answer."""
     return [says("rag", answer), says("search", answer)]
 
 

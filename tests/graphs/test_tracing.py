@@ -269,6 +269,7 @@ async def test_a_trial_has_its_confidence(start_stub: StartStub, collector: Coll
 
 
 def canary(place: str) -> str:
+    """The planted key of a place."""
     return f"canary/{place}+1234567890"
 
 

@@ -175,6 +175,7 @@ class Foreign(TypedDict, total=False):
 
 
 def foreign(node: Any) -> Any:
+    """A user's graph with one node."""
     builder = StateGraph(Foreign)
     builder.add_node("score", node)
     builder.add_edge(START, "score")

@@ -162,19 +162,23 @@ def swapping(kinds: str) -> Callable[[str, st.DataObject], str]:
 
 
 def normalised_form(text: str, data: st.DataObject) -> str:
+    """The text in one of Unicode's normal forms."""
     return unicodedata.normalize(data.draw(st.sampled_from(["NFC", "NFD"])), text)
 
 
 def ascii_form(text: str, data: st.DataObject) -> str:
+    """The text with a ligature and a full-width letter replaced."""
     return text.translate({ord("ﬁ"): "fi", ord("ｘ"): "x"})
 
 
 def with_invisible_character(text: str, data: st.DataObject) -> str:
+    """The text with an invisible character somewhere in it."""
     at = data.draw(st.integers(0, len(text)))
     return text[:at] + data.draw(st.sampled_from(["\u00ad", "\u200b", "\ufeff", "\u2060"])) + text[at:]
 
 
 def in_quotation_marks(text: str, data: st.DataObject) -> str:
+    """The text between quotation marks."""
     return data.draw(st.sampled_from(["“{}”", "'{}'", "« {} »", '"{}"'])).format(text)
 
 
@@ -239,6 +243,7 @@ HOSTILE = [
 
 
 def seconds(quote: str, text: str) -> float:
+    """The processor time of a search for a quote."""
     _folded.cache_clear()
     started = time.process_time()
     find_quote(quote, text)

@@ -38,6 +38,7 @@ WORDS = [" ", "not", "is", "the answer", ":", "\\boxed{", "="]
 
 
 def right_answers(task: Task) -> list[str]:
+    """Valid answers of a task."""
     if task["labels"]:
         return [*task["labels"], *task["spellings"]]
     return {
@@ -96,6 +97,7 @@ def contains_answer(task: Task, text: str, answer: str) -> bool:
 
 
 def candidates(text: str) -> list[str]:
+    """Parts of a text that could be an answer."""
     parts = text.replace('"', " ").replace("{", " ").replace("}", " ").replace("\\n", " ").replace("*", " ").split()
     return [part.rstrip(",.") for part in parts]
 

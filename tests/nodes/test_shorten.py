@@ -54,10 +54,12 @@ def text_of(number: int, size: int) -> str:
 
 
 def ids_shown(made: ShortenedTexts) -> list[str]:
+    """The ids of the pieces that a shortened prompt shows."""
     return re.findall(r'<evidence id="(\w+)">', made.texts[0])
 
 
 def rounds(text: str) -> list[int]:
+    """The rounds that a prompt shows."""
     return [int(number) for number in re.findall(r"^Round (\d+)$", text, re.MULTILINE)]
 
 

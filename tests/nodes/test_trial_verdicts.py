@@ -50,6 +50,7 @@ def labelled(*labels: str) -> dict[Verdict, str]:
 
 
 def known_task(name: str) -> Task:
+    """A task of this name, with options or labels if it needs them."""
     if TASKS[name].kind == "choice":
         return make_task(name, options=["yes", "no"])
     return make_task(name, labels=["cat", "dog"] if name == "labels" else None)

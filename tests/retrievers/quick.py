@@ -56,6 +56,7 @@ async def is_found(corpus: str, number: int, kind: str = "chroma") -> bool:
 
 
 async def _use(folder: str) -> list[str]:
+    """Index into, and search, the corpus `big` of a home folder; return the results or errors."""
     os.environ["MOOT_HOME"] = folder
     results = []
     for call in (index_passages("big", numbered(0, 3)), is_found("big", 777), is_found("big", 777, "bm25")):

@@ -38,6 +38,7 @@ def write_files(folder: Path, files: Mapping[str, bytes | str]) -> Path:
 
 
 def error_of(folder: Path, name: str, content: bytes | str) -> str:
+    """The reason for which a file cannot be read."""
     with pytest.raises(UserError) as caught:
         list(read_passages(write_files(folder, {name: content}) / name))
     assert caught.value.kind == "invalid_file"

@@ -23,6 +23,7 @@ CORPORA = SHARED / "data" / "corpus"
 
 
 def parts(text: str) -> list[str]:
+    """The sentences of a text."""
     return [text[start:end] for start, end in sentences(text)]
 
 
@@ -86,6 +87,7 @@ QUERY = "Does the drug lower mortality of patients?"
 
 
 async def excerpted(query: str = QUERY, most: int = 200) -> Evidence:
+    """A piece with the excerpts that are shown for a query."""
     piece = make_evidence(text=TEXT, title="Trial", source="s", retriever="bm25:x")
     return {**piece, "shown": await excerpt(TEXT, query, most, await open_encoder())}
 

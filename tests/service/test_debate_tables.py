@@ -95,6 +95,7 @@ def test_a_debate_runs_in_one_process_and_continues_in_another(
 
 
 def place_debate(ledger: ServedLedger, person: str | None = None) -> list[Any]:
+    """Assign a debate to a run; return the listing of a user."""
     ledger.place("a" * 32, "thread", "run")
     return ledger.outline(person)
 

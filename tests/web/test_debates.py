@@ -75,6 +75,8 @@ def test_only_ids_reach_the_disk(own_home: Path, id: str) -> None:
 
 
 def with_change(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
+    """A function that encodes a document after a change."""
+
     def content(document: Document) -> bytes:
         change(document)
         return json.dumps(document).encode()

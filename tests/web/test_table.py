@@ -80,10 +80,12 @@ def listed_debates(server: Server, status: str = "") -> list[dict[str, Any]]:
 
 
 def run_of(claim: str, **settings: Any) -> dict[str, Any]:
+    """A request for a run about a claim."""
     return {"assistant_id": "tool_mad", "input": {"claim": claim}, "context": SETTINGS | settings}
 
 
 def documents(server: Server) -> list[dict[str, Any]]:
+    """The stored documents of a server."""
     return [json.loads(path.read_text()) for path in (server.folder / "home" / "debates").glob("*.json")]
 
 

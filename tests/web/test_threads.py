@@ -17,6 +17,7 @@ A_THREAD = 200_000
 
 
 async def fill_threads(saver: Saver, *names: str) -> None:
+    """Write a checkpoint with random bytes on each thread."""
     for name in names:
         checkpoint = empty_checkpoint() | {"channel_values": {"said": os.urandom(A_THREAD // 2).hex()}}
         config: Any = {"configurable": {"thread_id": name, "checkpoint_ns": ""}}
