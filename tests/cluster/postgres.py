@@ -80,7 +80,7 @@ def running_postgres(folder: Path | None = None) -> Iterator[Server]:
     """Run a Postgres server.
 
     Args:
-        folder: for its data; by default a new one, which is removed.
+        folder: the folder for its data; by default a temporary one.
     """
     own = folder is None
     folder = folder or Path(tempfile.mkdtemp(prefix="moot-postgres-"))

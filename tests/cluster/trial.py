@@ -41,10 +41,10 @@ class Trial:
     """A batch and its workers.
 
     Args:
-        folder: a new one.
-        server: the Postgres.
+        folder: a new folder.
+        server: the Postgres server.
         stub: the endpoint.
-        at_once: debates in flight in a worker.
+        at_once: the number of debates in flight in a worker.
     """
 
     folder: Path
@@ -181,7 +181,7 @@ def run_with_faults(one: Trial, rows: int, faults: Sequence[Callable[[random.Ran
         one: the trial.
         rows: the number of rows.
         faults: the faults, each caused after a random number of finished rows.
-        seed: for the random numbers.
+        seed: the seed of the random numbers.
     """
     draw = random.Random(seed)
     one.start_worker()
@@ -208,7 +208,7 @@ def deviations(one: Trial, rows: int) -> list[str]:
     documents = [json.loads((one.folder / "out" / row["document"]).read_text()) for row in table if row["document"]]
     found += [f"no verdict: {document['id']}" for document in documents if document["status"] != "done"]
     if len({document["id"] for document in documents}) != rows - 1:
-        found.append("a row is there twice")
+        found.append("two rows have the same document")
     [[many]] = one.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
     if many != rows - 1:
         found.append(f"documents in the queue: {many}")

@@ -61,7 +61,7 @@ def fails(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, boo
         for number, rule in enumerate(rules):
             with place(folder / f"with-{number}", [{**rule, "match": "", "times": 1}]) as here:
                 ended = here.verify(SYSTEM, **settings)
-                wrong = wrong or wrong_end(ended, kinds)
+                wrong = wrong or failure_error(ended, kinds)
                 ended = here.verify(SYSTEM, **settings)
                 again = here.served() - calls - 1
                 repaid += max(0, again)
@@ -93,13 +93,13 @@ def always(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bo
         wrong = ""
         for number, rule in enumerate(rules):
             with place(folder / str(number), [rule]) as here:
-                wrong = wrong or wrong_end(here.verify(SYSTEM, **settings), kinds)
+                wrong = wrong or failure_error(here.verify(SYSTEM, **settings), kinds)
         return Result(len(rules), "the debate, but for what is in its document", wrong)
 
     return arrange
 
 
-def wrong_end(ended: Ended, kinds: set[str]) -> str:
+def failure_error(ended: Ended, kinds: set[str]) -> str:
     """The error if a debate did not fail with one of these kinds of errors; else empty."""
     return first_failed(
         (ended.code in (2, 3), f"exit code {ended.code}, not 2 or 3: {ended.errors}"),
@@ -118,7 +118,7 @@ def late(folder: Path, quick: bool) -> Result:
         refused = 3
         done = judged(here)
         repaid = here.served() - refused - undisturbed
-    wrong = wrong_end(first, {"server_error"}) or first_failed(
+    wrong = failure_error(first, {"server_error"}) or first_failed(
         (done.code == 0, done.errors), (repaid <= 0, f"{repaid} calls were paid again")
     )
     return Result(1, f"{max(0, repaid)} of {calls} calls paid again", wrong)

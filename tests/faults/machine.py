@@ -14,7 +14,7 @@ from moot.transcript.report.report import report
 from tests.conftest import CLAIM
 from tests.faults import kills
 from tests.faults.debates import Ended, place, words_of
-from tests.faults.endpoint import SYSTEM, Rule, wrong_end
+from tests.faults.endpoint import SYSTEM, Rule, failure_error
 from tests.faults.record import Fault, Result, first_failed
 
 ENCODER = ("--embedder", "openai:stub-embedding")
@@ -86,7 +86,7 @@ def damaged(folder: Path, quick: bool) -> Result:
                         opened.write(b"no database" * 1000) if damage == "overwritten" else opened.truncate(size // 2)
             ended = here.verify(SYSTEM, "--corpus", "texts", sources=["chroma"])
             known = {"damaged_corpus", "empty_corpus", "unknown_corpus", "unfinished_corpus"}
-            wrong = wrong or first_failed((made.code == 0, made.errors)) or wrong_end(ended, known)
+            wrong = wrong or first_failed((made.code == 0, made.errors)) or failure_error(ended, known)
     return Result(times, "nothing but the index, which `moot index` makes again", wrong)
 
 
@@ -94,10 +94,10 @@ def searches(folder: Path, quick: bool) -> Result:
     """A source that fails."""
     with place(folder) as here:
         ended = here.verify(SYSTEM, sources=[DOWN])
-    return Result(1, "the debate, but for what is in its document", wrong_source(ended))
+    return Result(1, "the debate, but for what is in its document", source_error(ended))
 
 
-def wrong_source(ended: Ended) -> str:
+def source_error(ended: Ended) -> str:
     """The error of a debate whose source fails: it must end with an error, or continue with a warning."""
     document = ended.document or {}
     reported = bool(document.get("warnings")) or bool(document.get("error"))

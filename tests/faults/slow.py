@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.conftest import StubEndpoint
 from tests.faults.debates import Place
-from tests.faults.endpoint import ONE_ATTEMPT, SYSTEM, wrong_end
+from tests.faults.endpoint import ONE_ATTEMPT, SYSTEM, failure_error
 from tests.faults.record import Fault, Result
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
@@ -48,7 +48,7 @@ def drips(folder: Path, quick: bool) -> Result:
     folder.mkdir(parents=True)
     with dripping() as url:
         ended = Place(StubEndpoint(url, folder), folder).verify(SYSTEM, timeout=2, **ONE_ATTEMPT)
-    return Result(1, "the debate, but for what is in its document", wrong_end(ended, {"timeout"}))
+    return Result(1, "the debate, but for what is in its document", failure_error(ended, {"timeout"}))
 
 
 FAULTS = [

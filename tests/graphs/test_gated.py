@@ -166,7 +166,7 @@ async def test_other_debates_are_held_too(start_stub: StartStub, name: str) -> N
 # --- faults, ceilings, settings ---------------------------------------------------------------------------------------
 
 
-async def test_if_the_debate_fails_the_whole_fails_and_all_turns_are_kept(start_stub: StartStub) -> None:
+async def test_if_the_debate_fails_the_run_fails_and_all_turns_are_kept(start_stub: StartStub) -> None:
     start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"status": 401}])
     document = await debate()
     assert (document["status"], document["answer"]) == ("failed", None)
