@@ -24,7 +24,7 @@ def test_every_call_gets_a_slot_within_its_own_limit(calls: list[tuple[int, bool
 
 
 async def run_calls(calls: list[tuple[int, bool, bool]]) -> None:
-    """Run calls (limit, cancelled while waiting, cancelled while running); check their order and that no slot is lost."""
+    """Run calls (limit, cancelled while waiting, cancelled while running); check that no slot is lost."""
     gate, started, running = Limiter(), list[int](), set[int]()
     ends = [asyncio.Event() for _ in calls]
 

@@ -42,7 +42,7 @@ class Clock(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, Any]) -> float:
-    """Run a coroutine on such a clock; returns the simulated seconds."""
+    """Run a coroutine on such a clock; return the simulated seconds."""
     random.seed(0)
     with asyncio.Runner(loop_factory=Clock) as runner:
         runner.run(main)
@@ -54,34 +54,34 @@ class Model:
     """A simulated endpoint that refuses requests beyond its limits.
 
     Args:
-        rate: tokens a second that fill its bucket.
-        size: tokens that the bucket holds.
-        at_once: calls that it takes at once.
-        asked: its Retry-After; None for no header.
-        seconds: how long an answer takes, on average.
+        rate: the tokens a second that its bucket gains.
+        size: the bucket's maximum of tokens.
+        at_once: the maximum of calls at the same time.
+        retry_after: its Retry-After header; None for no header.
+        seconds: the average duration of a call.
     """
 
     rate: float = 8.0
     size: float = 8.0
     at_once: float = 1e9
-    asked: float | None = 1.0
+    retry_after: float | None = 1.0
     seconds: float = 0.05
     gate: Limiter = field(default_factory=Limiter)
     sent: list[float] = field(default_factory=list)
-    said: list[float] = field(default_factory=list)
+    refused_at: list[float] = field(default_factory=list)
     running: int = 0
-    filled: float = 0.0
+    filled_at: float = 0.0
     tokens: float = -1.0
 
     async def answer(self) -> None:
-        """One request."""
+        """Answer a request, or refuse it."""
         now = asyncio.get_running_loop().time()
         tokens = self.size if self.tokens < 0 else self.tokens
-        self.tokens, self.filled = min(self.size, tokens + self.rate * (now - self.filled)), now
+        self.tokens, self.filled_at = min(self.size, tokens + self.rate * (now - self.filled_at)), now
         self.sent.append(now)
         if self.tokens < 1 or self.running >= self.at_once:
-            self.said.append(now)
-            raise WorldError("Busy.", kind="rate_limited", retryable=True, retry_after=self.asked)
+            self.refused_at.append(now)
+            raise WorldError("Busy.", kind="rate_limited", retryable=True, retry_after=self.retry_after)
         self.tokens -= 1
         self.running += 1
         try:
@@ -101,12 +101,12 @@ async def run_debates(model: Model, count: int, calls: int = CALLS, **limits: An
     await asyncio.gather(*(model.debate(Limits(**limits), calls) for _ in range(count)))
 
 
-@pytest.mark.parametrize("asked", [1.0, 0.0, 0.125, None], ids=lambda asked: f"Retry-After {asked}")
+@pytest.mark.parametrize("retry_after", [1.0, 0.0, 0.125, None], ids=lambda retry_after: f"Retry-After {retry_after}")
 @pytest.mark.parametrize("count", [16, 32, 64])
-def test_many_debates_at_a_token_bucket_lose_no_call(asked: float | None, count: int) -> None:
-    model = Model(asked=asked)
+def test_many_debates_at_a_token_bucket_lose_no_call(retry_after: float | None, count: int) -> None:
+    model = Model(retry_after=retry_after)
     seconds = run(run_debates(model, count))
-    assert len(model.sent) - len(model.said) == CALLS * count  # every call succeeded in the end
+    assert len(model.sent) - len(model.refused_at) == CALLS * count  # every call succeeded in the end
     assert len(model.sent) <= 1.1 * CALLS * count
     assert seconds < 1.15 * CALLS * count / model.rate
 
@@ -115,11 +115,11 @@ def test_many_debates_at_a_token_bucket_lose_no_call(asked: float | None, count:
     "model",
     [
         Model(size=1),
-        Model(size=1, asked=None),
+        Model(size=1, retry_after=None),
         Model(seconds=2),
-        Model(rate=0.5, size=1, asked=None),
-        Model(rate=1e9, size=1e9, at_once=1, asked=None),
-        Model(rate=1e9, size=1e9, at_once=4, asked=None),
+        Model(rate=0.5, size=1, retry_after=None),
+        Model(rate=1e9, size=1e9, at_once=1, retry_after=None),
+        Model(rate=1e9, size=1e9, at_once=4, retry_after=None),
         Model(rate=1e9, size=1e9, at_once=16, seconds=2),
         Model(rate=1e9, size=1e9, at_once=4, seconds=30),
     ],
@@ -132,19 +132,19 @@ def test_few_calls_are_refused_under_other_limits(model: Model) -> None:
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=12), st.integers(1, 5), st.sampled_from([None, 0.0, 0.3, 2.0]))
 @settings(max_examples=40, deadline=None)
-def test_callers_of_different_limits_are_all_served(most: list[int], at_once: int, asked: float | None) -> None:
-    model = Model(rate=20, size=3, at_once=at_once, asked=asked)
+def test_callers_of_different_limits_are_all_served(most: list[int], at_once: int, retry_after: float | None) -> None:
+    model = Model(rate=20, size=3, at_once=at_once, retry_after=retry_after)
 
     async def run_callers() -> None:
         await asyncio.gather(*(model.debate(Limits(max_concurrency=one), 5) for one in most))
 
     run(run_callers())
-    assert len(model.sent) - len(model.said) == 5 * len(most)
+    assert len(model.sent) - len(model.refused_at) == 5 * len(most)
 
 
 def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() -> None:
     """Waiting calls and new calls alike."""
-    model = Model(rate=10, size=10, asked=20.0)
+    model = Model(rate=10, size=10, retry_after=20.0)
 
     async def call_twice() -> None:
         async def call_later() -> None:
@@ -154,16 +154,16 @@ def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() ->
         await asyncio.gather(*(with_retries(model.answer, Limits(), model.gate) for _ in range(40)), call_later())
 
     run(call_twice())
-    first = model.said[0]
+    first = model.refused_at[0]
     after = [moment for moment in model.sent if moment > first]
     assert first + 20 <= after[0] <= first + 22
     assert all(later - earlier > 0.02 for earlier, later in itertools.pairwise(after[:9]))
 
 
-@pytest.mark.parametrize("asked", [0.0, None])
-def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(asked: float | None) -> None:
+@pytest.mark.parametrize("retry_after", [0.0, None])
+def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(retry_after: float | None) -> None:
     """Calls that never got a slot end, too, and only few requests are sent."""
-    model, errors = Model(rate=0, size=0, asked=asked), list[MootError]()
+    model, errors = Model(rate=0, size=0, retry_after=retry_after), list[MootError]()
 
     async def call() -> None:
         with pytest.raises(WorldError) as caught:
@@ -181,7 +181,7 @@ def test_waits_grow_while_all_calls_are_refused_and_end_at_max_wait(asked: float
 
 def test_a_retry_after_beyond_the_longest_wait_fails_this_call_and_later_ones() -> None:
     """Calls of another model at the same endpoint are still made."""
-    model, other = Model(rate=0, size=0, asked=LONGEST_WAIT + 40), Model()
+    model, other = Model(rate=0, size=0, retry_after=LONGEST_WAIT + 40), Model()
 
     async def calls() -> None:
         loop = asyncio.get_running_loop()

@@ -70,7 +70,7 @@ def test_a_corpus_with_other_content_under_the_same_name_makes_another_run(
     monkeypatch.setenv("OPENAI_BASE_URL", os.environ["OPENAI_BASE_URL"].replace("/v1", "/other/v1"))
     run_count, (note,) = run_again()
     assert run_count == 3
-    assert note.endswith(".eval: these differ: the endpoint of openai."), "it is told from the run that is nearest"
+    assert note.endswith(".eval: these differ: the endpoint of openai."), "the note compares with the most similar run"
 
 
 def test_a_corpus_digest_does_not_depend_on_the_build_order(start_stub: StartStub) -> None:

@@ -40,7 +40,7 @@ from moot.retrievers import Evidence, ReplyError, UserError, make_evidence, open
 
 from tests.conftest import StartStub
 
-pytest.importorskip("ragas", reason="the reference to compare with is an extra: pip install 'moot[ragas]'")
+pytest.importorskip("ragas", reason="RAGAS is not installed: pip install 'moot[ragas]'")
 
 CLAIM = "Which river flows through Vienna?"
 ANSWER = "The Danube flows through Vienna, and the Wien joins it there."
