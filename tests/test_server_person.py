@@ -27,7 +27,7 @@ def test_a_run_waits_and_continues(server: Server) -> None:
     run = {"assistant_id": "tool_mad", "input": {"claim": CLAIM}, "context": context}
     server.json(f"/threads/{thread}/runs/wait", run)
     asked = waits(server, thread)
-    assert [wait["value"]["kind"] for wait in asked] == ["queries", "queries"]  # those of both debaters together
+    assert [wait["value"]["kind"] for wait in asked] == ["queries", "queries"]  # the queries of both debaters together
     names = {wait["id"]: next(iter(wait["value"]["proposed"]["queries"])) for wait in asked}
     replies = {id: {"queries": {name: f"eggs for {name}"}} for id, name in names.items()}
     resume(server, thread, "tool_mad", replies)

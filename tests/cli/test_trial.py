@@ -331,5 +331,5 @@ async def test_an_interrupted_trial_keeps_its_turns(start_stub: StartStub) -> No
     assert steps.count(("primary", "critique")) == 1
     assert document["usage"]["calls"] == len(document["calls"])
     made = [call for call in stub.calls() if call["kind"] == "chat"]
-    # Two phases of two sides: of each a call under way, and one that had ended but was not read from the stream yet.
+    # Each of two sides in two phases has a call in flight, and a call that has ended but was not read yet.
     assert 0 <= len(made) - len(document["calls"]) <= 8

@@ -465,7 +465,7 @@ async def test_certificates_are_verified_against_the_configured_authorities(
         tls.cache_clear()
 
 
-# --- what is sent -----------------------------------------------------------------------------------------------------
+# --- headers ----------------------------------------------------------------------------------------------------------
 
 
 async def test_keys_and_configured_headers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:

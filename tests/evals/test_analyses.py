@@ -63,9 +63,9 @@ def rows_of(made: Any) -> list[dict[str, Any]]:
 
 def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: Path) -> None:
     documents = {
-        "1": judged(S, [S, R], [0.9, 0.4]),  # the higher one, which is right
-        "2": judged(R, [S, R], [0.2, 0.6]),  # the higher one, which is wrong
-        "3": judged(S, [S, R], [0.3, 0.5]),  # the lower one, which is right
+        "1": judged(S, [S, R], [0.9, 0.4]),  # the judge follows the higher score, which is right
+        "2": judged(R, [S, R], [0.2, 0.6]),  # the judge follows the higher score, which is wrong
+        "3": judged(S, [S, R], [0.3, 0.5]),  # the judge follows the lower score, which is right
         "4": judged(R, [R, R], [0.5, 0.7], judge=False),  # it was not judged
         "5": judged(R, [S, R], [0.5, 0.5]),  # both scores are equal
     }

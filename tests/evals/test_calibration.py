@@ -1,4 +1,4 @@
-"""Calibration, risk and coverage, and stability over rounds: by hand, and beside scikit-learn and scipy."""
+"""Calibration, risk and coverage, and stability over rounds: by hand, and compared with scikit-learn and scipy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of grouped items: by hand, beside statsmodels and scipy, and over all possible resamples."""
+"""Statistics of grouped items: by hand, compared with statsmodels and scipy, and over all possible resamples."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def test_costs_by_hand(tmp_path: Path) -> None:
     made = study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))
     rows = records(costs_table(made))
     assert rows["debate"]["cost"] == pytest.approx(0.002)
-    assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed item was paid for too
+    assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed item cost something, too
     assert (rows["debate"]["tokens"], rows["debate"]["errors"], rows["debate"]["priced"]) == (3000, 1, 7)
     assert rows["debate_own"]["relative"] == 0.5
     assert [row["front_cost"] for row in rows.values()] == ["yes", "yes"]

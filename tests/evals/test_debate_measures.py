@@ -147,7 +147,7 @@ def test_an_agent_that_corrects_itself_is_no_correct_revision() -> None:
     debate = document(turns=turns, graphs=[{"round": 1, "kept": {"a": ["b"], "b": ["a"]}}])
     assert viewpoint_collisions(debate) == 2
     assert correct_revisions(debate, "B") == 0
-    assert correct_revisions(debate, lambda answer: answer in "BC") == 0  # right, but not what b said
+    assert correct_revisions(debate, lambda answer: answer in "BC") == 0  # right, but not b's answer
 
 
 def test_an_agent_that_was_right_before_is_no_correct_revision() -> None:

@@ -1,4 +1,5 @@
-"""Graders of free-text answers: which models are refused, and their agreement, beside scikit-learn and statsmodels."""
+"""Graders of free-text answers: which models are refused, and their agreement, compared with scikit-learn
+and statsmodels."""
 
 from __future__ import annotations
 

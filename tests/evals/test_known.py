@@ -84,7 +84,7 @@ def test_runs_of_s2_add_up_to_the_printed_total() -> None:
     runs = [S2_TABLE_3[f"run {n}"].matrix for n in range(3)]
     total = tuple(tuple(sum(run[i][j] for run in runs) for j in (0, 1)) for i in (0, 1))
     assert total == S2_TABLE_3["weighted total"].matrix
-    assert S2_TABLE_3["majority"].matrix == S2_TABLE_3["run 1"].matrix  # as it is printed
+    assert S2_TABLE_3["majority"].matrix == S2_TABLE_3["run 1"].matrix  # as the paper prints it
 
 
 @pytest.mark.skipif(not TABLES.is_file(), reason="the recovered tables (../shared/data/known) are not here")

@@ -164,7 +164,7 @@ def test_ignored_logs_are_reported(tmp_path: Path) -> None:
     write_log(tmp_path, "foreign", {"1": debate("SUPPORTS")}, GOLD, benchmark=None)
     (tmp_path / "cut.eval").write_bytes(good.read_bytes()[:900])
     plain = write_log(below, "2026-01-01T00-00-00_fever_x", {"1": debate("SUPPORTS")}, GOLD, ending="json")
-    for other in ("logs", "eval-set"):  # files beside logs
+    for other in ("logs", "eval-set"):  # other files of the folder
         (below / f"{other}.json").write_text("{}")
     [text, run], notes = read_logs(tmp_path, good, tmp_path / "cut.eval")  # each file once, however it was named
     assert (text.file, run.file) == (plain.name, "good.eval")

@@ -1,4 +1,4 @@
-"""Scores of answers, with figures worked out by hand, and beside scikit-learn's."""
+"""Scores of answers, with figures worked out by hand, and compared with scikit-learn's."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_labels_without_gold_items_are_not_averaged() -> None:
     gold, outcomes = [S, S, R], [S, N, R]  # F1 of SUPPORTS 2/3, of REFUTES 1; NOT ENOUGH INFO is only given
     assert macro_f1(gold, outcomes).value == approx(5 / 6)
     assert macro_f1(gold, outcomes, [S, R, N]).value == approx(5 / 9)
-    assert macro_f1([S, R], [S, R], [S, R, N]).value == 1.0  # which is neither here
+    assert macro_f1([S, R], [S, R], [S, R, N]).value == 1.0  # N is neither gold nor given
     with pytest.raises(ValueError, match="not among"):
         macro_f1(gold, outcomes, [S, N])
 
@@ -338,7 +338,7 @@ def test_fever_score_of_a_run() -> None:
     shown: list[Any] = [[("Copper", 7)], [], [], [], None]
     assert fever_score(gold, outcomes, sets, shown) == Score(approx(2 / 3), 3, missing=1, left_out=1)
     nothing = fever_score(gold, outcomes, sets, [None] * 5)
-    assert nothing == Score(None, 0, missing=1, left_out=4)  # also of those with only the label right
+    assert nothing == Score(None, 0, missing=1, left_out=4)  # also for claims of which only the label is right
 
 
 @pytest.mark.parametrize("sets", [[], [[]], [[("Copper", 7)], []]])

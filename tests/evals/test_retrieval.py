@@ -213,7 +213,7 @@ async def test_sources_are_measured(data: Path, start_stub: StartStub) -> None:
         "mrr@10": [1, 1, 0],
     }
     assert (own.nothing_found["bm25"], own.nothing_found["chroma"]) == (1, 0)
-    # In the union the passage stands twice, and either copy is the right one, once.
+    # The union contains the passage twice; either copy is right, but only one of them counts.
     assert {name: values[0] for name, values in union.values["bm25"].items()} == dict.fromkeys(union.values["bm25"], 1)
     assert own.values["chroma"]["recall@3"] == [1, 1, 1]
     assert found["mixed", "own"].values["bm25"]["recall@10"] == [0.5]

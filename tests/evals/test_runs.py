@@ -338,7 +338,7 @@ def test_the_first_failure_is_printed_in_full_and_others_are_shortened() -> None
     assert len(failures[1]) < 330
 
 
-def test_reports_and_matching_use_the_same_items(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_later_run_with_the_same_sample_seed_has_the_same_items(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 9)
     fields: dict[str, Any] = {"graphs": ["society_of_minds"], "tasks": {"fever": data}, "limit": 2}

@@ -1,4 +1,4 @@
-"""Intervals, tests and power: by hand, beside scipy's and statsmodels', and by simulation."""
+"""Intervals, tests and power: by hand, compared with scipy's and statsmodels', and by simulation."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_discordance_by_hand() -> None:
 
 
 def test_power_of_mcnemars_test_by_hand() -> None:
-    # All 8 items are discordant; 8 : 0 and 7 : 1 have p = 2/256 and 18/256, so that 8 : 0 alone is found.
+    # All 8 items are discordant; 8 : 0 and 7 : 1 have p = 2/256 and 18/256, so only 8 : 0 is found.
     assert power(0.9, 0.1, 8, 1.0) == approx(0.8125 * 0 + 0.9**8 + 0.1**8)
     assert power(0.9, 0.1, 5, 1.0) == 0.0  # 5 : 0 has p = 0.0625
     assert power(0.5, 0.5, 40, 0.0) == 0.0

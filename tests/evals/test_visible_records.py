@@ -68,7 +68,7 @@ def test_visible_records_are_read(name: str) -> None:
 @needs_visible
 @pytest.mark.parametrize("name", ASKED)
 def test_only_the_question_of_a_record_is_shown(name: str) -> None:
-    """A claim is one field word for word, and options are those of the record; no other field is shown."""
+    """The claim is one field of the record word for word; options are the record's; no other field is shown."""
     for item, record in pairs(name, read_benchmark(name, VISIBLE)):
         asked = record["question"]["stem"] if name == "arc_challenge" else record[ASKED[name]]
         assert item.claim

@@ -75,7 +75,7 @@ def fails(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, boo
     return arrange
 
 
-def both(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, bool], Result]:
+def combined(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, bool], Result]:
     """Faults of one class with different expected results."""
 
     def arrange(folder: Path, quick: bool) -> Result:
@@ -221,7 +221,7 @@ FAULTS = [
         "replies cut off",
         "one reply, and then each reply, ends at its length limit",
         "it is asked for once more; if that is cut, too, a typed error",
-        both(passes({"finish": "length", "times": 1}, scripted=[SELECTION]), always({"cut"}, {"finish": "length"})),
+        combined(passes({"finish": "length", "times": 1}, scripted=[SELECTION]), always({"cut"}, {"finish": "length"})),
     ),
     Fault(
         "refusals", "the model refuses each call", "a typed error", always({"refused"}, {"finish": "content_filter"})

@@ -133,7 +133,7 @@ async def test_a_reply_without_token_counts_ends_the_debate(start_stub: StartStu
     assert document["error"]["kind"] == "invalid_setting"
     assert "how many tokens" in document["error"]["detail"]
     nodes = {call["node"] for call in document["calls"]}
-    assert nodes <= {document["calls"][0]["node"], "stance_queries"}  # those in flight at the same time
+    assert nodes <= {document["calls"][0]["node"], "stance_queries"}  # the calls in flight at the same time
     assert len(stub.requests()) == len(document["calls"])
 
 

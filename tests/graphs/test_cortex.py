@@ -200,7 +200,7 @@ async def test_peers_score_each_others_answers(start_stub: StartStub) -> None:
     ]
     stub = start_stub([*script("SRN", "SSN", first=0), *scored])
     document = await debate("cortex_debate", agents=3, max_rounds=1, evaluation="peer")
-    # Means 0.3, 0.2 and 0.8, of all 0.433: only agent 3 is above, and it hears nobody.
+    # Means 0.3, 0.2 and 0.8, overall 0.433: only agent 3 is above it, and agent 3 hears no other agent.
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 1, 12, 3)
     assert agents_heard(document, 1) == {"1": "3", "2": "3", "3": ""}
     check_prompts(stub, document)

@@ -1,4 +1,4 @@
-"""A debate behind a gate, on the scripted endpoint: when it is held, its evidence, and the cost of both parts."""
+"""A debate behind a gate, on the scripted endpoint: when it runs, its evidence, and the cost of both parts."""
 
 from __future__ import annotations
 

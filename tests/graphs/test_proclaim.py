@@ -112,8 +112,9 @@ def test_a_full_trials_evidence_and_its_weights(full: dict[str, Any]) -> None:
 
 
 def test_a_full_trials_searches_and_their_novelty(full: dict[str, Any]) -> None:
-    # Novelty beside what is on record, the plaintiff's first: A8 shares 8 of 10 words with A (0.2 is enough), B and J
-    # are disputed, and so known, K9 shares 9 with K, which has just joined. Redundant is what shares more than 8.5.
+    # Novelty is measured against the record, for the plaintiff's pieces first. A8 shares 8 of 10 words with A, so its
+    # novelty is 0.2, which is enough. B and J are disputed, so they are known. K9 shares 9 words with K, which has just
+    # joined. A piece that shares more than 8.5 words is redundant.
     searched = {
         (*at, phase): t for phase in ("primary", "switched") for at, t in turns(full, "discover", phase).items()
     }

@@ -302,7 +302,7 @@ async def test_an_expert_is_not_called_unless_the_court_grants_it(start_stub: St
     assert {at: (t["testimony"], t["expertise"]) for at, t in turns(document, "testify").items()} == {
         ("defense", 1): (expert_testimony("defense", 1), "field defense primary 1")
     }
-    for side in SIDES:  # the court and the expert are told the subject, and the reason
+    for side in SIDES:  # prompts of the court and the expert have the subject and the reason
         requests = roles_shown(stub, f"To clear up field {side} primary 1.")
         assert [role for role, _ in requests] == ["court"] + ["expert"] * (side == "defense")
     assert not turns(document, "testify", "switched")

@@ -279,7 +279,7 @@ UNFIT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"options": ["one", "two", "three"]}, {}),
     ({"labels": ["red", "green"]}, {}),
     ({"labels": ["Supported", "green"]}, {}),
-    ({"labels": ["Supported", "True", "False"]}, {}),  # one label stands for two verdicts
+    ({"labels": ["Supported", "True", "False"]}, {}),  # one label is the answer for two verdicts
     (OWN, {"verdict_labels": {S: "Fine"}}),
     (OWN, {"verdict_labels": {S: "Fine", N: "Untrue"}}),
     (OWN, {"verdict_labels": {S: "Fine", N: "Fine"}}),

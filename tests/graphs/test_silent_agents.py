@@ -80,7 +80,8 @@ async def test_a_debate_continues_without_unreachable_agents(start_stub: StartSt
         assert "goes on without agent-2" in left[1]["detail"]
         for i in (1, 3):
             assert "agent-4" not in prompts(stub, f"agent-{i}", claim=claim)[1]
-            assert "agent-2" not in prompts(stub, f"agent-{i}", claim=claim)[2]  # nor is their earlier answer shown
+            # their earlier answer is not shown either
+            assert "agent-2" not in prompts(stub, f"agent-{i}", claim=claim)[2]
 
 
 async def test_too_few_agents_end_a_debate_without_a_verdict(start_stub: StartStub) -> None:

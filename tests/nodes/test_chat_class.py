@@ -39,7 +39,7 @@ class EmptyState(TypedDict):
 
 
 class Answer(BaseModel):
-    """An answer."""
+    """A schema for structured output."""
 
     text: str
 

@@ -132,10 +132,11 @@ async def test_only_texts_that_are_not_cached_are_requested(stub: StubEndpoint) 
     assert [vectors[1], vectors[3]] == given
     assert vectors[0] == vectors[4] == (await encoder.embed(["a"]))[0]
     assert vectors[2] == (await encoder.embed(["c"]))[0]
-    assert texts_per_request(stub) == [*before, 2]  # those answers are cached
+    assert texts_per_request(stub) == [*before, 2]  # their vectors are cached
     many = [str(n) for n in range(FEW + 1)]
     assert await encoder.embed(many) == await encoder.embed(many)
-    assert texts_per_request(stub) == [*before, 2, FEW + 1, FEW + 1]  # those of a long list are not: it may be a corpus
+    # vectors of a long list are not cached: it may be a corpus
+    assert texts_per_request(stub) == [*before, 2, FEW + 1, FEW + 1]
 
 
 async def test_a_changed_model_is_an_error_despite_the_cache(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
