@@ -104,10 +104,8 @@ def test_a_claims_position_is_that_of_its_quote(text: str, data: st.DataObject) 
 
 def test_a_position_has_its_page_and_heading() -> None:
     pages: list[Section] = [{"start": 0, "page": 1, "heading": ""}, {"start": 57, "page": 2, "heading": "Bids"}]
-    whole_text = {"start": 0, "end": len(TEXT)}
-    first, second = (
-        place_in(TEXT, whole_text, quote, pages) for quote in ("approved 12,000 flats", "It rejected none")
-    )  # type: ignore[arg-type]
+    span = {"start": 0, "end": len(TEXT)}
+    first, second = (place_in(TEXT, span, quote, pages) for quote in ("approved 12,000 flats", "It rejected none"))  # type: ignore[arg-type]
     assert first is not None
     assert second is not None
     assert [(one["page"], one["heading"]) for one in (first, second)] == [(1, ""), (2, "Bids")]
