@@ -56,7 +56,7 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.before = len(self.service.stub.prompts())
-        self.client = self.service.of("bob")
+        self.client = self.service.client_of("bob")
 
     def begin(self) -> None:
         """Start the debates, each as a run on its own thread."""

@@ -52,7 +52,7 @@ def check_stored(service: Service, client: httpx.Client, claim: str, places: lis
 
 def test_runs_that_are_queued_when_a_worker_starts_are_kept(service: Service) -> None:
     service.kill("worker-1")
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         places = [begin(bob, f"Cloves are {number} years old.", "standard_prompting") for number in range(4)]
         service.start("worker-1")
         check_stored(service, bob, "Cloves", places)
@@ -60,7 +60,7 @@ def test_runs_that_are_queued_when_a_worker_starts_are_kept(service: Service) ->
 
 def test_a_stopping_worker_stores_finished_runs_and_passes_on_the_rest(service: Service) -> None:
     before = len(service.stub.calls())
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         places = [begin(bob, f"Nutmeg is ground {number} times.") for number in range(4)]
         places += [begin(bob, f"Nutmeg is stored {number} years.", "standard_prompting") for number in range(2)]
         service.wait_for(lambda: len(service.stub.calls()) > before + 4, "no calls")
@@ -71,7 +71,7 @@ def test_a_stopping_worker_stores_finished_runs_and_passes_on_the_rest(service: 
 
 
 def test_a_worker_killed_before_it_stored_the_document(service: Service) -> None:
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         with storing_blocked(service) as one_waits:
             place = begin(bob, "Mace is a spice.")
             service.wait_for(one_waits, "no document")
@@ -83,7 +83,7 @@ def test_a_worker_killed_before_it_stored_the_document(service: Service) -> None
 
 
 def test_a_worker_killed_before_it_stored_the_result_of_a_reply(service: Service) -> None:
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         thread, run = begin(bob, "Sumac is sour.", ask_person=["remark"])
         service.wait_for(lambda: status(bob, (thread, run)) == "interrupted", "nobody is asked")
         asked = {"assistant_id": "society_of_minds", "command": {"resume": {"remark": "It is."}}, "context": CONTEXT}
@@ -99,7 +99,7 @@ def test_a_worker_killed_before_it_stored_the_result_of_a_reply(service: Service
 
 def test_a_run_whose_end_could_not_be_stored_is_found_again(service: Service) -> None:
     psycopg = imported("psycopg")
-    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
+    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:
         owner.execute(
             "CREATE SEQUENCE refused; CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN PERFORM nextval('refused'); RAISE 'no end is noted'; END $$; CREATE TRIGGER refuse BEFORE UPDATE "
@@ -114,7 +114,7 @@ def test_a_run_whose_end_could_not_be_stored_is_found_again(service: Service) ->
 
 def test_a_run_cut_off_by_postgres_at_its_end_starts_again(service: Service) -> None:
     psycopg = imported("psycopg")
-    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
+    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:
         owner.execute(
             "CREATE SEQUENCE ended; CREATE FUNCTION cut_off() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
             "IF nextval('ended') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NEW; END $$; "
@@ -130,7 +130,7 @@ def test_a_run_cut_off_by_postgres_at_its_end_starts_again(service: Service) -> 
 
 def test_a_run_whose_lease_is_lost_before_its_start_does_not_start(service: Service) -> None:
     psycopg = imported("psycopg")
-    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.of("bob") as bob:
+    with psycopg.connect(service.postgres.url, autocommit=True) as owner, service.client_of("bob") as bob:
         owner.execute(
             "CREATE SEQUENCE claims; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
             "IF nextval('claims') = 1 THEN NEW.status = 'pending'; NEW.claimed_by = NULL; NEW.lease_expires_at = NULL; "
@@ -145,9 +145,9 @@ def test_a_run_whose_lease_is_lost_before_its_start_does_not_start(service: Serv
 
 def test_leases_of_one_worker_have_different_names(service: Service) -> None:
     claims = "SELECT claimed_by FROM runs WHERE status = 'running' AND claimed_by IS NOT NULL"
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         places = [begin(bob, f"Ginger grows {number} years.") for number in range(3)]
-        service.wait_for(lambda: len(service.asked(claims)) > 1, "no two debates run")
-        names = service.asked(claims)
+        service.wait_for(lambda: len(service.query(claims)) > 1, "no two debates run")
+        names = service.query(claims)
         assert len({*names}) == len(names)
         check_stored(service, bob, "Ginger", places)

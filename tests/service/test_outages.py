@@ -33,7 +33,7 @@ def responses_of(service: Service, path: str) -> list[int]:
 
 
 def test_debates_start_and_end_without_redis(service: Service) -> None:
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         under_way = begin(bob, "Anise is a star.", ask_person=["remark"])
         service.wait_for(lambda: status(bob, under_way) == "interrupted", "nobody is asked")
         service.kill("redis")
@@ -48,7 +48,7 @@ def test_debates_start_and_end_without_redis(service: Service) -> None:
 
 
 def test_without_postgres_no_process_is_ready_and_all_recover(service: Service) -> None:
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         before = len(service.stub.calls())
         place = begin(bob, "Rosemary is a shrub.")
         service.wait_for(lambda: len(service.stub.calls()) > before, "no calls")
@@ -56,13 +56,13 @@ def test_without_postgres_no_process_is_ready_and_all_recover(service: Service) 
     assert responses_of(service, "/ok") == [200, 200]
     assert responses_of(service, "/ready") == [503, 503]
     for method, path in (("GET", "/moot/api/debates"), ("POST", "/threads"), ("GET", f"/moot/debates/{place[1]}")):
-        with service.of("bob") as bob:  # a server that has failed closes the connection
+        with service.client_of("bob") as bob:  # a server that has failed closes the connection
             answer = bob.request(method, path, json={} if method == "POST" else None, timeout=60)
         assert answer.status_code >= 500, (path, answer.text)
         assert "127.0.0.1" not in answer.text, "the response shows an address"
     service.postgres.start()
     service.wait_for(lambda: responses_of(service, "/ready") == [200, 200], "not ready again")
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         ended = ("success", "error", "interrupted")
         service.wait_for(lambda: status(bob, place) in ended, f"it goes on: {rows(service)}")
         [listed] = bob.get("/moot/api/debates", params={"q": "Rosemary"}).json()["debates"]

@@ -83,7 +83,7 @@ async def verdict_of(page: Page, service: Service, claim: str, tmp_path: Path) -
     """Wait for the verdict on the page; the list of past checks shows one, too."""
     await page.locator(".verdict h2").wait_for()
     await page.screenshot(path=tmp_path / "verdict.png", full_page=True)
-    with service.of("bob") as bob:
+    with service.client_of("bob") as bob:
         [listed] = bob.get("/moot/api/debates", params={"q": claim}).json()["debates"]
         assert listed["status"] == "done"
         document = bob.get(f"/moot/api/debates/{listed['id']}/json").json()
@@ -117,7 +117,7 @@ async def test_the_page_continues_if_its_web_process_is_killed(page: Page, watch
 
 
 def test_workers_have_metrics(watched: Service, receiver: Receiver) -> None:
-    with watched.of("bob") as bob:
+    with watched.client_of("bob") as bob:
         asked = {"assistant_id": "standard_prompting", "input": {"claim": "MARKED: terns dive."}}
         bob.post("/runs/wait", json={**asked, "context": {"model": SETTINGS["model"]}}).raise_for_status()
     shown = []
