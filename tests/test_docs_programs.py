@@ -50,13 +50,17 @@ SET = [command for _, command in COMMANDS if command.startswith("moot verify") a
 
 
 def test_every_program_of_the_pages_is_run() -> None:
-    held = {page.name: len(re.findall(r"```python\n", page.read_text(encoding="utf-8"))) for page in PAGES[1:]}
+    programs_by_page = {
+        page.name: len(re.findall(r"```python\n", page.read_text(encoding="utf-8"))) for page in PAGES[1:]
+    }
     run_here = {"evaluation.md": 1, "ledger.md": 1, "measures.md": 2, "nodes.md": 3, "sources.md": 1, "speed.md": 1}
     run_here["tutorial.md"] = 1  # tests/installed/test_tutorial.py
-    assert {name: number for name, number in held.items() if number and name != "commands.md"} == UNRUN | run_here
+    assert {
+        name: number for name, number in programs_by_page.items() if number and name != "commands.md"
+    } == UNRUN | run_here
 
 
-def test_a_source_of_langchain_community(tmp_path: Path) -> None:
+def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> None:
     (source,) = programs("howto/sources.md")
     (tmp_path / "shop.py").write_text(source)
     (shown,) = (command for _, command in COMMANDS if "langchain:" in command)
@@ -110,8 +114,8 @@ def test_the_program_that_replays_a_debate_runs(tmp_path: Path, monkeypatch: pyt
     answers, counted = output_of(program).splitlines()
     words = answers.split()  # an answer has several words, too
     assert words[: len(words) // 2] == words[len(words) // 2 :] != []
-    kept, of = re.findall(r"\d+", counted)
-    assert kept == of != "0"
+    from_ledger, of = re.findall(r"\d+", counted)
+    assert from_ledger == of != "0"
 
 
 @pytest.mark.parametrize("command", SET)

@@ -74,8 +74,8 @@ async def test_it_sends_requests_of_the_same_size(start_stub: StartStub) -> None
     # Few requests, so chance matters.
     assert sizes(found, "reply_chars") == pytest.approx(sizes(expected, "reply_chars"), rel=0.2)
     for what in ("bytes", "reply_chars"):
-        whole, of_floor = (sum(c.get(what, 0) for of in calls.values() for c in of) for calls in (expected, found))
-        assert of_floor == pytest.approx(whole, rel=0.04), what
+        of_debates, of_floor = (sum(c.get(what, 0) for of in calls.values() for c in of) for calls in (expected, found))
+        assert of_floor == pytest.approx(of_debates, rel=0.04), what
 
 
 async def test_it_waits_for_the_same_responses(start_stub: StartStub) -> None:

@@ -35,9 +35,9 @@ def test_an_old_document_opens(path: Path, tmp_path: Path, monkeypatch: pytest.M
     assert {key: document[key] for key in old} == {**old, "schema_version": SCHEMA_VERSION}
     for kind in ("md", "html"):
         assert document["claim"] in report(document, kind)
-    kept = debates.debates_folder() / f"{debates.save(document)}.json"
-    kept.write_bytes(path.read_bytes())  # as 0.1.0 stored it
-    assert debates.load(kept.stem) == document
+    stored = debates.debates_folder() / f"{debates.save(document)}.json"
+    stored.write_bytes(path.read_bytes())  # as 0.1.0 stored it
+    assert debates.load(stored.stem) == document
     sample = EvalSample(id=1, epoch=1, input="", target="", store={DOCUMENT: path.read_text()})
     read = checked_document(document_in(sample), READ)
     assert read == {key: document[key] for key in read}

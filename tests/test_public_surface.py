@@ -20,7 +20,7 @@ from moot.graphs._registry import OTHER_GRAPHS
 
 ROOT = Path(__file__).parents[1]
 MOST = 135
-"""The maximum of public names: a longer list is not read."""
+"""The maximum number of public names: readers skip a longer list."""
 PACKAGES = ("moot.evals", "moot.graphs", "moot.nodes", "moot.prompts", "moot.retrievers")
 HEAVY = {
     "chromadb",
@@ -46,7 +46,7 @@ def explained(text: str) -> set[str]:
     return set(re.findall(r"\w+", " ".join(re.findall(r"^    ([\w, ]+):", section[1], re.M)))) if section else set()
 
 
-def lacking(found: Any) -> Iterator[str]:
+def missing_parts(found: Any) -> Iterator[str]:
     """The parts that the docstring of a public object lacks."""
     text = inspect.getdoc(found) or ""
     if isinstance(found, ModuleType):
@@ -97,7 +97,7 @@ def test_an_old_program_is_told_once(tmp_path: Path) -> None:
 
 
 def test_each_is_documented() -> None:
-    found = {name: list(lacking(one)) for name, one in public().items() if name != "moot.graphs.DESCRIPTIONS"}
+    found = {name: list(missing_parts(one)) for name, one in public().items() if name != "moot.graphs.DESCRIPTIONS"}
     assert not {name: what for name, what in found.items() if what}
 
 

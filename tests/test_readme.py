@@ -51,5 +51,5 @@ def test_the_citation_is_of_this_version() -> None:
 
 def test_the_public_ci_tries_every_python() -> None:
     jobs = imported("yaml").safe_load((ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8"))["jobs"]
-    told = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
-    assert jobs["tests"]["strategy"]["matrix"]["python"] == told
+    classifiers = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert jobs["tests"]["strategy"]["matrix"]["python"] == classifiers

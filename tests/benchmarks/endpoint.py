@@ -1,4 +1,4 @@
-"""The scripted endpoint for a benchmark: every call takes the same time, so that all beyond it is our own doing."""
+"""The scripted endpoint for a benchmark: every call takes the same time, so all further time is moot's own."""
 
 from __future__ import annotations
 

@@ -34,13 +34,13 @@ PAD = "..."
 
 
 def padded(body: dict[str, Any], length: int) -> bytes:
-    """The body as JSON of so many bytes: its ``...`` is made as long as that takes."""
+    """The body as JSON of this length in bytes: its ``...`` is replaced by padding."""
     text = json.dumps(body)
     return text.replace(PAD, "w" * (length - len(text) + len(PAD))).encode()
 
 
 async def debate(session: aiohttp.ClientSession, url: str, i: int) -> int:
-    """The requests of a debate; how many of them are chat calls."""
+    """Send the requests of a debate; return the number of chat calls."""
 
     async def call(step: str) -> int:
         messages = [{"role": "system", "content": "You are a debater."}, {"role": "user", "content": f"Claim {i}{PAD}"}]

@@ -51,17 +51,19 @@ async def encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
     for _ in range(3):
         start = time.perf_counter()
         fast = await encoder.embed(texts)
-        mine = seconds_since(start)
+        own_seconds = seconds_since(start)
         start = time.perf_counter()
         full = await asyncio.to_thread(encode, encoder._model, texts)
-        ratios.append(seconds_since(start) / mine)
+        ratios.append(seconds_since(start) / own_seconds)
     one, other = np.array(fast), np.array(full)
     nearest = [np.argsort(-(v[:QUERIES] @ v.T), axis=1)[:, 1:11] for v in (one, other)]
     same = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(*nearest, strict=True)])
     print(
         f"encoding: {statistics.median(ratios):.2f} x plain PyTorch ({', '.join(f'{r:.2f}' for r in ratios)}),", end=" "
     )
-    print(f"{len(texts) / mine:.0f} passages a second in the last run; recall@10 against full precision {same:.3f}")
+    print(
+        f"{len(texts) / own_seconds:.0f} passages a second in the last run; recall@10 against full precision {same:.3f}"
+    )
 
 
 async def indexing(encoder: SentenceEncoder, passages: list[Passage]) -> None:

@@ -33,7 +33,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)
 
 
-def finish(options: argparse.Namespace, figures: Any, over: Sequence[str]) -> None:
+def finish(options: argparse.Namespace, figures: Any, exceeded: Sequence[str]) -> None:
     """Write the figures, and name the exceeded limits.
 
     Raises:
@@ -42,7 +42,7 @@ def finish(options: argparse.Namespace, figures: Any, over: Sequence[str]) -> No
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
-    said = "\n".join(["", *(f"over its limit: {line}" for line in over)])
-    if over and options.check:
-        raise SystemExit(said)
-    print(said)
+    message = "\n".join(["", *(f"over its limit: {line}" for line in exceeded)])
+    if exceeded and options.check:
+        raise SystemExit(message)
+    print(message)

@@ -1,7 +1,7 @@
-"""The same number of model calls, made in one way or another, so many at a time, in a process that does nothing else.
+"""Make a number of model calls in one of several ways, some at a time, in a process of their own.
 
-It runs in Python's default settings, by a plain `asyncio.run`, against the endpoint of OPENAI_BASE_URL (scale.py and
-growth.py start both), and prints what it took as one line of JSON.
+It runs with Python's default settings, by a plain `asyncio.run`, against the endpoint of OPENAI_BASE_URL (scale.py and
+growth.py start both), and prints the figures as one line of JSON.
 
     python -m tests.benchmarks.ways moot [--work 120] [--at-once 64] [--set NAME=JSON]
 """
@@ -26,11 +26,11 @@ from tests.benchmarks import floor
 from tests.benchmarks.latency import RULES, SETTINGS
 
 One = Callable[[int], Awaitable[int]]
-"""Does one debate or call by its number; returns the number of chat calls."""
+"""A function that runs a debate, or makes a call, by its number; it returns the number of chat calls."""
 Settings = dict[str, Any]
 REPLY = "The claim names what the sources name. " * 45
 ENDPOINT_RULES = [*RULES, *floor.RULES, {"model": "^plain$", "reply": REPLY}]
-"""The scripted endpoint's replies to all ways."""
+"""The scripted endpoint's replies in all ways."""
 SYSTEM = "You are one of the agents who check a claim. " * 16
 QUESTION = "Resolution {} says so. Is it true? Go step by step, and end with SUPPORTS, REFUTES or NOT ENOUGH INFO."
 
@@ -95,12 +95,12 @@ async def plain_society(_: Settings) -> AsyncIterator[One]:
         async def one(i: int) -> int:
             start = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION.format(i)}]
             answers = await asyncio.gather(*(ask(start) for _ in range(3)))
-            told = []
+            revised = []
             for own in answers:
                 others = "\n\n".join(f"Another agent: {answer}" for answer in answers if answer is not own)
                 question = f"{others}\n\nRead what the others answered, and answer anew. {QUESTION.format(i)}"
-                told.append([*start, {"role": "assistant", "content": own}, {"role": "user", "content": question}])
-            answers = [*answers, *await asyncio.gather(*(ask(messages) for messages in told))]
+                revised.append([*start, {"role": "assistant", "content": own}, {"role": "user", "content": question}])
+            answers = [*answers, *await asyncio.gather(*(ask(messages) for messages in revised))]
             Counter(answer.rpartition(" ")[2] for answer in answers[-3:]).most_common(1)
             return len(answers)
 
@@ -158,10 +158,10 @@ async def timed(options: argparse.Namespace) -> dict[str, float]:
                 return await one(i)
 
         await in_turn(-1)
-        others, wall, cpu = endpoint_cpu(), time.perf_counter(), time.process_time()
+        endpoint_before, wall, cpu = endpoint_cpu(), time.perf_counter(), time.process_time()
         calls = sum(await asyncio.gather(*(in_turn(i) for i in range(options.work))))
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        share = (endpoint_cpu() - others) / wall
+        share = (endpoint_cpu() - endpoint_before) / wall
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"wall": wall, "cpu": cpu, "calls": calls, "memory": memory, "endpoint_share": share}
 
@@ -171,12 +171,12 @@ def run(way: str, work: int, at_once: int, **settings: Any) -> dict[str, float]:
 
     Args:
         way: one of `WAYS`.
-        work: how many debates, or single calls.
-        at_once: how many of them at a time.
-        settings: of the graph.
+        work: the number of debates or single calls.
+        at_once: how many of them run at the same time.
+        settings: the graph's settings.
 
     Returns:
-        Seconds of wall and processor time, chat calls, the largest memory in MiB, the endpoint's processor time per
+        Seconds of wall and processor time, chat calls, the peak memory in MiB, the endpoint's processor time per
         second.
     """
     command = [sys.executable, "-m", "tests.benchmarks.ways", way, "--work", str(work), "--at-once", str(at_once)]

@@ -13,7 +13,7 @@ from rich.console import Console
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "words"),
     [
         (0, "0.0 s"),
         (4.24, "4.2 s"),
@@ -27,8 +27,8 @@ from rich.console import Console
         (183_700, "2 days 3 h"),
     ],
 )
-def test_durations_in_words(seconds: float, said: str) -> None:
-    assert format_duration(seconds) == said
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert format_duration(seconds) == words
 
 
 def test_a_batch_and_a_plan_print_the_remaining_time_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_user_errors_go_to_stderr(command: str, tmp_path: Path, monkeypatch: pyt
     assert "Traceback" not in done.stderr
 
 
-def test_a_debate_that_fails(start_stub: StartStub) -> None:
+def test_errors_of_a_failed_debate_go_to_stderr(start_stub: StartStub) -> None:
     start_stub([{"status": 401}])
     words = ["verify", "A claim.", "--graph", "standard_prompting", "--model", "openai:stub"]
     done = moot(*words)
@@ -82,7 +82,7 @@ def test_a_debate_that_fails(start_stub: StartStub) -> None:
     assert json.loads(done.stdout)["status"] == "failed"
 
 
-def test_a_verdict_with_a_warning(start_stub: StartStub) -> None:
+def test_warnings_go_to_stderr(start_stub: StartStub) -> None:
     start_stub([{"reply": "No JSON.", "times": 1}])
     done = moot("verify", "A claim.", "--graph", "standard_prompting", "--model", "openai:stub")
     assert done.returncode == 0

@@ -40,12 +40,14 @@ def turn(agent: str, step: str, phase: str = "primary", round: int = 1, **fields
 
 
 def entry(phase: str, rounds: int, reason: str, **course: Any) -> dict[str, Any]:
+    """An update with a debate's entry in ``debates``."""
     return {"debates": [{"phase": phase, "rounds": rounds, "stop_reason": reason, **course}]}
 
 
 def argued(phase: str, round: int, text: str) -> dict[str, Any]:
-    said = turn("plaintiff", "argue", phase, round, side="plaintiff", argument=text, citations=[], outcome="ok")
-    return {"turns": [said]}
+    """An update with an argument."""
+    argument = turn("plaintiff", "argue", phase, round, side="plaintiff", argument=text, citations=[], outcome="ok")
+    return {"turns": [argument]}
 
 
 COURSE: dict[str, Any] = {"reflection_total": [0.5, 1.204, 1.2, 1.22], "novelty": [0.5, None, 0.06, 0.0]}
@@ -61,7 +63,7 @@ COURSE: dict[str, Any] = {"reflection_total": [0.5, 1.204, 1.2, 1.22], "novelty"
         ("max_rounds", "its rounds are used up"),
     ],
 )
-def test_the_stop_reason_of_a_debate(reason: str, words: str) -> None:
+def test_the_stop_reason_of_a_debate_is_shown_once(reason: str, words: str) -> None:
     stopped = entry("primary", 4, reason, **COURSE)
     lines = printed(argued("primary", 1, "So."), stopped, stopped)  # the subgraph's own update repeats it
     assert lines[-1] == f"  The primary debate stops after 4 rounds: {words}."
@@ -76,7 +78,7 @@ def test_the_stop_reason_of_a_debate(reason: str, words: str) -> None:
         ("relevance_gain", "it gained less than 0.05 in relevance"),
     ],
 )
-def test_the_reason_for_the_end_of_a_sides_search(ended: str, words: str) -> None:
+def test_the_reason_for_the_end_of_a_sides_search_is_shown(ended: str, words: str) -> None:
     live = Live(ProclaimSettings(redundant_share=0.6, max_retrievals=4, relevance_gain=0.05))
     found: dict[str, Any] = {
         "joined": [],
@@ -84,9 +86,9 @@ def test_the_reason_for_the_end_of_a_sides_search(ended: str, words: str) -> Non
         "scores": {"redundancy": 2 / 3, "novelty": 0.1},
         "evidence_ids": ["a"],
     }
-    said = live.feed({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
-    said += live.end(blank_document("proclaim", ProclaimSettings()))
-    assert [(line.who, line.what, line.text) for line in said[1:3]] == [
+    printed_lines = live.feed({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
+    printed_lines += live.end(blank_document("proclaim", ProclaimSettings()))
+    assert [(line.who, line.what, line.text) for line in printed_lines[1:3]] == [
         ("plaintiff", "finds", "1 piece; none joins the record (mean novelty 0.10)"),
         ("plaintiff", "searches", f"no more: {words}"),
     ]
@@ -137,7 +139,7 @@ def test_unusable_replies_are_marked() -> None:
     ]
 
 
-def test_searches_without_results() -> None:
+def test_failed_and_empty_searches_are_distinguished() -> None:
     seed = turn("retrieval", "retrieve_seed", "negotiation", pool="seed", retrieval="failed")
     premise = turn("retrieval", "retrieve_premise", "negotiation", pool="premises", number=2, retrieval="empty")
     task = make_task("pubmedqa", None, None, "Is tin soft?")
@@ -317,23 +319,23 @@ def ended(
         ),
     ],
 )
-def test_confidence_as_a_sum(confidence: float, parts: tuple[float, float, float], words: str) -> None:
+def test_confidence_is_shown_as_a_sum(confidence: float, parts: tuple[float, float, float], words: str) -> None:
     named: dict[str, Any] = dict(zip(("base", "role_switch", "reflection"), parts, strict=True))
     lines = ended(["NOT SUPPORTED", "SUPPORTED", "NOT SUPPORTED"], confidence, **named)
     shown, _, parts_shown = words.partition(":")
     assert lines[1] == f"  Confidence {shown}, not calibrated:{parts_shown}"
 
 
-def test_parts_of_a_confidence_without_a_score() -> None:
+def test_parts_of_a_confidence_without_a_score_are_marked() -> None:
     lines = ended(["INCONCLUSIVE"], 0.95, base=0.95, consistency=None, winning_reflection=None)
     assert lines[1].endswith(" + role switch 0.00 (no score) + reflection 0.00 (no score)")
     assert not any("cites" in line for line in lines)
 
 
-def test_equal_votes_and_judges_without_a_verdict() -> None:
+def test_tied_votes_and_judges_without_a_verdict_are_named() -> None:
     lines = ended([None, "SUPPORTED", "NOT SUPPORTED"], 0.5, base=0.5)
-    how = "SUPPORTED by 1 of 2 judges; tied votes, so that of judge-2 counts; judge-1 gave no verdict; max_rounds"
-    assert lines[0] == f"Verdict: SUPPORTS ({how})"
+    basis = "SUPPORTED by 1 of 2 judges; tied votes, so that of judge-2 counts; judge-1 gave no verdict; max_rounds"
+    assert lines[0] == f"Verdict: SUPPORTS ({basis})"
     assert lines[2:5] == [
         "  judge-2    because    Reason 2.",
         "  plaintiff  cites      nothing",

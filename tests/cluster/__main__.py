@@ -1,8 +1,8 @@
 """``make cluster``: batches over several workers under faults, the cost of a queue, and the service under faults.
 
-Seconds are measured while nothing else should run. ``--only NAME`` has one of them done, ``--service`` those of the
-service alone, which need a Python with the extra `service`: ``MOOT_SERVICE_PYTHON``, or that of ``.venv-service``. The
-exit code is 1 if one is wrong.
+Run nothing else meanwhile, because times are measured. ``--only NAME`` runs one trial, ``--service`` those of the
+service only; these need a Python with the extra `service`: ``MOOT_SERVICE_PYTHON``, or that of ``.venv-service``. The
+exit code is 1 if a trial fails.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import typer
 
 from tests.cluster import service
 from tests.cluster.postgres import Server, running_postgres
-from tests.cluster.trial import ENDLESS, Trial, happening, trial
+from tests.cluster.trial import ENDLESS, Trial, run_with_faults, trial
 from tests.conftest import StubEndpoint, running_stub
-from tests.service.running import lacking
+from tests.service.running import missing_requirements
 
-FASTER = 1.8
+LEAST_SPEEDUP = 1.8
 """The minimum speed of two workers relative to one."""
 COST = 3.0
 """Milliseconds of processor time that a queue row may cost."""
-TOLD = 0.15
+REFUSAL_DELAY = 0.15
 """Seconds in which all processes must learn of one process's refusal."""
-FILLED = 48 * 2**20
+DISK_SIZE = 48 * 2**20
 """Bytes of the disk that becomes full."""
 OWN_PYTHON = Path(__file__).parents[2] / ".venv-service/bin/python"
 
@@ -39,7 +39,7 @@ OWN_PYTHON = Path(__file__).parents[2] / ".venv-service/bin/python"
 def faults(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """200 rows, one of them poisoned: ten kills, three restarts of Postgres, a frozen worker, one terminated worker."""
     with trial(folder, server, stub) as one:
-        found = happening(
+        found = run_with_faults(
             one, 200, [one.kill] * 10 + [one.restart] * 3 + [one.freeze, one.terminate], seed=int(time.time())
         )
         print(f"  calls {len(stub.prompts())}, repeated {one.repeated()}", file=sys.stderr)
@@ -50,7 +50,7 @@ def full_disk(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     """The disk of Postgres is full for a while: Postgres is unavailable until there is space, and no row is lost."""
     with ExitStack() as stack:
         disk = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moot-disk-")))
-        size = ["mount", "-t", "tmpfs", "-o", f"size={FILLED}", "tmpfs", str(disk)]
+        size = ["mount", "-t", "tmpfs", "-o", f"size={DISK_SIZE}", "tmpfs", str(disk)]
         if subprocess.run(size, check=False, capture_output=True).returncode:
             print("  left out: a small disk cannot be mounted here", file=sys.stderr)
             return []
@@ -88,17 +88,17 @@ def rate(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
                 one.start_worker()
             one.wait(lambda count=count, one=one: one.ask("SELECT count(*) FROM moot.workers")[0][0] >= count)  # type: ignore[misc]
             batch = one.submit(240, words=("--set", "max_concurrency=64"))
-            one.wait(lambda one=one: _moved(one) is not None)  # type: ignore[misc]
+            one.wait(lambda one=one: _seconds_between_ends(one) is not None)  # type: ignore[misc]
             one.wait(lambda batch=batch: batch.poll() is not None)  # type: ignore[misc]
-            seconds[count] = _moved(one) or 0.0
+            seconds[count] = _seconds_between_ends(one) or 0.0
             one.ask("DELETE FROM moot.batches")
             one.ask("DELETE FROM moot.workers")
     ratio = seconds[1] / seconds[2]
     print(f"  {240 / seconds[1]:.1f} and {240 / seconds[2]:.1f} rows a second: x {ratio:.2f}", file=sys.stderr)
-    return [] if ratio >= FASTER else [f"two workers are {ratio:.2f} times as fast as one"]
+    return [] if ratio >= LEAST_SPEEDUP else [f"two workers are {ratio:.2f} times as fast as one"]
 
 
-def _moved(one: Trial) -> float | None:
+def _seconds_between_ends(one: Trial) -> float | None:
     """Seconds from the first row that ended to the last."""
     query = "SELECT extract(epoch FROM max(touched) - min(touched))::float8 FROM moot.rows WHERE status = 'done'"
     found: float | None = one.ask(query)[0][0]
@@ -106,20 +106,20 @@ def _moved(one: Trial) -> float | None:
 
 
 def cost(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Milliseconds of processor time per row beside its debate: queued, assigned, and ended."""
+    """Milliseconds of processor time that a row costs in addition to its debate: to queue, assign and end it."""
     rows = 400
     with trial(folder, server, stub, at_once=16) as one:
         worker = one.start_worker()
         one.wait(lambda: bool(one.ask("SELECT count(*) FROM moot.workers")[0][0]))
-        before = _processor(worker.pid)
+        before = _processor_seconds(worker.pid)
         batch = one.submit(rows, words=("--graph", "standard_prompting"))
         one.wait(lambda: batch.poll() is not None)
-        each = (_processor(worker.pid) - before) / rows * 1000
+        each = (_processor_seconds(worker.pid) - before) / rows * 1000
     print(f"  {each:.2f} ms a row in the worker's own process", file=sys.stderr)
     return [] if each <= COST else [f"a row costs {each:.2f} ms"]
 
 
-def _processor(pid: int) -> float:
+def _processor_seconds(pid: int) -> float:
     """Seconds of processor time of a process, without its children."""
     parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
@@ -165,7 +165,7 @@ def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
     early = sorted(call["start"] - refused for call in calls if refused < call["start"] < refused + 1.95)
     print(f"  {hosts} processes, {most} at once, after the refusal {early}", file=sys.stderr)
     found = [] if most <= 5 else [f"{most} calls at once"]
-    return found + [f"{len(early)} calls within the Retry-After" for _ in early[:1] if early[-1] > TOLD]
+    return found + [f"{len(early)} calls within the Retry-After" for _ in early[:1] if early[-1] > REFUSAL_DELAY]
 
 
 TRIALS: tuple[Callable[[Path, Server, StubEndpoint], list[str]], ...] = (
@@ -190,8 +190,8 @@ def queue_trials(only: list[str]) -> bool:
             with running_stub(Path(folder) / "stub", latency_ms=200) as stub:
                 found = one(Path(folder) / "trial", server, stub)
             wrong = wrong or bool(found)
-            said = "; ".join(found) or "as expected"
-            print(f"{one.__name__}: {said} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
+            result = "; ".join(found) or "as expected"
+            print(f"{one.__name__}: {result} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
     return wrong
 
 
@@ -202,31 +202,31 @@ def service_trials(only: list[str], *, page: bool) -> bool:
         return False
     if OWN_PYTHON.exists():
         os.environ.setdefault("MOOT_SERVICE_PYTHON", str(OWN_PYTHON))
-    if reason := lacking():
+    if reason := missing_requirements():
         print(
-            f"service: SKIPPED, none of its {len(faults)} trials was made: {reason}; `make service` makes one",
+            f"service: SKIPPED, none of its {len(faults)} trials was run: {reason}; `make service` installs it",
             file=sys.stderr,
             flush=True,
         )
         return False
     with tempfile.TemporaryDirectory(prefix="moot-cluster-") as folder:
-        results = service.arranged(Path(folder), faults, int(time.time()))
+        results = service.run_faults(Path(folder), faults, int(time.time()))
     print(service.table(results))
     if page:
         service.write_table(results)
-    return any(result is None or result.wrong(fault) for fault, result in results.items())
+    return any(result is None or result.deviations(fault) for fault, result in results.items())
 
 
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="One of them. Repeatable.")] = None,
-    alone: Annotated[bool, typer.Option("--service", help="Those of the service alone.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Run this trial only. Repeatable.")] = None,
+    service_only: Annotated[bool, typer.Option("--service", help="Run the service's trials only.")] = False,
     page: Annotated[bool, typer.Option("--page", help="Write the service's table into its page of the docs.")] = False,
 ) -> None:
     """Run trials; the exit code is 1 if one fails."""
     known = {*(one.__name__ for one in TRIALS), *(fault.name for fault in service.FAULTS)}
     if unknown := sorted({*(only or ())} - known):
         raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(sorted(known))}.")
-    wrong = [] if alone else [queue_trials(only or [])]
+    wrong = [] if service_only else [queue_trials(only or [])]
     wrong.append(service_trials(only or [], page=page))
     raise typer.Exit(int(any(wrong)))
 

@@ -72,12 +72,12 @@ def test_a_worker_that_cannot_store_says_so(
         unable = one.start_worker()  # without MOOT_CHROMA_URL
         one.env["MOOT_CHROMA_URL"] = url
         assert index(one, texts, "entries").wait() == 3
-        said = " ".join((one.folder / "log.txt").read_text().split())
-        assert "Set MOOT_CHROMA_URL for the workers, too. Then run the same command again" in said
+        log = " ".join((one.folder / "log.txt").read_text().split())
+        assert "Set MOOT_CHROMA_URL for the workers, too. Then run the same command again" in log
         one.start_worker()
         one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] == 2)
         assert index(one, texts, "entries").wait() == 0
-        assert unable.poll() in (None, 2)  # it has left its pieces to the other, if it was given any
+        assert unable.poll() in (None, 2)  # its pieces, if it took any, went to the other worker
 
 
 def test_a_queue_needs_a_chroma_server(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:

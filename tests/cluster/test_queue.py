@@ -53,14 +53,14 @@ def jobs(count: int) -> list[dict[str, Any]]:
     return [{"key": f"key{number}", "number": number, "name": str(number)} for number in range(count)]
 
 
-def ring(postgres: Postgres) -> list[str]:
+def run_jobs(postgres: Postgres) -> list[str]:
     """Run the jobs of procrastinate for these rows."""
     query = "DELETE FROM procrastinate_jobs RETURNING args ->> 'key'"
     return sorted(key for (key,) in postgres.do(lambda cursor: cursor.execute(query).fetchall()))
 
 
-def silent(postgres: Postgres) -> None:
-    """Make all workers silent, for longer than their lease."""
+def expire_leases(postgres: Postgres) -> None:
+    """Date all workers' last heartbeats back by more than their lease."""
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.workers SET seen = now() - interval '1 day'"))
 
 
@@ -69,7 +69,7 @@ def test_a_row_is_given_to_one_and_ends_once(postgres: Postgres) -> None:
     rows.open_batch(BATCH)
     rows.queue_rows(BATCH.id, jobs(3))
     rows.queue_rows(BATCH.id, jobs(3))
-    assert ring(postgres) == ["key0", "key1", "key2"]
+    assert run_jobs(postgres) == ["key0", "key1", "key2"]
     one, other = rows.join(), rows.join()
     taken = rows.assign("key0", one)
     assert taken is not None
@@ -93,38 +93,38 @@ def test_rows_of_a_dead_worker_are_done_by_others_and_fail_after_several_deaths(
     rows.queue_rows(BATCH.id, jobs(1))
     alone = []
     for _ in range(MOST_LOSSES):
-        assert ring(postgres) == ["key0"]
+        assert run_jobs(postgres) == ["key0"]
         worker = rows.join()
         taken = rows.assign("key0", worker)
         assert taken is not None
         alone.append(taken.alone)
         assert rows.requeue_lost(LOST) == 0  # this one is alive
-        silent(postgres)
+        expire_leases(postgres)
         rows.requeue_lost(LOST)
         assert not rows.heartbeat(worker, ["key0"])
     assert alone == [False, False, True, True]
-    assert ring(postgres) == []
+    assert run_jobs(postgres) == []
     assert [row.outcome for row in rows.ended_rows(BATCH.id, 10)] == [LOST]
     assert rows.retry(BATCH.id) == 1
-    assert ring(postgres) == ["key0"]
+    assert run_jobs(postgres) == ["key0"]
 
 
 def test_a_row_without_a_job_gets_one(postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.queue_rows(BATCH.id, jobs(2))
-    ring(postgres)
+    run_jobs(postgres)
     rows.requeue_lost(LOST)
-    assert ring(postgres) == []  # another worker may be about to take it
+    assert run_jobs(postgres) == []  # another worker may be about to take it
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.rows SET touched = now() - interval '1 day'"))
     rows.stop(BATCH.id, "why")
     rows.requeue_lost(LOST)
-    assert ring(postgres) == []
+    assert run_jobs(postgres) == []
     rows.retry(BATCH.id)
-    assert ring(postgres) == ["key0", "key1"]
+    assert run_jobs(postgres) == ["key0", "key1"]
 
 
-def test_cancel_and_retry(server: Server, postgres: Postgres) -> None:
+def test_a_batch_is_cancelled_and_retried(server: Server, postgres: Postgres) -> None:
     rows = QueuedRows(postgres)
     rows.open_batch(BATCH)
     rows.queue_rows(BATCH.id, jobs(2))
@@ -136,14 +136,14 @@ def test_cancel_and_retry(server: Server, postgres: Postgres) -> None:
     shown = moot("batch", "status", "--queue", server.url).stdout
     assert "claims.csv" in shown
     assert "it was cancelled" in shown
-    said = moot("batch", "retry", "0123", "--queue", server.url).stdout
-    assert "1 row waits for a worker. To collect the results of 0123456789abcdef" in said
+    output = moot("batch", "retry", "0123", "--queue", server.url).stdout
+    assert "1 row waits for a worker. To collect the results of 0123456789abcdef" in output
     assert rows.assign("key1", worker) is not None
     for words in (["cancel", "9"], ["retry"]):
         done = moot("batch", *words, "--queue", server.url)
         assert (done.returncode, done.stdout) == (2, "")
-    gone = moot("batch", "status", "--queue", server.url.replace("/postgres", "/nowhere"))
-    assert (gone.returncode, "Check the address" in gone.stderr) == (2, True)
+    unreachable = moot("batch", "status", "--queue", server.url.replace("/postgres", "/nowhere"))
+    assert (unreachable.returncode, "Check the address" in unreachable.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -207,10 +207,10 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
     async def spend(ceilings: Ceilings, calls: int) -> int:
         for made in range(calls):
             try:
-                held = await ceilings.reserve(PlannedCall("judge", "", "openai:x", 300))
+                reservation = await ceilings.reserve(PlannedCall("judge", "", "openai:x", 300))
             except BudgetExhausted:
                 return made
-            ceilings.release_reservation(held, Spend(10, 0, 1), 0.1)
+            ceilings.release_reservation(reservation, Spend(10, 0, 1), 0.1)
         return calls
 
     processes = [LeasedCeilings(lease, most, math.inf) for _ in range(3)]
@@ -234,7 +234,7 @@ def test_the_cost_of_a_killed_workers_row_counts_once(postgres: Postgres) -> Non
     for text, about in (("a", {"paid": [10, 0, 1]}), ("b", {"failed": 1, "sent": [30.5, 0, 1]})):
         key = key_of("chat", {"messages": text})
         ledger.store_entries([Entry("key0", key, about, 1.0, 1, b"t1")])
-    silent(postgres)
+    expire_leases(postgres)
     rows.requeue_lost(LOST)
 
     async def lease(short: Spend, need: Spend) -> Any:
@@ -259,10 +259,10 @@ def test_the_ledger_behaves_as_in_a_file(postgres: Postgres, tmp_path: Path) -> 
     id, other = "0" * 32, "1" * 32
     found = []
     for ledger in ledgers:
-        told = []
+        listings = []
         with ledger.transaction():
-            told.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
-            told.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
+            listings.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
+            listings.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
         values = [pack(json.dumps(text)) for text in ("1", "2", "x" * 9000)]
         for debate, key, about, value in (
             (id, first, {"role": "a", "failed": 1}, values[0]),
@@ -271,15 +271,19 @@ def test_the_ledger_behaves_as_in_a_file(postgres: Postgres, tmp_path: Path) -> 
             (id, second, {"role": "b"}, values[2]),
         ):
             ledger.store_entries([Entry(debate, key, about, 1.0, len(value), value)])
-        told.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
-        told += [ledger.find(first.hash, id), ledger.find(first.hash, None), ledger.find(first.hash, id, failed=False)]
-        told += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
-        told.append(ledger.most_similar(key_of("chat", {"model": "m", "messages": "c"}), other))
+        listings.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
+        listings += [
+            ledger.find(first.hash, id),
+            ledger.find(first.hash, None),
+            ledger.find(first.hash, id, failed=False),
+        ]
+        listings += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
+        listings.append(ledger.most_similar(key_of("chat", {"model": "m", "messages": "c"}), other))
         with ledger.transaction():
             ledger.end(id, "done", None, None)
             ledger.end(other, "failed", None, None)
         with ledger.transaction():
-            told += [ledger.begin(Request(one, "f", "rag", "{}", "{}", True, None)) for one in (id, other)]
-        found.append(told)
+            listings += [ledger.begin(Request(one, "f", "rag", "{}", "{}", True, None)) for one in (id, other)]
+        found.append(listings)
     file.close()
     assert found[0] == found[1]

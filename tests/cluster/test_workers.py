@@ -28,24 +28,25 @@ def server() -> Iterator[Server]:
 
 
 @contextmanager
-def changed(one: Trial, **variables: str) -> Iterator[None]:
-    """Within it, commands start with another environment; an empty variable is unset."""
+def changed_environment(one: Trial, **variables: str) -> Iterator[None]:
+    """Change the environment of commands that start within this context; an empty value unsets a variable."""
     before, one.env = one.env, {**one.env, **variables}
     one.env = {name: value for name, value in one.env.items() if value}
     yield
     one.env = before
 
 
-def said(one: Trial) -> str:
+def log_of(one: Trial) -> str:
+    """The log of a trial's workers, in one line."""
     return " ".join((one.folder / "log.txt").read_text().split())
 
 
-def joined(one: Trial, count: int) -> None:
+def wait_for_workers(one: Trial, count: int) -> None:
     one.wait(lambda: one.ask("SELECT count(*) FROM moot.workers")[0][0] == count)
 
 
-async def test_a_process_is_ended_though_another_who_ends_it_is_cancelled() -> None:
-    """So is the heartbeat's if a worker resigns: it must not end as if it had been told to."""
+async def test_a_process_is_ended_though_a_task_that_ends_it_is_cancelled() -> None:
+    """The heartbeat's task is cancelled if a worker resigns."""
     pipe = asyncio.subprocess.PIPE
     started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
     process = Worker(started)
@@ -60,32 +61,32 @@ def test_a_worker_without_a_key_leaves_its_rows_to_others(
     server: Server, start_stub: StartStub, tmp_path: Path
 ) -> None:
     with trial(tmp_path / "trial", server, start_stub(latency_ms=50)) as one:
-        with changed(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
+        with changed_environment(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
             keyless = one.start_worker()
-        joined(one, 1)
+        wait_for_workers(one, 1)
         able = one.start_worker()
-        joined(one, 2)
+        wait_for_workers(one, 2)
         batch = one.submit(30)
         one.wait(lambda: batch.poll() is not None)
         assert {row["status"] for row in one.table()} == {"done"}
         assert keyless.wait(30) == 2
-        assert "OPENAI_API_KEY is not set" in said(one)
-        assert "This worker cannot process its rows, so it ends; other workers get them." in said(one)
+        assert "OPENAI_API_KEY is not set" in log_of(one)
+        assert "This worker cannot process its rows, so it ends; other workers get them." in log_of(one)
         assert able.poll() is None
 
 
 def test_the_last_worker_without_a_key_ends_the_batch(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
     with trial(tmp_path / "trial", server, start_stub()) as one:
-        with changed(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
+        with changed_environment(one, OPENAI_BASE_URL="", OPENAI_API_KEY=""):
             keyless = one.start_worker()
         batch = one.submit(30)
         one.wait(lambda: batch.poll() is not None)
         assert batch.returncode == 3
         assert any("OPENAI_API_KEY is not set" in row["error"] for row in one.table())
-        assert "No further row was started: all rows would fail like this one." in said(one)
+        assert "No further row was started: all rows would fail like this one." in log_of(one)
         assert keyless.poll() is None
         one.start_worker()
-        joined(one, 2)
+        wait_for_workers(one, 2)
         keyless.terminate()
         keyless.wait()
         again = one.submit(30)
@@ -105,8 +106,8 @@ async def test_a_worker_waits_while_postgres_is_unavailable(
     monkeypatch.setattr(worker, "CONNECTED", 0.5, raising=False)
     with trial(tmp_path / "trial", server, stub) as one:
         working = asyncio.create_task(worker.Site(server.url, 1, 4, 60).work(drain=False))
-        begun = "SELECT 1 FROM procrastinate_workers"
-        await asyncio.to_thread(one.wait, lambda: bool(one.ask(begun)) or working.done())
+        started = "SELECT 1 FROM procrastinate_workers"
+        await asyncio.to_thread(one.wait, lambda: bool(one.ask(started)) or working.done())
         await asyncio.to_thread(server.stop)
         await asyncio.to_thread(one.wait, lambda: "has been unreachable" in str(warned) or working.done())
         await asyncio.to_thread(server.start)
@@ -122,11 +123,11 @@ async def test_a_worker_waits_while_postgres_is_unavailable(
 def test_rows_without_a_worker_are_reported(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
     with trial(tmp_path / "trial", server, start_stub()) as one:
         batch = one.submit(3)
-        one.wait(lambda: "No worker is at the queue" in said(one))
+        one.wait(lambda: "No worker is at the queue" in log_of(one))
         one.start_worker()
         one.wait(lambda: batch.poll() is not None)
         assert {row["status"] for row in one.table()} == {"done"}
-        assert said(one).count("No worker is at the queue") == 1
+        assert log_of(one).count("No worker is at the queue") == 1
         shown = moot("batch", "status", "--queue", server.url).stdout
         assert "9 calls" in shown
         assert "no price known for 3 rows" in " ".join(shown.split())

@@ -47,7 +47,7 @@ def test_a_document_that_cannot_be_written_is_printed_and_the_old_file_stays(tmp
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs a user namespace in which a disk can be mounted")
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     script = f"""
     mount -t tmpfs -o size=16k tmpfs {tmp_path} && cd {tmp_path} && echo old > document.json
     cat /dev/zero > filler 2> /dev/null
@@ -60,11 +60,11 @@ except OSError as error:
     print(fault.exit_code, fault)'
     ls -A; cat document.json
     """
-    said = subprocess.run([*ISOLATED, script], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([*ISOLATED, script], capture_output=True, text=True, check=True).stdout
     detail = (
         "document.json cannot be written (No space left on device). Free disk space, or name a file on another disk."
     )
-    assert said.splitlines() == [f"3 {detail}", "document.json", "filler", "old"]
+    assert output.splitlines() == [f"3 {detail}", "document.json", "filler", "old"]
 
 
 @given(old=st.binary(max_size=50), new=st.one_of(st.binary(max_size=5000), st.text(max_size=5000)))

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 @pytest.fixture(autouse=True)
 def fixed_thresholds() -> Iterator[None]:
-    """Start each test with fixed thresholds, and restore the former ones after it."""
+    """Start each test with fixed thresholds, and restore the thresholds after it."""
     before = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     yield

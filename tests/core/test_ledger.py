@@ -32,6 +32,7 @@ async def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def chat(n: int) -> Key:
+    """The key of the n-th chat call."""
     return key_of("chat", {"model": "stub", "messages": [n]})
 
 
@@ -78,24 +79,24 @@ def test_a_value_that_is_not_json_cannot_be_hashed(value: Any) -> None:
 
 
 async def test_stored_calls_are_found_when_the_debate_is_resumed(ledger: CallLedger) -> None:
-    begun = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
-    assert not begun.resumed
+    start = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
+    assert not start.resumed
     reply = {"content": "“Yes.” " * 2000, "tool_calls": []}
     await asyncio.gather(
-        *(ledger.store_call(begun.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50))
+        *(ledger.store_call(start.id, chat(n), {**reply, "n": n}, {"role": "judge"}) for n in range(50))
     )
     embedding = key_of("embedding", {"text": "a"})
-    await ledger.store_call(begun.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
-    assert ledger.stored_result(begun.id, chat(0)) is None  # a new debate looks nothing up
-    await ledger.end(begun.id, "failed")
+    await ledger.store_call(start.id, embedding, [[0.5, -1.25, 3.0], [1, 2, 3]])
+    assert ledger.stored_result(start.id, chat(0)) is None  # a new debate looks up no entry
+    await ledger.end(start.id, "failed")
 
     again = await ledger.begin("tool_mad", {"claim": "é \ud800"}, SETTINGS)
-    assert (again.id, again.resumed) == (begun.id, True)
+    assert (again.id, again.resumed) == (start.id, True)
     for n in range(50):
-        kept = ledger.stored_result(again.id, chat(n))
-        assert kept is not None
-        assert kept.value == {**reply, "n": n}
-        assert kept.about == {"role": "judge"}
+        stored = ledger.stored_result(again.id, chat(n))
+        assert stored is not None
+        assert stored.value == {**reply, "n": n}
+        assert stored.about == {"role": "judge"}
     found = ledger.stored_result(again.id, embedding)
     assert found is not None
     assert found.value == [[0.5, -1.25, 3.0], [1, 2, 3]]
@@ -105,21 +106,21 @@ async def test_stored_calls_are_found_when_the_debate_is_resumed(ledger: CallLed
 
 
 async def test_another_input_or_setting_or_graph_is_another_debate(ledger: CallLedger) -> None:
-    begun = await ledger.begin("a", {"claim": "x"}, {"rounds": 1})
-    await ledger.end(begun.id, "interrupted")
+    start = await ledger.begin("a", {"claim": "x"}, {"rounds": 1})
+    await ledger.end(start.id, "interrupted")
     for graph, claim, rounds in (("b", "x", 1), ("a", "y", 1), ("a", "x", 2)):
         other = await ledger.begin(graph, {"claim": claim}, {"rounds": rounds})
-        assert other.id != begun.id
-    assert (await ledger.begin("a", {"claim": "x"}, {"rounds": 1}, adopt=False)).id != begun.id
-    assert (await ledger.begin("a", {"claim": "x"}, {"rounds": 1})).id == begun.id
+        assert other.id != start.id
+    assert (await ledger.begin("a", {"claim": "x"}, {"rounds": 1}, adopt=False)).id != start.id
+    assert (await ledger.begin("a", {"claim": "x"}, {"rounds": 1})).id == start.id
     with pytest.raises(UserError, match="is running in process"):
-        await ledger.begin("a", {"claim": "x"}, {"rounds": 1}, id=begun.id)
+        await ledger.begin("a", {"claim": "x"}, {"rounds": 1}, id=start.id)
 
 
 async def test_an_idempotency_key_makes_two_requests_one_debate(ledger: CallLedger) -> None:
     both = await asyncio.gather(*(ledger.begin("a", {"claim": "x"}, {}, idempotency_key="k") for _ in range(2)))
     assert both[0].id == both[1].id
-    assert sorted(begun.owned for begun in both) == [False, True]
+    assert sorted(start.owned for start in both) == [False, True]
     await ledger.end(both[0].id, "failed")
     third = await ledger.begin("a", {"claim": "x"}, {}, idempotency_key="k")
     assert (third.id, third.resumed, third.owned) == (both[0].id, True, True)
@@ -132,7 +133,7 @@ async def test_lookup_prefers_the_named_debate_and_a_miss_names_the_changed_fiel
     for id in ids:
         await ledger.store_call(id, chat(1), id, {"role": "judge"})
     found = [await ledger.find(chat(1), prefer) for prefer in (None, *ids)]
-    assert [kept and kept.value for kept in found] == [ids[1], *ids]
+    assert [stored and stored.value for stored in found] == [ids[1], *ids]
     error = await ledger.replay_error(chat(2), "a call of the judge", ids[0])
     assert (error.kind, "differs in: messages." in error.detail) == ("replay_miss", True)
     assert "no search call" in (await ledger.replay_error(key_of("search", {"query": "q"}), "a search")).detail
@@ -149,11 +150,11 @@ async def test_a_newer_failed_call_does_not_hide_an_older_answer(ledger: CallLed
 
 async def test_keys_are_not_stored(ledger: CallLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", 'quo"ted-secret-value')
-    begun = await ledger.begin("a", {"claim": "x"}, SETTINGS)
-    await ledger.store_call(begun.id, chat(1), {"content": 'The key is quo"ted-secret-value.'})
-    kept = await ledger.find(chat(1))
-    assert kept is not None
-    assert kept.value == {"content": "The key is [SOME_API_KEY]."}
+    start = await ledger.begin("a", {"claim": "x"}, SETTINGS)
+    await ledger.store_call(start.id, chat(1), {"content": 'The key is quo"ted-secret-value.'})
+    entry = await ledger.find(chat(1))
+    assert entry is not None
+    assert entry.value == {"content": "The key is [SOME_API_KEY]."}
     await asyncio.to_thread(ledger.close)
     stored = b"".join(path.read_bytes() for path in ledger.path.parent.glob("ledger.sqlite*"))
     assert b"secret-value" not in stored
@@ -180,8 +181,8 @@ async def test_debates_are_listed_and_deleted(ledger: CallLedger) -> None:
 
 
 async def test_a_failing_job_does_not_fail_the_others(ledger: CallLedger) -> None:
-    begun = await ledger.begin("a", {"claim": "x"}, {})
-    jobs = [ledger.store_call(id, chat(n), n) for n, id in enumerate([begun.id, "of no debate", begun.id])]
+    start = await ledger.begin("a", {"claim": "x"}, {})
+    jobs = [ledger.store_call(id, chat(n), n) for n, id in enumerate([start.id, "of no debate", start.id])]
     results = await asyncio.gather(*jobs, return_exceptions=True)
     assert [result is None for result in results] == [True, False, True]
     assert [(await ledger.find(chat(n))) is not None for n in range(3)] == [True, False, True]
@@ -205,8 +206,8 @@ async def test_a_removed_file_is_created_again(ledger: CallLedger) -> None:
     await ledger.begin("a", {"claim": "x"}, {})
     for path in ledger.path.parent.glob("ledger.sqlite*"):
         path.unlink()
-    begun = await ledger.begin("a", {"claim": "x"}, {})
-    await ledger.store_call(begun.id, chat(1), 1)
+    start = await ledger.begin("a", {"claim": "x"}, {})
+    await ledger.store_call(start.id, chat(1), 1)
     assert ledger.path.exists()
 
 
@@ -273,7 +274,7 @@ async def test_pruning_shrinks_the_file_and_keeps_debates_that_can_be_resumed(le
 
 # --- processes --------------------------------------------------------------------------------------------------------
 
-KEEPS = """
+KEEP_ENTRIES = """
 import asyncio, sys
 from moot.core.ledger import key_of, open_ledger
 
@@ -293,35 +294,35 @@ asyncio.run(main())
 """
 
 
-def process(what: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", KEEPS, what]
+def start_program(what: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", KEEP_ENTRIES, what]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 async def test_every_awaited_entry_survives_a_kill(ledger: CallLedger) -> None:
-    child = process("keep")
+    child = start_program("keep")
     assert child.stdout is not None
     id = child.stdout.readline().split()[0]
-    said = [child.stdout.readline() for _ in range(300)]
+    first_lines = [child.stdout.readline() for _ in range(300)]
     assert [d.status for d in await ledger.debates()] == ["running"]
     child.send_signal(signal.SIGKILL)
-    rest = await asyncio.to_thread(child.stdout.read)  # `communicate` would lose the output that is buffered
+    rest = await asyncio.to_thread(child.stdout.read)  # `communicate` would lose buffered output
     await asyncio.to_thread(child.communicate)
-    lines = "".join([*said, rest]).split("\n")[:-1]  # the kill may cut the last line
+    lines = "".join([*first_lines, rest]).split("\n")[:-1]  # the kill may cut the last line
     assert [d.status for d in await ledger.debates(status="interrupted")] == ["interrupted"]
-    begun = await ledger.begin("a", {"claim": "x"}, {})
-    assert (begun.id, begun.resumed) == (id, True)
+    start = await ledger.begin("a", {"claim": "x"}, {})
+    assert (start.id, start.resumed) == (id, True)
     for lane, n in (map(int, line.split()) for line in lines):
         assert ledger.stored_result(id, key_of("chat", {"messages": [lane, n]})) is not None, (lane, n)
 
 
 async def test_only_one_of_two_processes_takes_over_a_debate(ledger: CallLedger) -> None:
-    begun = await ledger.begin("a", {"claim": "x"}, {})
-    await ledger.end(begun.id, "interrupted")
-    children = [process("begin") for _ in range(3)]
-    said = [child.stdout.readline().split() for child in children if child.stdout]
-    assert [id for id, resumed in said if resumed == "True"] == [begun.id]
-    assert len({id for id, _ in said}) == 3
+    start = await ledger.begin("a", {"claim": "x"}, {})
+    await ledger.end(start.id, "interrupted")
+    children = [start_program("begin") for _ in range(3)]
+    answers = [child.stdout.readline().split() for child in children if child.stdout]
+    assert [id for id, resumed in answers if resumed == "True"] == [start.id]
+    assert len({id for id, _ in answers}) == 3
     assert {debate.status for debate in await ledger.debates()} == {"running"}
     for child in children:
         await asyncio.to_thread(child.communicate, "")

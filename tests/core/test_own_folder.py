@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from moot.core.own_folder import LOCK, own_folder, remove_abandoned
 
-HOLD = """
+HOLD_FOLDER = """
 import sys
 from moot.core.own_folder import own_folder
 with own_folder("moot-") as folder:
@@ -33,8 +33,8 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def another() -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    command = [sys.executable, "-c", HOLD]
+def process_with_folder() -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    command = [sys.executable, "-c", HOLD_FOLDER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
         assert process.stdout
@@ -45,13 +45,13 @@ def another() -> Iterator[tuple[subprocess.Popen[str], Path]]:
 
 
 def test_only_folders_of_killed_processes_are_removed(temporary: Path) -> None:
-    with another() as (dead, left), another() as (_, kept):
+    with process_with_folder() as (dead, left), process_with_folder() as (_, in_use):
         dead.send_signal(signal.SIGKILL)
         dead.wait()
         assert (left / "pickle").is_file()
-        with own_folder("moot-") as mine:
-            assert set(temporary.iterdir()) == {kept, mine}
-    assert set(temporary.iterdir()) == {kept}  # its process was killed, too
+        with own_folder("moot-") as own:
+            assert set(temporary.iterdir()) == {in_use, own}
+    assert set(temporary.iterdir()) == {in_use}  # its process was killed, too
     remove_abandoned("moot-")
     assert list(temporary.iterdir()) == []
 

@@ -21,7 +21,7 @@ from tests.cluster.postgres import Server, binaries, running_postgres
 ADDRESS = "http://127.0.0.1:1/v1"
 
 
-def test_a_share_by_hand() -> None:
+def test_the_fair_share_of_a_process() -> None:
     wanted = {"a": 2, "b": 9, "c": 9}
     assert [fair_share(12, wanted, one) for one in wanted] == [
         2,
@@ -37,7 +37,7 @@ def test_shares_add_up_to_the_limit_at_most(most: int, wanted: dict[str, int], t
     assert sum(shares.values()) <= most
     short = [one for one in wanted if shares[one] < wanted[one]]
     if short:
-        assert sum(shares.values()) == most  # nothing is left while a process wants more
+        assert sum(shares.values()) == most  # no share is left over while a process wants more
         assert max(shares.values()) <= min(shares[one] for one in short) + 1  # and none has more than that process
 
 
@@ -101,19 +101,19 @@ async def test_calls_that_start_while_a_share_shrinks_count_against_the_limit(
     one, other = (SharedEndpoints(Postgres(server.url)) for _ in range(2))
     gates = [Limiter(), Limiter()]
     exchange: Any = SharedEndpoints._exchange
-    begun: list[asyncio.Task[None]] = []
+    started: list[asyncio.Task[None]] = []
 
     async def begin(gate: Limiter) -> None:
-        begun.extend(asyncio.create_task(gate.slot(limits).__aenter__()) for _ in range(12))
+        started.extend(asyncio.create_task(gate.slot(limits).__aenter__()) for _ in range(12))
         await asyncio.sleep(0)
 
-    def meanwhile(self: SharedEndpoints, *asked: Any) -> Any:
+    def exchange_while_others_start(self: SharedEndpoints, *asked: Any) -> Any:
         found = exchange(self, *asked)
         if self is one and other_waits:
             asyncio.run_coroutine_threadsafe(begin(gates[0]), loop).result()
         return found
 
-    monkeypatch.setattr(SharedEndpoints, "_exchange", meanwhile)
+    monkeypatch.setattr(SharedEndpoints, "_exchange", exchange_while_others_start)
     for shared, gate in zip((one, other), gates, strict=True):
         gate.share = shared.join(address, gate)
         gate.share.most = 12
@@ -127,14 +127,14 @@ async def test_calls_that_start_while_a_share_shrinks_count_against_the_limit(
     await one.report_demand(address)
     await other.report_demand(address)
     assert gates[0].running + gates[1].running == 12
-    for task in begun:
+    for task in started:
         task.cancel()
-    await asyncio.wait(begun)
+    await asyncio.wait(started)
     for shared in (one, other):
         await asyncio.to_thread(shared.close)
 
 
-async def test_all_processes_wait_if_one_was_told_to(server: Server) -> None:
+async def test_all_processes_wait_after_a_refusal_of_one(server: Server) -> None:
     limits, loop = Limits(), asyncio.get_running_loop()
     async with gates(server, 2) as (one, other):
         async with other.slot(limits):  # it has a share
@@ -143,7 +143,7 @@ async def test_all_processes_wait_if_one_was_told_to(server: Server) -> None:
             async with one.slot(limits):
                 raise WorldError("Too many.", kind="rate_limited", retryable=True, retry_after=1.0)
         refused = loop.time()
-        while other.throttle.opens_at <= refused:  # the refusal has reached it
+        while other.throttle.opens_at <= refused:  # until the other process knows of the refusal
             await asyncio.sleep(0.005)
         async with other.slot(limits):
             assert loop.time() > refused + 0.9

@@ -33,8 +33,12 @@ def voting(answer: str | None, *rounds: list[str | None], **more: Any) -> Docume
             "phase": "primary",
             "reason": "every_round",
             "votes": [
-                {"agent": f"agent-{i}", "answer": said, "group": None if said is None else [S, R].index(said)}
-                for i, said in enumerate(answers, 1)
+                {
+                    "agent": f"agent-{i}",
+                    "answer": round_answers,
+                    "group": None if round_answers is None else [S, R].index(round_answers),
+                }
+                for i, round_answers in enumerate(answers, 1)
             ],
         }
         for n, answers in enumerate(rounds, 1)
@@ -42,9 +46,9 @@ def voting(answer: str | None, *rounds: list[str | None], **more: Any) -> Docume
     return debate(answer, *rounds, round_log=log, **more)
 
 
-def judged(answer: str, said: list[str], averages: list[float], *, judge: bool = True) -> Document:
-    """A debate of one round in which each answer has a score, which is also the debater's average."""
-    made = voting(answer, said)  # type: ignore[arg-type]
+def judged(answer: str, answers: list[str], averages: list[float], *, judge: bool = True) -> Document:
+    """A debate of one round; each answer's score is also its debater's average."""
+    made = voting(answer, answers)  # type: ignore[arg-type]
     for turn, score in zip(made["turns"], averages, strict=True):
         turn["scores"] = {"consistency": score, "questions": ["?"]}
     scores = {f"agent-{i}": {"consistency": score} for i, score in enumerate(averages, 1)}
@@ -59,18 +63,18 @@ def rows_of(made: Any) -> list[dict[str, Any]]:
 
 def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: Path) -> None:
     documents = {
-        "1": judged(S, [S, R], [0.9, 0.4]),  # the higher one, which is right
-        "2": judged(R, [S, R], [0.2, 0.6]),  # the higher one, which is wrong
-        "3": judged(S, [S, R], [0.3, 0.5]),  # the lower one, which is right
+        "1": judged(S, [S, R], [0.9, 0.4]),  # the judge follows the higher score, which is right
+        "2": judged(R, [S, R], [0.2, 0.6]),  # the judge follows the higher score, which is wrong
+        "3": judged(S, [S, R], [0.3, 0.5]),  # the judge follows the lower score, which is right
         "4": judged(R, [R, R], [0.5, 0.7], judge=False),  # it was not judged
-        "5": judged(R, [S, R], [0.5, 0.5]),  # no score is higher
+        "5": judged(R, [S, R], [0.5, 0.5]),  # both scores are equal
     }
     made = study(tmp_path, a=(documents, {}))
     last, every = rows_of(score_gaps_table(made))
     assert (last["right"], last["wrong"]) == (6, 4)
     assert last["right_mean"] == pytest.approx((0.9 + 0.2 + 0.3 + 0.5 + 0.7 + 0.5) / 6)
     assert last["wrong_mean"] == pytest.approx((0.4 + 0.6 + 0.5 + 0.5) / 4)
-    assert {**last, "rounds": "all rounds"} == every  # there is one round
+    assert {**last, "rounds": "all rounds"} == every  # the debate has one round
     [row] = rows_of(judge_follows_table(made))
     assert row["judged"] == 3
     assert [value(row[key]) for key in ("follows", "higher_right", "lower_right")] == pytest.approx(
@@ -139,12 +143,12 @@ def test_a_fold_is_not_scored_with_weights_fitted_on_it() -> None:
 
 
 def test_every_confidence_share_of_a_document_is_measured(tmp_path: Path) -> None:
-    def sure(answer: str, share: float, all_rounds: float) -> Document:
+    def debate_with_shares(answer: str, share: float, all_rounds: float) -> Document:
         parts = {"vote_share": share, "answer_share": all_rounds}
         return debate(answer, confidence=share, confidence_parts=parts, confidence_from="2 of 3 votes")
 
     alone = {"1": debate(S, confidence_from="there is one answer, and no other to hold it against")}
-    documents = {"1": sure(S, 1.0, 0.5), "2": sure(R, 0.5, 0.6)}
+    documents = {"1": debate_with_shares(S, 1.0, 0.5), "2": debate_with_shares(R, 0.5, 0.6)}
     made = study(tmp_path, a=(documents, {}), b=(alone, {}))
     rows = rows_of(calibration_table(made))
     assert [(row["system"], row["of"], row["items"]) for row in rows] == [

@@ -78,7 +78,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def attacked(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
+def attack(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
     claims = ["--task", f"claims={DEMO / 'claims.jsonl'}", "--limit", str(limit), "--logs", str(folder)]
     ended = moot("eval", "attack", *claims, "--json", *words)
     assert ended.returncode == 0, ended.stderr
@@ -89,9 +89,9 @@ def attacked(folder: Path, *words: str, limit: int = 4) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("endpoint")
 def test_the_effect_of_attacks_and_the_cost_of_defences(tmp_path: Path) -> None:
-    how = ["--graph", "rag", "--set", RAG, "--model", "openai:obedient", "--attack", "injection", "--attack"]
-    how += ["adaptive", "--defence", "none", "--defence", "both"]
-    found = attacked(tmp_path, *how)
+    options = ["--graph", "rag", "--set", RAG, "--model", "openai:obedient", "--attack", "injection", "--attack"]
+    options += ["adaptive", "--defence", "none", "--defence", "both"]
+    found = attack(tmp_path, *options)
     clean = {one["system"]: (one["accuracy"][0], one["right"], one["flagged"]) for one in found["systems"]}
     assert clean == {"rag": (1.0, 4, 3), "rag with both": (1.0, 4, 3)}  # most claims rest on one passage: false alarms
     results = {one["system"]: one for one in found["attacks"]}
@@ -102,7 +102,7 @@ def test_the_effect_of_attacks_and_the_cost_of_defences(tmp_path: Path) -> None:
     adaptive = results["rag under adaptive"]
     # Verified quotes of several origins: the attack is not visible.
     assert (adaptive["flips"], adaptive["flagged"]) == (4, 0)
-    again = attacked(tmp_path, *how)
+    again = attack(tmp_path, *options)
     assert again == found
     assert len(list(tmp_path.glob("*.eval"))) == 6  # no sample was run again
 
@@ -110,13 +110,13 @@ def test_the_effect_of_attacks_and_the_cost_of_defences(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("endpoint")
 def test_a_calibration_escalates_and_is_not_fitted_on_attacked_debates(tmp_path: Path) -> None:
     logs, file = tmp_path / "logs", tmp_path / "calibration.json"
-    how = ["--graph", "rag", "--set", RAG, "--model", "openai:careful", "--defence", "none", "--attack", "adaptive"]
-    [before] = attacked(logs, *how)["attacks"]
+    options = ["--graph", "rag", "--set", RAG, "--model", "openai:careful", "--defence", "none", "--attack", "adaptive"]
+    [before] = attack(logs, *options)["attacks"]
     assert (before["flips"], before["flagged"], before["flags"]["escalated"]) == (4, 0, 0)
     fitted = moot("calibrate", logs, "--alpha", "0.2", "--out", file)
     assert "Fitted on 4 cases of rag" in fitted.stdout
     assert "left out: 4 under attack" in fitted.stdout
-    found = attacked(tmp_path / "again", *how, "--set", f"calibration={file}")
+    found = attack(tmp_path / "again", *options, "--set", f"calibration={file}")
     [after], [undisturbed] = found["attacks"], found["systems"]
     assert (after["flips"], after["flagged"], after["flags"]["escalated"]) == (4, 4, 4)
     assert undisturbed["flags"]["escalated"] == 4  # `rag` has no confidence to act on
@@ -124,13 +124,13 @@ def test_a_calibration_escalates_and_is_not_fitted_on_attacked_debates(tmp_path:
 
 @pytest.mark.usefixtures("endpoint")
 def test_one_debater_is_instructed_to_lie(tmp_path: Path) -> None:
-    how = ["--graph", "tool_mad", "--set", MAD, "--set", "embedder=openai:e", "--model", "openai:careful"]
-    found = attacked(tmp_path, *how, "--attack", "lying_debater", "--defence", "none", limit=2)
+    options = ["--graph", "tool_mad", "--set", MAD, "--set", "embedder=openai:e", "--model", "openai:careful"]
+    found = attack(tmp_path, *options, "--attack", "lying_debater", "--defence", "none", limit=2)
     (result,) = found["attacks"]
     assert (result["graph"], result["right"], result["attack"]) == ("tool_mad", 2, "lying_debater")
     logs = [log for log in map(read_eval_log, map(str, tmp_path.glob("*.eval"))) if "under" in log.metadata["system"]]
     for sample in logs[0].samples or []:
         document, done = document_in(sample), sample.metadata["attack"]
         assert document is not None
-        said = {turn["agent"]: turn["answer"] for turn in document["turns"] if turn["step"] == "respond"}
-        assert [agent for agent, answer in said.items() if answer == done["label"]] == [done["liar"]]
+        answers = {turn["agent"]: turn["answer"] for turn in document["turns"] if turn["step"] == "respond"}
+        assert [agent for agent, answer in answers.items() if answer == done["label"]] == [done["liar"]]

@@ -14,7 +14,7 @@ from moot.evals._runs.solver import make_question
 from moot.evals._runs.tasks import make_sample
 from moot.nodes._texts.task import TASKS
 
-from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, reads_itself
+from tests.evals.benchmark_samples import ASKED, SAMPLES, WRITTEN, gold_parses_as_itself
 
 
 def test_every_benchmark_names_a_task_a_licence_and_a_source() -> None:
@@ -47,10 +47,10 @@ def test_written_samples_are_read(name: str) -> None:
     reading = read_sample(name, name.removesuffix("_binary"))
     assert reading.items
     assert len({item.id for item in reading.items}) == len(reading.items)
-    assert all(reads_itself(name, item) for item in reading.items)
+    assert all(gold_parses_as_itself(name, item) for item in reading.items)
 
 
-def test_faviq() -> None:
+def test_faviq_claims_have_their_page_as_gold_evidence() -> None:
     items = read_sample("faviq").items
     assert [(item.id, item.gold) for item in items] == [
         ("s_1", ("SUPPORTS",)),
@@ -60,7 +60,7 @@ def test_faviq() -> None:
     assert [item.gold_evidence for item in items] == [{"documents": ["71"], "pages": ["Port Ennis"]}] * 2 + [None]
 
 
-def test_feverous_as_published() -> None:
+def test_feverous_is_read_as_published() -> None:
     reading = read_sample("feverous")
     assert [(i.id, i.gold, i.stratum) for i in reading.items] == [
         ("7", ("SUPPORTS",), "Combining Tables and Text"),
@@ -147,12 +147,12 @@ def test_math_takes_the_last_box_and_leaves_the_solution() -> None:
         (r"\boxed{1} is wrong; \fbox{2}", "2"),
     ],
 )
-def test_boxes(solution: str, answer: str) -> None:
+def test_the_answer_is_the_last_box(solution: str, answer: str) -> None:
     assert last_box(solution) == answer
 
 
 @pytest.mark.parametrize("solution", ["no box", r"\boxed{1"])
-def test_solutions_without_a_box(solution: str) -> None:
+def test_solutions_without_a_box_are_refused(solution: str) -> None:
     with pytest.raises(InvalidRecord, match="box"):
         last_box(solution)
 
@@ -168,7 +168,7 @@ def test_solutions_without_a_box(solution: str) -> None:
         ('"', '"'),
     ],
 )
-def test_quotes_of_csv_files(question: str, plain: str) -> None:
+def test_csv_quotes_around_a_question_are_removed(question: str, plain: str) -> None:
     assert without_csv_quotes(question) == plain
 
 
@@ -180,7 +180,7 @@ def test_quotes_of_csv_files(question: str, plain: str) -> None:
         ("Jacksonville,_Florida", "Jacksonville, Florida"),
     ],
 )
-def test_titles_of_pages(name: str, title: str) -> None:
+def test_escaped_page_titles_are_decoded(name: str, title: str) -> None:
     assert page_title(name) == title
 
 
@@ -209,7 +209,7 @@ HOTPOT_ON_HUB = HOTPOT | {
 
 
 @pytest.mark.parametrize("record", [HOTPOT, HOTPOT_ON_HUB])
-def test_hotpotqa_in_both_shapes(record: dict[str, Any]) -> None:
+def test_hotpotqa_is_read_in_both_formats(record: dict[str, Any]) -> None:
     item = read_one("hotpotqa_distractor", record)
     assert item.given == (("Ennis", "Ennis is a port. It is old."), ("Marlow", "Marlow is a port. It is new."))
     gold = {"sets": [[["Ennis", 0], ["Marlow", 2]]], "pages": ["Ennis", "Marlow"]}
@@ -268,7 +268,9 @@ def test_hotpotqa_in_both_shapes(record: dict[str, Any]) -> None:
         ("mmlu_pro", {"question": "Why?", "options": [1, 2.5], "answer": "B", "answer_index": 1}, "B", ("1", "2.5")),
     ],
 )
-def test_choices_in_other_shapes(name: str, record: dict[str, Any], gold: str, options: tuple[str, ...]) -> None:
+def test_choices_are_read_in_other_formats(
+    name: str, record: dict[str, Any], gold: str, options: tuple[str, ...]
+) -> None:
     item = read_one(name, record)
     assert (item.gold, item.options) == ((gold,), options)
 
@@ -338,7 +340,7 @@ def test_broken_records_say_which_field(name: str, record: dict[str, Any], probl
         read_one(name, record)
 
 
-def test_claims_of_averitec() -> None:
+def test_averitec_claims_have_a_date_and_a_speaker() -> None:
     record = {
         "claim": "The quay is blue.",
         "label": "Conflicting Evidence/Cherrypicking",
@@ -364,12 +366,12 @@ def test_claims_of_averitec() -> None:
     }
     assert (item.claim_date, item.speaker) == ("2020-11-05", None)
     assert read_one("averitec", record | {"claim_date": None}).published_before is None
-    said = make_sample(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
-    asked = make_question(str(said.input), said.choices, said.metadata)
+    sample = make_sample(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
+    asked = make_question(str(sample.input), sample.choices, sample.metadata)
     assert asked == {"claim": record["claim"], "task": "averitec", "claim_date": "2020-11-05", "speaker": "Ada"}
 
 
-def test_triviaqa_as_published() -> None:
+def test_triviaqa_is_read_as_published() -> None:
     answer = {"Value": "Bram", "Aliases": ["Bram", "Old Bram"], "NormalizedAliases": ["bram"]}
     for record in (
         {"Question": "Who?", "QuestionId": "tc_1", "Answer": answer},

@@ -1,4 +1,4 @@
-"""Statistics of grouped items: by hand, beside statsmodels and scipy, and over all possible resamples."""
+"""Statistics of grouped items: by hand, compared with statsmodels and scipy, and over all possible resamples."""
 
 from __future__ import annotations
 
@@ -145,8 +145,8 @@ def test_the_sign_test_of_groups_covers_all_flips(items: list[tuple[int, int]]) 
 
 def test_a_report_takes_the_groups_of_logs(tmp_path: Path) -> None:
     right, wrong = (
-        {id: debate(said) for id, said in GOLD.items()},
-        {id: debate(R if said == S else S) for id, said in GOLD.items()},
+        {id: debate(answer) for id, answer in GOLD.items()},
+        {id: debate(R if answer == S else S) for id, answer in GOLD.items()},
     )
     groups = dict(zip(GOLD, "aabbccdd", strict=True))
     made = study(tmp_path / "groups", a=(wrong, {"groups": groups}), b=(right, {}))

@@ -30,24 +30,24 @@ from moot.evals._stats.sample_size import power
 from moot.evals._stats.significance import RESAMPLES, SEED
 
 from tests.evals.made_logs import call, debate, failed, write_log
-from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, R, S, paired, records, study, value
+from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, OWN, R, S, compared_pairs, records, study, value
 
 
 @pytest.fixture
-def compared(tmp_path: Path) -> Study:
+def comparison(tmp_path: Path) -> Study:
     return study(tmp_path, debate=(DEBATE, {}), debate_own=(CONTROL, OWN), another=(CONTROL, {}))
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-def test_scores_count_finished_items_only(compared: Study) -> None:
-    rows = records(systems_table(compared))
+def test_scores_count_finished_items_only(comparison: Study) -> None:
+    rows = records(systems_table(comparison))
     assert list(rows) == [
         *("another", "debate", "debate_own", "debate first-round majority"),
         *("label prior: SUPPORTS", "always NOT ENOUGH INFO"),
     ]
-    assert isinstance(systems_table(compared).rows[2][0], Nested)  # type: ignore[union-attr]
+    assert isinstance(systems_table(comparison).rows[2][0], Nested)  # type: ignore[union-attr]
     assert {name: value(row["accuracy"]) for name, row in rows.items()} == {
         "another": 4 / 7,
         "debate": 6 / 7,
@@ -57,7 +57,7 @@ def test_scores_count_finished_items_only(compared: Study) -> None:
         "always NOT ENOUGH INFO": 2 / 7,
     }
     assert [rows[name]["items"] for name in ("another", "debate", "debate_own")] == [8, 7, 8]
-    assert records(costs_table(compared))["another"]["score"] == pytest.approx(4 / 7)
+    assert records(costs_table(comparison))["another"]["score"] == pytest.approx(4 / 7)
     assert [rows["debate"][name] for name in ("items", "errors", "abstained")] == [7, 1, 1]
     assert rows["debate first-round majority"]["errors"] == 1
     # F1 of SUPPORTS 1, of REFUTES 1 (item 6 is missing), of NOT ENOUGH INFO 2/3 (8 is a miss)
@@ -65,8 +65,8 @@ def test_scores_count_finished_items_only(compared: Study) -> None:
     assert rows["debate"]["wilson"].low == pytest.approx(0.4869, abs=1e-4)
 
 
-def test_differences_are_over_common_items(compared: Study) -> None:
-    own = records(differences_table(compared, "self_consistency"))["debate"]
+def test_differences_are_over_common_items(comparison: Study) -> None:
+    own = records(differences_table(comparison, "self_consistency"))["debate"]
     assert (own["against"], own["items"], own["missing"], own["elsewhere"]) == ("debate_own", 7, 1, 0)
     assert value(own["difference_accuracy"]) == pytest.approx(2 / 7)  # 6 - 4 of the seven, not 6/7 - 5/8
     assert (own["better"], own["worse"], own["test"]) == (3, 1, "McNemar, exact")  # 2, 5, 7; 8
@@ -77,7 +77,7 @@ def test_differences_are_over_common_items(compared: Study) -> None:
 
 def test_holms_correction_covers_all_tests(tmp_path: Path) -> None:
     gold = {str(n): S for n in range(20)}
-    right, wrong = ({id: debate(said) for id in gold} for said in (S, R))
+    right, wrong = ({id: debate(answer) for id in gold} for answer in (S, R))
     half = {id: right[id] if int(id) % 2 else wrong[id] for id in gold}
     made = study(
         tmp_path,
@@ -115,18 +115,18 @@ def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
     assert t_test.power(row["detectable"] / spread, nobs=9, alpha=0.05) == pytest.approx(0.8)
 
 
-def test_intervals_of_macro_f1_are_those_of_scikit_learn(compared: Study) -> None:
+def test_intervals_of_macro_f1_are_those_of_scikit_learn(comparison: Study) -> None:
     """The debate's item 6 is missing, and its 8 an abstention."""
     kinds = [((GOLD[id],), (DEBATE[id]["answer"] or "",)) for id in GOLD if id != "6"]
-    right, said = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
+    right, answers = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
     draws = np.random.default_rng(SEED).integers(7, size=(RESAMPLES, 7))
     counts = np.stack([np.bincount(draw, minlength=7) for draw in draws]).astype(float)
     figures = mean_over_runs(kinds, "macro_f1")(counts)
     f1 = package("sklearn.metrics").f1_score
     for figure, weights in zip(figures[:100], counts, strict=False):
         labels = sorted({label for label, weight in zip(right, weights, strict=True) if weight})
-        assert figure == pytest.approx(f1(right, said, labels=labels, average="macro", sample_weight=weights))
-    cell = records(systems_table(compared))["debate"]["macro_f1"]
+        assert figure == pytest.approx(f1(right, answers, labels=labels, average="macro", sample_weight=weights))
+    cell = records(systems_table(comparison))["debate"]["macro_f1"]
     assert (cell.low, cell.high) == pytest.approx(tuple(np.quantile(figures, [0.025, 0.975])))
 
 
@@ -141,7 +141,7 @@ def test_figures_of_several_runs_are_means_over_runs() -> None:
     assert np.isnan(mean_over_runs([((S,), (None,))], "accuracy")(np.array([[3.0]]))).all()
 
 
-def test_the_minimum_detectable_difference(tmp_path: Path) -> None:
+def test_the_minimum_detectable_difference_by_hand(tmp_path: Path) -> None:
     gold = {str(n): S for n in range(60)}
     ours = {id: debate(S if int(id) % 5 else R) for id in gold}
     theirs = {id: debate(S if int(id) % 5 != 1 else R) for id in gold}
@@ -151,8 +151,8 @@ def test_the_minimum_detectable_difference(tmp_path: Path) -> None:
     assert power(0.5 + row["detectable"], 0.5, 60, discordant=24 / 60) == pytest.approx(0.8)
 
 
-def test_scores_under_every_abstention_policy(compared: Study) -> None:
-    row = records(policies_table(compared))["debate"]
+def test_scores_under_every_abstention_policy_by_hand(comparison: Study) -> None:
+    row = records(policies_table(comparison))["debate"]
     assert (row["abstained"], row["missing"], row["coverage"]) == (1, 1, 6 / 7)
     assert (row["lowest"], row["highest"]) == (6 / 8, 7 / 8)  # item 6 wrong, or right
     shown = {key: row[f"accuracy_{key}"] for key in ("wrong", "left_out", "open_label", "burden_of_refutation")}
@@ -160,7 +160,7 @@ def test_scores_under_every_abstention_policy(compared: Study) -> None:
     assert row["macro_f1_open_label"] == 1.0
 
 
-def test_the_causes_of_missing_answers(tmp_path: Path) -> None:
+def test_abstained_unusable_and_missing_answers_are_counted_apart(tmp_path: Path) -> None:
     gold = dict.fromkeys("1234", S)
     documents = {"1": debate(S), "2": failed("unparsed"), "3": failed("timeout"), "4": debate(None)}
     made = study(tmp_path, a=(documents, {"gold": gold}))
@@ -193,12 +193,12 @@ def test_a_trial_without_a_verdict_is_an_abstention_before_its_own_policy(tmp_pa
     assert (row["abstained"], row["accuracy_wrong"], row["accuracy_burden_of_refutation"]) == (1, 0.5, 1.0)
 
 
-def test_costs(tmp_path: Path) -> None:
+def test_costs_by_hand(tmp_path: Path) -> None:
     dear = {id: document | {"calls": [call(), call()]} for id, document in DEBATE.items()}
     made = study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))
     rows = records(costs_table(made))
     assert rows["debate"]["cost"] == pytest.approx(0.002)
-    assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed item was paid for too
+    assert rows["debate"]["total"] == pytest.approx(0.016)  # the failed item cost something, too
     assert (rows["debate"]["tokens"], rows["debate"]["errors"], rows["debate"]["priced"]) == (3000, 1, 7)
     assert rows["debate_own"]["relative"] == 0.5
     assert [row["front_cost"] for row in rows.values()] == ["yes", "yes"]
@@ -242,20 +242,20 @@ def test_the_pareto_front_has_no_dominated_system(points: list[tuple[int, int]])
 # --- baselines --------------------------------------------------------------------------------------------------------
 
 
-def test_baselines(compared: Study) -> None:
+def test_the_baseline_selects_the_compared_pairs(comparison: Study) -> None:
     own, first = ("debate", "debate_own"), ("debate", "debate first-round majority")
-    assert paired(compared, None) == [own, first, ("debate", "another")]
-    assert paired(compared, "self_consistency") == [own]
-    assert paired(compared, "first-round majority") == [first]
-    assert len(paired(compared, "another")) == 5
-    prior = paired(compared, "label prior")
-    assert prior == paired(compared, "label prior: SUPPORTS")
+    assert compared_pairs(comparison, None) == [own, first, ("debate", "another")]
+    assert compared_pairs(comparison, "self_consistency") == [own]
+    assert compared_pairs(comparison, "first-round majority") == [first]
+    assert len(compared_pairs(comparison, "another")) == 5
+    prior = compared_pairs(comparison, "label prior")
+    assert prior == compared_pairs(comparison, "label prior: SUPPORTS")
     assert prior[0] == ("another", "label prior: SUPPORTS")
-    assert len(prior) == len(paired(compared, "always")) == 5
+    assert len(prior) == len(compared_pairs(comparison, "always")) == 5
     with pytest.raises(UserError, match="There is no system or control 'debat'. Did you mean debate") as caught:
-        check_baseline([compared], "debat")
+        check_baseline([comparison], "debat")
     assert caught.value.kind == "invalid_setting"
-    check_baseline([compared], "label prior")
+    check_baseline([comparison], "label prior")
 
 
 def test_equal_constant_answers_are_one_row(tmp_path: Path) -> None:
@@ -279,8 +279,8 @@ def test_the_prior_is_the_most_frequent_label() -> None:
 # --- debates ----------------------------------------------------------------------------------------------------------
 
 
-def test_rounds_and_stops(compared: Study) -> None:
-    made = rounds_table(compared)
+def test_accuracy_and_stops_by_round(comparison: Study) -> None:
+    made = rounds_table(comparison)
     assert made is not None
     assert [(row[0], row[1], row[2], row[4]) for row in made.rows] == [
         ("debate", "1", 7, 5 / 7),
@@ -290,7 +290,7 @@ def test_rounds_and_stops(compared: Study) -> None:
     ]
     # After round 2 the five that had ended keep their answers: all seven are right; the verdict abstained on item 8.
     assert [value(cell) for cell in made.column("score")] == [5 / 7, 1.0, 1.0, 6 / 7]
-    stops = stops_table(compared)
+    stops = stops_table(comparison)
     assert stops is not None
     ours = [row for row in stops.rows if row[0] == "debate"]
     assert [(row[1], row[2], value(row[5])) for row in ours] == [("consensus", 2, 1.0), ("max_rounds", 5, 4 / 5)]
@@ -309,7 +309,7 @@ def test_consensus_counts_finished_debates_only(tmp_path: Path) -> None:
     assert (row["items"], row["errors"], row["cons"], row["co2"]) == (3, 1, pytest.approx(2 / 3), pytest.approx(1 / 3))
 
 
-def test_citations_and_gold_recall(tmp_path: Path) -> None:
+def test_citations_and_gold_recall_by_hand(tmp_path: Path) -> None:
     counts = {"total": 4, "verified": 1, "unverified": 2, "fabricated": 1}
     none = dict.fromkeys(counts, 0)
     documents = {
@@ -336,7 +336,7 @@ def test_only_confidences_of_answers_count(tmp_path: Path) -> None:
     assert [*bins.rows[0][1:]] == [pytest.approx(0.7), 0.8, 2, pytest.approx(0.8), 0.5]
 
 
-def test_thresholds_of_scores(tmp_path: Path) -> None:
+def test_thresholds_of_scores_by_hand(tmp_path: Path) -> None:
     def scored(answers: str, *values: float | None, query: str | None = "?") -> dict[str, Any]:
         document = debate(S, [{"S": S, "R": R}[letter] for letter in answers])
         for turn, faithful in zip(document["turns"], values, strict=True):
@@ -375,7 +375,7 @@ def test_faithfulness_is_not_missing_if_answers_need_no_evidence() -> None:
     assert scored_answers(failed() | {"task": None, "turns": []}) == ()  # it was never opened
 
 
-def test_strata_and_trials(tmp_path: Path) -> None:
+def test_strata_have_their_own_rows(tmp_path: Path) -> None:
     assert strata_table(study(tmp_path, a=(CONTROL, {}))) is None
     made = study(tmp_path, a=(DEBATE, {"strata": {id: "even" if int(id) % 2 == 0 else "odd" for id in GOLD}}))
     table = strata_table(made)
@@ -430,7 +430,7 @@ def test_answers_are_compared_as_the_benchmark_does(
 # --- notes ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
+def test_notes_of_a_comparison_name_its_limits(tmp_path: Path) -> None:
     other = GOLD | {"2": R}
     fewer = {id: CONTROL[id] for id in "1234"}
     facts: dict[str, Any] = {
@@ -440,7 +440,7 @@ def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
         "notes": ["3 records have no gold answer"],
     }
     made = study(tmp_path, a=(DEBATE, {}), b=(fewer, facts))
-    said = " ".join(study_notes(made))
+    notes = " ".join(study_notes(made))
     for part in (
         "4 of 8 are common to all (a 8, b 4)",
         "The right answers of 1 items differ between logs (such as 2)",
@@ -448,7 +448,7 @@ def test_the_notes_of_a_comparison(tmp_path: Path) -> None:
         "b.eval (b): 4 of 8 items were not run.",
         "b.eval: the benchmark's reader: 3 records have no gold answer.",
     ):
-        assert part in said
+        assert part in notes
     every = {"notes": ["3 records have no gold answer"]}
     together = study_notes(study(tmp_path / "alike", a=(DEBATE, every), b=(DEBATE, every)))
     assert "all logs: the benchmark's reader: 3 records have no gold answer." in together
@@ -483,7 +483,7 @@ MAKERS += [
 
 
 @pytest.mark.parametrize("documents", [{"1": failed()}, {"1": None}, {"1": debate(None)}, {"1": debate(S, [None])}])
-def test_runs_without_any_figures(tmp_path: Path, documents: dict[str, Any]) -> None:
+def test_runs_without_any_figures_still_have_tables(tmp_path: Path, documents: dict[str, Any]) -> None:
     made = study(tmp_path, a=(documents, {}), b=(documents, {"seed": 1}), b__2=(documents, {"seed": 2}))
     tables = [table for make in MAKERS if (table := make(made)) is not None]
     row = records(tables[0])["a"]

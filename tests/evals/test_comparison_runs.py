@@ -14,18 +14,18 @@ from moot.evals._runs.logs import read_runs
 from moot.evals._stats.significance import bootstrap
 
 from tests.evals.made_logs import debate, failed, write_log
-from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, paired, records, study, value
+from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, compared_pairs, records, study, value
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
 
-def test_several_runs(tmp_path: Path) -> None:
+def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
     """Three runs on four items: 3/4, 2/4 and 2/3, as one item of the last is missing."""
     gold = {"a": S, "b": S, "c": R, "d": R}
     answers: list[Sequence[str | None]] = [(S, S, R, S), (R, S, R, S), (S, R, R, None)]
     runs: Systems = {
         f"debate__{n}": (
-            {id: failed() if said is None else debate(said) for id, said in zip(gold, given, strict=True)},
+            {id: failed() if answer is None else debate(answer) for id, answer in zip(gold, given, strict=True)},
             {"gold": gold, "seed": n, "settings": {"seed": n, "k": 3}},
         )
         for n, given in enumerate(answers)
@@ -37,7 +37,7 @@ def test_several_runs(tmp_path: Path) -> None:
     assert row["mean"] == pytest.approx((3 / 4 + 2 / 4 + 2 / 3) / 3)
     assert row["variance"] == pytest.approx(0.016204, abs=1e-6)
     assert row["majority"] == 3 / 4  # a, b, c; two of three said SUPPORTS of d
-    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # d: no run was right, but the missing one could have been
+    assert (row["oracle"], row["undecided"]) == (1.0, 0)  # d: no run was right, but the missing run could have been
     assert value(records(systems_table(made))["debate"]["accuracy"]) == pytest.approx(row["mean"])
 
 
@@ -45,7 +45,10 @@ def test_an_item_of_several_runs_counts_once_in_an_interval(tmp_path: Path) -> N
     """Right in one of two runs, in both, in both and in none."""
     gold = {"a": S, "b": S, "c": R, "d": R}
     runs: Systems = {
-        f"debate__{n}": ({id: debate(said) for id, said in zip(gold, given, strict=True)}, {"gold": gold, "seed": n})
+        f"debate__{n}": (
+            {id: debate(answer) for id, answer in zip(gold, given, strict=True)},
+            {"gold": gold, "seed": n},
+        )
         for n, given in enumerate([(S, S, R, S), (R, S, R, S)])
     }
     row = records(stops_table(study(tmp_path, **runs)))["debate"]
@@ -70,7 +73,7 @@ def test_runs_are_ordered_by_the_plan_and_then_by_time(tmp_path: Path) -> None:
         e=(CONTROL, {"created": late}),
     )
     assert [system.label for system in made.measured] == ["c", "d", "b", "a", "e"]
-    assert paired(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
+    assert compared_pairs(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
 
 
 def test_controls_follow_the_debate_whose_budget_they_used(tmp_path: Path) -> None:

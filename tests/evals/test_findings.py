@@ -47,9 +47,9 @@ def test_the_headline_of_a_significant_difference(tmp_path: Path) -> None:
 def test_without_a_difference_the_detectable_one_is_named(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(DEBATE, {}), b=(CONTROL, {})))
     assert found.headline == "No difference between the systems was found"
-    said = " ".join(found.sentences)
-    assert "That does not show that these systems are equally good." in said
-    assert "No difference would be found with a chance of 80%: too few items tell the systems apart." in said
+    headline = " ".join(found.sentences)
+    assert "That does not show that these systems are equally good." in headline
+    assert "No difference would be found with a chance of 80%: too few items tell the systems apart." in headline
     assert dict(found.not_measured)["Missing answers"] == (
         "1 of 16 answers are missing and count for no system. Counted as wrong, they reverse no difference."
     )
@@ -68,7 +68,7 @@ def hash_of(id: str) -> int:
     return sum(map(ord, id)) * 7919
 
 
-def test_a_report_without_tests(tmp_path: Path) -> None:
+def test_without_tests_the_headline_says_why(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(RIGHT, {})))
     assert found.headline == "Nothing was compared: there is no baseline here"
     assert dict(found.not_measured)["Differences"].startswith("Nothing is compared on FEVER")
@@ -79,10 +79,10 @@ def test_a_report_without_tests(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=15)  # statsmodels collects garbage in each
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=25), st.integers(1, 3))
 def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]], benchmarks: int) -> None:
-    def system(name: str, which: int) -> System:
+    def system(name: str, column: int) -> System:
         seen = {str(n): Observation(str(n), (S,)) for n in range(len(items))}
-        told = {id: with_outcome(seen[id], S if items[int(id)][which] else "", fever) for id in seen}
-        return System(name, (told,), control="kept" if which else None)
+        answers = {id: with_outcome(seen[id], S if items[int(id)][column] else "", fever) for id in seen}
+        return System(name, (answers,), control="kept" if column else None)
 
     fever = BENCHMARKS["fever"]
     made = [Study(fever, "m", (system("a", 0), system("b", 1))) for _ in range(benchmarks)]
@@ -99,8 +99,8 @@ def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]]
 
 
 def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None:
-    kept = {id: RIGHT[id] if id in "12" else failed() for id in GOLD}
-    found = findings(study(tmp_path, a=(kept, {}), b=(RIGHT | {"1": debate(None)}, {})))
+    documents = {id: RIGHT[id] if id in "12" else failed() for id in GOLD}
+    found = findings(study(tmp_path, a=(documents, {}), b=(RIGHT | {"1": debate(None)}, {})))
     assert "Counted as wrong, they reverse 1 of 1 differences." in dict(found.not_measured)["Missing answers"]
 
 
@@ -133,13 +133,13 @@ def test_the_table_of_systems_on_common_items(tmp_path: Path) -> None:
     assert value(rows["a"]["score_1"]) == approx(6 / 7)
     assert value(rows["a_own"]["score_1"]) == approx(4 / 7)  # of eight it has five right, the sixth item among them
     assert value(rows["a"]["average"]) == approx((6 / 7 + 1) / 2)
-    assert rows["a_own"]["average"] is None  # which was not measured on the second
+    assert rows["a_own"]["average"] is None  # it was not measured on the second benchmark
     assert (rows["a"]["errors"], rows["a_own"]["lost"]) == (1, 8)
     assert dict(findings(first).not_measured)["The same evidence"].endswith(" or nothing was found: a_own on 8.")
     assert (rows["a"]["tokens"], rows["a"]["calls"]) == (1500, 1)
 
 
-def test_the_cost_of_a_control(tmp_path: Path) -> None:
+def test_a_controls_cost_is_relative_to_its_debate(tmp_path: Path) -> None:
     dear = {id: document | {"calls": [call(), call()], "seconds": 6.0} for id, document in DEBATE.items()}
     row = records(costs_table(study(tmp_path, debate=(dear, {}), debate_own=(CONTROL, OWN))))["debate_own"]
     assert (row["relative"], row["relative_cost"], row["relative_seconds"]) == (0.5, 0.5, 0.25)
@@ -169,7 +169,7 @@ def test_the_papers_figures_name_known_systems_and_benchmarks() -> None:
         assert (ours["tool_mad"].low, ours["tool_mad"].high) == S1_INTERVALS[title]
 
 
-def test_the_papers_figures_beside_ours(tmp_path: Path) -> None:
+def test_the_papers_figures_have_intervals_beside_ours(tmp_path: Path) -> None:
     table = published_table([study(tmp_path, a=(RIGHT, {"graph": "tool_mad"}), b=(RIGHT, {"graph": "rag"}))])
     assert table is not None
     rows = [dict(zip([column.key for column in table.columns], row, strict=True)) for row in table.rows]

@@ -71,7 +71,7 @@ CELLS = [("P", f"cell_0_{n}_0") for n in range(26)]
         (S, S, [("P", "sentence_3"), *CELLS[:25], ("P", "cell_0_1_1")], 0.0),
     ],
 )
-def test_feverous_score(gold: str, outcome: str, found: list[tuple[str, str]], value: float) -> None:
+def test_feverous_score_by_hand(gold: str, outcome: str, found: list[tuple[str, str]], value: float) -> None:
     sets = [[[("P", "sentence_3"), ("P", "cell_0_1_1")]]]
     assert feverous_score([gold], [outcome], sets, [found]).value == value
 
@@ -99,7 +99,7 @@ HOPS = [("A (film)", 0), ("A (film)", 2), ("B", 1)]
         (S, [], 0.0),
     ],
 )
-def test_hover_score(outcome: str, found: list[tuple[str, int]], value: float) -> None:
+def test_hover_score_by_hand(outcome: str, found: list[tuple[str, int]], value: float) -> None:
     assert hover_score(S, outcome, HOPS, found) == value
 
 
@@ -131,7 +131,7 @@ def test_the_page_and_sentence_are_the_end_of_the_address(url: str | None, place
 
 
 def test_the_hover_score_uses_the_verdicts_citations() -> None:
-    """As for FEVER: the pieces that a verdict cites. If they name no page and sentence, there is no score."""
+    """As for FEVER, the pieces that a verdict cites count. If they name no page and sentence, there is no score."""
     gold = {"sets": [[["A", 0], ["B", 1]]], "pages": ["A", "B"]}
     pieces = [{"id": f"e{n}", "title": page, "url": f"wiki#sentence_{n}"} for n, page in enumerate("AB")]
     cited = [{"evidence_id": piece["id"], "quote": "", "fabricated": False} for piece in pieces]
@@ -155,29 +155,29 @@ def test_the_hover_score_uses_the_verdicts_citations() -> None:
 
 
 def cites(answer: str, match: str, *quotes: tuple[str, str]) -> dict[str, Any]:
-    """A rule of the stub: an answer that cites quotes of texts, each by its id."""
+    """A rule: an answer that cites quotes of texts, each by its id."""
     cited = [{"evidence_id": id, "quote": quote} for id, quote in quotes]
     return {"match": match, "fields": {"answer": answer, "rationale": "Because.", "citations": cited}}
 
 
-async def ran(tmp_path: Path, benchmark: str, file: Path, graph: str, **settings: Any) -> LoggedRun:
+async def run_graph(tmp_path: Path, benchmark: str, file: Path, graph: str, **settings: Any) -> LoggedRun:
     """The run of a graph on a file."""
     logs = tmp_path / f"logs-{len(list(tmp_path.glob('logs-*')))}"
     plan = {"graphs": [graph], "tasks": {benchmark: str(file)}, "models": ["openai:stub"], "settings": settings}
 
-    def whole() -> list[LoggedRun]:
+    def run_and_read() -> list[LoggedRun]:
         run_plan(make_plan(plan), logs, Limits(4), lambda total, held: lambda sample: None)
         return read_runs([logs], lambda calls: None)[0]
 
-    (run,) = await asyncio.to_thread(whole)  # Inspect reads logs in a loop of its own
+    (run,) = await asyncio.to_thread(run_and_read)  # Inspect reads logs in a loop of its own
     return run
 
 
-def values(run: LoggedRun, measure: str) -> dict[str, float | None]:
+def scores_by_id(run: LoggedRun, measure: str) -> dict[str, float | None]:
     return {seen.id: seen.scores.get(measure) for seen in run.observations}
 
 
-def lines(path: Path, records: list[dict[str, Any]]) -> Path:
+def write_lines(path: Path, records: list[dict[str, Any]]) -> Path:
     path.write_text("\n".join(map(json.dumps, records)))
     return path
 
@@ -191,7 +191,7 @@ async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tm
     evidence = [[[0, 0, "Gold_-LRB-metal-RRB-", 0], [0, 0, "Gold_-LRB-metal-RRB-", 1]]]
     claims = {"A": S, "B": S, "C": N, "D": S}
     nothing = [[[0, None, None, None]]]
-    file = lines(
+    file = write_lines(
         tmp_path / "fever.jsonl",
         [
             {"id": id, "claim": f"Claim {id} on gold.", "label": label, "evidence": nothing if label == N else evidence}
@@ -206,11 +206,11 @@ async def test_fever_score_uses_the_verdicts_citations(start_stub: StartStub, tm
     await index_passages("official-pages", [p.model_copy(update={"url": None}) for p in numbered], encoder=ENCODER)
     reads = {"sources": ["bm25"], "embedder": ENCODER, "max_origin_share": 1.0}  # it may cite two sentences of a page
 
-    run = await ran(tmp_path, "fever", file, "rag", corpus="official-sentences", **reads)
-    assert values(run, "fever_score") == {"A": 1.0, "B": 0.0, "C": 1.0, "D": 0.0}
+    run = await run_graph(tmp_path, "fever", file, "rag", corpus="official-sentences", **reads)
+    assert scores_by_id(run, "fever_score") == {"A": 1.0, "B": 0.0, "C": 1.0, "D": 0.0}
     assert not [note for note in run.notes if "computable" in note]
-    other = await ran(tmp_path, "fever", file, "rag", corpus="official-pages", **reads)
-    assert set(values(other, "fever_score").values()) == {None}
+    other = await run_graph(tmp_path, "fever", file, "rag", corpus="official-pages", **reads)
+    assert set(scores_by_id(other, "fever_score").values()) == {None}
     assert "fever_score: not computable, as no evidence has an address with its page and sentence" in other.notes[-1]
 
 
@@ -246,10 +246,10 @@ async def test_supporting_facts_are_the_quoted_sentences(
     expected: tuple[float, ...] | None,
 ) -> None:
     start_stub([cites(answer, "Nabucco", *((evidence_id(GIVEN, TEXTS[title]), quote) for title, quote in quotes))])
-    file = lines(tmp_path / "hotpotqa_distractor.jsonl", [HOTPOT])
-    run = await ran(tmp_path, "hotpotqa_distractor", file, "standard_prompting")
+    file = write_lines(tmp_path / "hotpotqa_distractor.jsonl", [HOTPOT])
+    run = await run_graph(tmp_path, "hotpotqa_distractor", file, "standard_prompting")
     measures = ("support_em", "support_f1", "joint_em", "joint_f1")
-    found = tuple(values(run, name)["one"] for name in measures)
+    found = tuple(scores_by_id(run, name)["one"] for name in measures)
     assert found == (pytest.approx(expected) if expected else (None,) * 4)
     assert any("no verdict cites any evidence" in note for note in run.notes) == (expected is None)
 
@@ -274,12 +274,12 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
     start_stub([{"match": "claim", "fields": {"answer": "SUPPORT"}}])
     folder = tmp_path / "Check-COVID" / "test"
     folder.mkdir(parents=True)
-    file = lines(folder / "check_covid.jsonl", COVID)
+    file = write_lines(folder / "check_covid.jsonl", COVID)
     reading = read_benchmark("check_covid", file)
     assert ceiling(reading.items, "check_covid") == pytest.approx(2 / 3)
     assert any("there is no corpus.json near its file" in note for note in reading.notes)
     assert {item.group for item in reading.items} == {"a1"}
-    run = await ran(tmp_path, "check_covid", file, "standard_prompting")
+    run = await run_graph(tmp_path, "check_covid", file, "standard_prompting")
     assert run.ceiling == pytest.approx(2 / 3)
     again = ["eval", "run", "--task", f"check_covid={file}", "--graph", "standard_prompting", "--model", "openai:stub"]
     ended = await asyncio.to_thread(CliRunner().invoke, app, [*again, "--logs", str(tmp_path / "logs-0"), "--json"])
@@ -288,7 +288,7 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
     systems = json.loads(shown.stdout)["studies"][0]["tables"]["systems"]["rows"]
     assert [row["ceiling"] for row in systems] == [pytest.approx(2 / 3)] * 2
 
-    lines(folder.parent / "corpus.json", [ABSTRACT])
+    write_lines(folder.parent / "corpus.json", [ABSTRACT])
     reading = read_benchmark("check_covid", file)
     assert [item.given for item in reading.items] == [
         (("On masks", "Masks helped."),),
@@ -298,13 +298,13 @@ async def test_check_covid_comes_with_its_sentences_or_with_its_ceiling(start_st
     assert ceiling(reading.items, "check_covid") is None
     assert "each claim comes with the sentences that its label is about" in reading.notes
     assert not any(item.given for item in read_benchmark("check_covid_binary", file).items)
-    lines(folder.parent / "corpus.json", [{**ABSTRACT, "abstract": ["Masks helped."]}])
+    write_lines(folder.parent / "corpus.json", [{**ABSTRACT, "abstract": ["Masks helped."]}])
     with pytest.raises(UserError, match="line 2: its sentences are not in corpus.json"):
         read_benchmark("check_covid", file)
 
 
 @needs_visible
-def test_the_ceiling_of_check_covid() -> None:
+def test_only_check_covid_has_a_ceiling() -> None:
     items = read_benchmark("check_covid", VISIBLE).items
     assert ceiling(items, "check_covid") == 0.69
     assert ceiling(read_benchmark("fever_symmetric", VISIBLE).items, "fever") is None  # each claim with its sentence

@@ -72,8 +72,8 @@ def test_controls_have_the_cost_that_the_plan_equalises(monkeypatch: pytest.Monk
     ways = [cells(**fields, **more) for more in ({}, {"equal": "tokens"}, {"equal": "usd"}, {"equal": "calls"})]
     keys = [{cell.key for cell in way} for way in ways]
     assert keys[0] == keys[1]
-    told = [[cell.facts().get("equal") for cell in way if cell.control] for way in ways[1:]]
-    assert told == [[equal, None, None, equal, None] for equal in ("tokens", "usd", "calls")]
+    costs = [[cell.facts().get("equal") for cell in way if cell.control] for way in ways[1:]]
+    assert costs == [[equal, None, None, equal, None] for equal in ("tokens", "usd", "calls")]
     assert len(keys[1] - keys[2]) == len(keys[2] - keys[3]) == 2
     assert "tool_mad self consistency at equal USD" in [cell.system for cell in ways[2]]
 
@@ -86,7 +86,7 @@ def test_a_variant_already_in_the_plan_is_not_run_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"graphs": []}, "graphs: The list should have at least 1 item, not 0"),
         ({"graphs": ["tool_made"]}, "Did you mean tool_mad"),
@@ -117,18 +117,18 @@ def test_a_variant_already_in_the_plan_is_not_run_twice() -> None:
         ({"graphs": []}, "graphs: The list should have at least 1 item"),
     ],
 )
-def test_errors_in_a_plan_are_named(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_errors_in_a_plan_are_named(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         cells(**fields)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("graphs: [", "not a YAML"), ("- a\n- b", "is not a plan"), ("graphs: [rag]", "tasks: this is missing")],
 )
-def test_a_file_that_is_not_a_plan_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_not_a_plan_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "plan.yaml").write_text(text)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         read_plan(tmp_path / "plan.yaml", {})
     with pytest.raises(UserError, match="cannot be read"):
         read_plan(tmp_path / "elsewhere.yaml", {})

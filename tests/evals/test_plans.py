@@ -38,16 +38,16 @@ class Alike:
         return [0.5 for _ in others]
 
 
-async def alike(name: str) -> Alike:
+async def open_alike(name: str) -> Alike:
     return Alike()
 
 
-def stood_in(value: Any, models: dict[str, str]) -> Any:
+def with_local_parts(value: Any, models: dict[str, str]) -> Any:
     """A plan's values with local models and sources; ``models`` maps each model to its replacement."""
     if isinstance(value, Mapping):
-        return {key: stood_in(one, models) for key, one in value.items()}
+        return {key: with_local_parts(one, models) for key, one in value.items()}
     if isinstance(value, list):
-        return [stood_in(one, models) for one in value]
+        return [with_local_parts(one, models) for one in value]
     if not isinstance(value, str):
         return value
     if value.startswith(("openai:", "vllm:")):
@@ -67,21 +67,22 @@ def has_rounds(system: Any) -> bool:
     return "max_rounds" in load_graph(graph).settings.model_fields
 
 
-def local(file: Path, folder: Path) -> Plan:
+def local_plan(file: Path, folder: Path) -> Plan:
     """A plan with local models and sources, on data in this folder; two rounds if it sets none."""
-    said = stood_in(imported("yaml").safe_load(file.read_text(encoding="utf-8")), {})
-    short = {"max_rounds": 2} if any(has_rounds(one) for one in said["graphs"]) else {}
-    said["settings"] = short | said.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
-    said["settings"] |= {"switched_rounds": 2} if "switched_rounds" in said["settings"] else {}
-    said["tasks"] = [task | {"limit": ITEMS} for task in said["tasks"]]
-    return make_plan(said | {"limit": ITEMS}, folder=folder)
+    plan = with_local_parts(imported("yaml").safe_load(file.read_text(encoding="utf-8")), {})
+    short = {"max_rounds": 2} if any(has_rounds(one) for one in plan["graphs"]) else {}
+    plan["settings"] = short | plan.get("settings", {}) | {"embedder": ENCODER, "structured_output": "json_schema"}
+    plan["settings"] |= {"switched_rounds": 2} if "switched_rounds" in plan["settings"] else {}
+    plan["tasks"] = [task | {"limit": ITEMS} for task in plan["tasks"]]
+    return make_plan(plan | {"limit": ITEMS}, folder=folder)
 
 
 def facets(cell: Cell) -> set[tuple[str, Any]]:
+    """What the chosen cells must cover of a cell."""
     return {("system", cell.system), ("benchmark", cell.task.name), ("model", cell.model), ("seed", cell.seed)}
 
 
-def few(cells: Sequence[Cell]) -> list[Cell]:
+def covering_cells(cells: Sequence[Cell]) -> list[Cell]:
     """Cells that contain every system, benchmark, model and seed at least once."""
     missing = {facet for cell in cells for facet in facets(cell)}
     chosen: list[Cell] = []
@@ -109,7 +110,7 @@ def chosen(folder: Path) -> dict[Path, list[Cell]]:
     found: dict[Path, list[Cell]] = {}
     known: set[str] = set()
     for file in PLANS:
-        cells = few(make_cells(local(file, folder)))
+        cells = covering_cells(make_cells(local_plan(file, folder)))
         found[file] = [cell for cell in cells if system_of(cell) not in known] or cells[:1]
         known |= {system_of(cell) for cell in cells}
     return found
@@ -125,8 +126,8 @@ def test_a_plan_runs_on_two_items(
     file: Path,
 ) -> None:
     start_stub()
-    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", alike)
-    plan = local(file, folder)
+    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", open_alike)
+    plan = local_plan(file, folder)
     cells = make_cells(plan)
     assert len(make_cells(read_plan(file, {}))) == len(cells)  # every setting is valid
     once = list({(system_of(cell), cell.task): cell for cell in cells}.values())
@@ -145,9 +146,9 @@ def test_a_plan_runs_on_two_items(
 @each_plan
 def test_a_plan_has_a_description_its_cost_and_its_command(file: Path) -> None:
     before, _, _ = file.read_text(encoding="utf-8").partition("\n\n")
-    said = " ".join(line.removeprefix("# ") for line in before.splitlines())
-    assert said.startswith(file.stem[:2].upper())
-    assert re.search(rf"Keys: .+ About [\d,]+ calls\. moot eval run plans/{re.escape(file.name)} ", said)
+    comments = " ".join(line.removeprefix("# ") for line in before.splitlines())
+    assert comments.startswith(file.stem[:2].upper())
+    assert re.search(rf"Keys: .+ About [\d,]+ calls\. moot eval run plans/{re.escape(file.name)} ", comments)
 
 
 def test_the_page_lists_every_plan_and_no_other() -> None:

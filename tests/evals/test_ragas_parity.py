@@ -40,7 +40,7 @@ from moot.retrievers import Evidence, ReplyError, UserError, make_evidence, open
 
 from tests.conftest import StartStub
 
-pytest.importorskip("ragas", reason="the reference to compare with is an extra: pip install 'moot[ragas]'")
+pytest.importorskip("ragas", reason="RAGAS is not installed: pip install 'moot[ragas]'")
 
 CLAIM = "Which river flows through Vienna?"
 ANSWER = "The Danube flows through Vienna, and the Wien joins it there."
@@ -52,7 +52,7 @@ EXACT = 1e-6
 
 @pytest.fixture(autouse=True)
 def _private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps RAGAS from reporting its use and from writing to the user's folder."""
+    """Keep RAGAS from sending usage data and from writing to the user's folder."""
     monkeypatch.setenv("RAGAS_DO_NOT_TRACK", "true")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
@@ -72,7 +72,7 @@ async def scorer() -> Speaker:
 
 
 def judged(statements: Sequence[str], supported: Sequence[bool]) -> list[dict[str, Any]]:
-    """Rules: both sides list these statements and judge them so."""
+    """Rules: both sides find these statements, and give them these verdicts."""
     theirs = [
         {"statement": s, "reason": "stated", "verdict": int(v)} for s, v in zip(statements, supported, strict=False)
     ]
@@ -94,7 +94,7 @@ def asked(questions: Sequence[str], noncommittal: Sequence[bool] = ()) -> list[d
     return [*one_by_one, {"model": "stub-moot", "fields": {"questions": questions}}]
 
 
-def found(text: str = CONTEXT) -> list[Evidence]:
+def evidence_of(text: str = CONTEXT) -> list[Evidence]:
     return [make_evidence(text=text, title="Vienna", source="test", query="q", score=None, retriever="test")]
 
 
@@ -137,10 +137,10 @@ FAITHFULNESS = {
 
 
 @pytest.mark.parametrize(("statements", "supported"), FAITHFULNESS.values(), ids=FAITHFULNESS)
-async def test_faithfulness(start_stub: StartStub, statements: list[str], supported: list[bool]) -> None:
+async def test_faithfulness_equals_ragas(start_stub: StartStub, statements: list[str], supported: list[bool]) -> None:
     async with reference(start_stub(judged(statements, supported)).url) as llm:
         theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
-    ours = await faithfulness(ANSWER, found(), await scorer(), claim=CLAIM)
+    ours = await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)
     assert ours.supported == supported
     assert ours.score == pytest.approx(theirs, abs=EXACT, rel=0)
     assert theirs == pytest.approx(sum(supported) / len(supported), abs=EXACT)
@@ -163,7 +163,7 @@ RELEVANCE = {
 
 @pytest.mark.parametrize("embedder", [MINILM, STUB])
 @pytest.mark.parametrize(("claim", "questions", "noncommittal"), RELEVANCE.values(), ids=RELEVANCE)
-async def test_answer_relevance(
+async def test_answer_relevance_equals_ragas(
     start_stub: StartStub, claim: str, questions: list[str], noncommittal: list[bool], embedder: str
 ) -> None:
     n = len(questions)
@@ -182,7 +182,7 @@ async def test_answer_relevance(
 async def test_difference_no_statements(start_stub: StartStub) -> None:
     async with reference(start_stub(judged([], [])).url) as llm:
         assert math.isnan(await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm))
-    assert (await faithfulness(ANSWER, found(), await scorer(), claim=CLAIM)).score is None
+    assert (await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)).score is None
     assert faithfulness_score([]) is None
 
 
@@ -199,8 +199,8 @@ async def test_difference_no_answer(start_stub: StartStub) -> None:
             await ragas_faithfulness(CLAIM, "", [CONTEXT], llm)
         with pytest.raises(ValueError, match="response cannot be empty"):
             await ragas_answer_relevance(CLAIM, "", llm, await open_encoder(STUB))
-    assert await node_update(faithfulness_node(), None, found()) == ({"faithfulness": None}, [])
-    assert await node_update(answer_relevance_node(), None, found()) == ({"answer_relevance": None}, [])
+    assert await node_update(faithfulness_node(), None, evidence_of()) == ({"faithfulness": None}, [])
+    assert await node_update(answer_relevance_node(), None, evidence_of()) == ({"answer_relevance": None}, [])
 
 
 async def test_difference_noncommittal(start_stub: StartStub) -> None:
@@ -226,8 +226,8 @@ async def test_difference_missing_verdicts(start_stub: StartStub, supported: lis
         theirs = await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
     assert theirs == pytest.approx(share, nan_ok=True)
     with pytest.raises(ReplyError, match="one verdict for each index"):
-        await faithfulness(ANSWER, found(), await scorer(), claim=CLAIM)
-    scores, _ = await node_update(faithfulness_node(), ANSWER, found())
+        await faithfulness(ANSWER, evidence_of(), await scorer(), claim=CLAIM)
+    scores, _ = await node_update(faithfulness_node(), ANSWER, evidence_of())
     assert scores == {"faithfulness": None}
 
 
@@ -238,7 +238,7 @@ async def test_difference_blank_questions(start_stub: StartStub, questions: list
         assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == pytest.approx(mean, abs=EXACT)
         with pytest.raises(ReplyError, match="is empty"):
             await answer_relevance(CLAIM, ANSWER, await scorer(), encoder)
-    scores, _ = await node_update(answer_relevance_node(), ANSWER, found())
+    scores, _ = await node_update(answer_relevance_node(), ANSWER, evidence_of())
     assert scores == {"answer_relevance": None}
 
 

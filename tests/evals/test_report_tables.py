@@ -16,7 +16,7 @@ from tests.evals.made_logs import debate, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, N, R, S, study
 
 
-def test_labels_and_confusions(tmp_path: Path) -> None:
+def test_a_confusion_table_counts_answers_by_label(tmp_path: Path) -> None:
     made = study(tmp_path, a=(DEBATE, {}), b=(CONTROL | {"1": debate("who knows")}, {}))
     table = confusion_table(made)
     assert table is not None
@@ -38,7 +38,7 @@ def test_labels_and_confusions(tmp_path: Path) -> None:
 
 
 def test_tests_are_corrected_within_their_family(tmp_path: Path) -> None:
-    right = {id: debate(said) for id, said in GOLD.items()}
+    right = {id: debate(answer) for id, answer in GOLD.items()}
     wrong = {id: debate(None) for id in GOLD}
     made = [study(tmp_path / name, a=(wrong, {}), b=(right, {}), c=(DEBATE, {})) for name in "xy"]
     raw = [one.test.p for one in comparisons_of(made[:1])[0]]

@@ -9,42 +9,42 @@ from typing import Any
 
 from tests.benchmarks.latency import RULES, SETTINGS
 from tests.faults.debates import IN_PYTHON, READERS, Ended, Place, place, words_of
-from tests.faults.record import Fault, Result, first_wrong
+from tests.faults.record import Fault, Result, first_failed
 
 Rule = dict[str, Any]
 SYSTEM = "madke"
-ONE = {"attempts": 1}
+ONE_ATTEMPT = {"attempts": 1}
 DEBATES, PER_SECOND, MOST_CALLS = 32, 40, 1.1
-"""Of one process; what the endpoint takes; how many times the calls may be sent."""
+"""Debates of one process; the endpoint's limit; the maximum ratio of sent calls to answered calls."""
 OVERFLOW = {"error": {"message": "maximum context length is 64 tokens", "code": "context_length_exceeded"}}
 SELECTION = {"match": "`selected`", "fields": {"reason": "It fits.", "selected": [1]}}
-"""What debaters select. A reply is drawn from its prompt, and the prompt that asks once more quotes the first reply, so
-another selection would be drawn, and with other evidence another verdict.
+"""A fixed selection. Without it, a second request would draw another selection, because it quotes the first reply and
+replies are drawn from their prompts; other evidence could then change the verdict.
 """
 ODD = ('{"choices": [', "null", '{"choices": []}', "<html>", '{"error": {"message": "no"}}', "")
-"""Bodies that are cut off, or not a reply."""
+"""Response bodies that are cut off, or no reply."""
 
 
 def passes(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any) -> Callable[[Path, bool], Result]:
-    """Faults that a debate gets over: it ends with the verdict that it has without them.
+    """Faults that a debate survives: it ends with the same verdict as without them.
 
     Args:
         rules: the faults.
-        scripted: what the endpoint replies, with the fault and without.
-        settings: of the debate.
+        scripted: the endpoint's replies, both with the fault and without it.
+        settings: the debate's settings.
     """
 
     def arrange(folder: Path, quick: bool) -> Result:
         with place(folder / "without", scripted) as here:
-            whole, calls = here.verify(SYSTEM, **settings), here.served()
+            undisturbed, calls = here.verify(SYSTEM, **settings), here.served()
         more, wrong = 0, ""
         for number, rule in enumerate(rules):
             with place(folder / f"with-{number}", [rule, *scripted]) as here:
                 ended = here.verify(SYSTEM, **settings)
                 more += here.served() - calls
-            wrong = wrong or first_wrong(
+            wrong = wrong or first_failed(
                 (ended.code == 0, f"exit code {ended.code}: {ended.errors}"),
-                (ended.verdict == whole.verdict, f"another verdict: {ended.verdict}"),
+                (ended.verdict == undisturbed.verdict, f"another verdict: {ended.verdict}"),
             )
         return Result(len(rules), f"{more} requests more", wrong)
 
@@ -57,17 +57,17 @@ def fails(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, boo
     def arrange(folder: Path, quick: bool) -> Result:
         repaid, wrong = 0, ""
         with place(folder / "without") as here:
-            whole, calls = here.verify(SYSTEM, **settings), here.served()
+            undisturbed, calls = here.verify(SYSTEM, **settings), here.served()
         for number, rule in enumerate(rules):
             with place(folder / f"with-{number}", [{**rule, "match": "", "times": 1}]) as here:
                 ended = here.verify(SYSTEM, **settings)
-                wrong = wrong or wrong_end(ended, kinds)
+                wrong = wrong or failure_error(ended, kinds)
                 ended = here.verify(SYSTEM, **settings)
                 again = here.served() - calls - 1
                 repaid += max(0, again)
-            wrong = wrong or first_wrong(
+            wrong = wrong or first_failed(
                 (ended.code == 0, f"it does not go on: {ended.errors}"),
-                (ended.verdict == whole.verdict, f"another verdict: {ended.verdict}"),
+                (ended.verdict == undisturbed.verdict, f"another verdict: {ended.verdict}"),
                 (again <= 0, f"{again} calls were paid again after {json.dumps(rule)}"),
             )
         return Result(len(rules), f"{repaid} calls paid again", wrong)
@@ -75,7 +75,7 @@ def fails(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, boo
     return arrange
 
 
-def both(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, bool], Result]:
+def combined(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, bool], Result]:
     """Faults of one class with different expected results."""
 
     def arrange(folder: Path, quick: bool) -> Result:
@@ -93,15 +93,15 @@ def always(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bo
         wrong = ""
         for number, rule in enumerate(rules):
             with place(folder / str(number), [rule]) as here:
-                wrong = wrong or wrong_end(here.verify(SYSTEM, **settings), kinds)
+                wrong = wrong or failure_error(here.verify(SYSTEM, **settings), kinds)
         return Result(len(rules), "the debate, but for what is in its document", wrong)
 
     return arrange
 
 
-def wrong_end(ended: Ended, kinds: set[str]) -> str:
-    """The error in the end of a debate that has to fail; empty if none."""
-    return first_wrong(
+def failure_error(ended: Ended, kinds: set[str]) -> str:
+    """The error if a debate did not fail with one of these kinds of errors; else empty."""
+    return first_failed(
         (ended.code in (2, 3), f"exit code {ended.code}, not 2 or 3: {ended.errors}"),
         (ended.fault in kinds, f"the error is {ended.fault}, not {sorted(kinds)}: {ended.errors}"),
         ("Traceback" not in ended.errors, ended.errors),
@@ -112,20 +112,20 @@ def late(folder: Path, quick: bool) -> Result:
     """A judge whose endpoint is down at the end."""
     with place(folder / "without") as here:
         calls = judged(here).document["usage"]["calls"]  # type: ignore[index]
-        whole = here.served()
+        undisturbed = here.served()
     with place(folder / "with", [{"model": "stub-judge", "status": 500, "times": 3}]) as here:
         first = judged(here)
         refused = 3
         done = judged(here)
-        repaid = here.served() - refused - whole
-    wrong = wrong_end(first, {"server_error"}) or first_wrong(
+        repaid = here.served() - refused - undisturbed
+    wrong = failure_error(first, {"server_error"}) or first_failed(
         (done.code == 0, done.errors), (repaid <= 0, f"{repaid} calls were paid again")
     )
     return Result(1, f"{max(0, repaid)} of {calls} calls paid again", wrong)
 
 
 def judged(here: Place) -> Ended:
-    """A debate whose judge has its own model; its answers differ, so the judge is called."""
+    """Run a debate whose judge has its own model; its debaters disagree, so the judge is called."""
     return here.verify("tool_mad", models={"judge": "openai:stub-judge"}, max_rounds=1, scoring="all_rounds")
 
 
@@ -156,7 +156,7 @@ def bucket(folder: Path, quick: bool) -> Result:
         sent = [call["status"] for call in here.stub.calls()]
     done = sum(document["status"] == "done" for document in documents)
     share = len(sent) / max(1, sent.count(200))
-    wrong = first_wrong(
+    wrong = first_failed(
         (process.returncode == 0, errors[-500:]),
         (done == number, f"{number - done} of {number} debates are lost"),
         (quick or share <= MOST_CALLS, f"{share:.2f} times the calls"),
@@ -199,7 +199,7 @@ FAULTS = [
         "timeouts",
         "an answer takes longer than the setting `timeout`",
         "a typed error; the same command asks only what is missing",
-        fails({"timeout"}, {"delay_ms": 5000}, timeout=1, **ONE),
+        fails({"timeout"}, {"delay_ms": 5000}, timeout=1, **ONE_ATTEMPT),
     ),
     Fault(
         "resets",
@@ -212,14 +212,16 @@ FAULTS = [
         "each answer is cut, empty, null, HTML, without a choice, or an error under status 200",
         "a typed error, nothing unhandled",
         always(
-            {"bad_response", "server_error", "bad_request", "empty", "unparsed"}, *({"raw": raw} for raw in ODD), **ONE
+            {"bad_response", "server_error", "bad_request", "empty", "unparsed"},
+            *({"raw": raw} for raw in ODD),
+            **ONE_ATTEMPT,
         ),
     ),
     Fault(
         "replies cut off",
         "one reply, and then each reply, ends at its length limit",
         "it is asked for once more; if that is cut, too, a typed error",
-        both(passes({"finish": "length", "times": 1}, scripted=[SELECTION]), always({"cut"}, {"finish": "length"})),
+        combined(passes({"finish": "length", "times": 1}, scripted=[SELECTION]), always({"cut"}, {"finish": "length"})),
     ),
     Fault(
         "refusals", "the model refuses each call", "a typed error", always({"refused"}, {"finish": "content_filter"})

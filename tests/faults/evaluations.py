@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.evals.test_solver import claims
 from tests.faults.debates import place
 from tests.faults.kills import LATENCY_MS
-from tests.faults.record import Fault, Result, first_wrong
+from tests.faults.record import Fault, Result, first_failed
 
 AT_ONCE = 4
 SAMPLES = 24
@@ -31,10 +31,10 @@ def killed(folder: Path, quick: bool) -> Result:
                 time.sleep(0.005)
             process.send_signal(by)
             stopped, ended = here.end(process), here.run(*words)
-            [log] = json.loads(ended.said)["logs"] if ended.code == 0 else [{}]
+            [log] = json.loads(ended.stdout)["logs"] if ended.code == 0 else [{}]
             more = here.served() - SAMPLES
             repaid += more
-            wrong = wrong or first_wrong(
+            wrong = wrong or first_failed(
                 (stopped.code in (0, -signal.SIGKILL if by == signal.SIGKILL else 128 + by), f"{by}: {stopped.code}"),
                 ("Traceback" not in stopped.errors, stopped.errors[-500:]),
                 (ended.code == 0, ended.errors[-500:]),

@@ -1,4 +1,4 @@
-"""Classes of faults that existing tests cover with a real server: these tests are run."""
+"""Classes of faults that existing tests cover with a real server; ``make faults`` runs these tests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.import_race import races
 
 
 def from_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
-    """Runs tests.
+    """A fault that is caused by running tests.
 
     Args:
-        places: their files.
+        places: the files of tests.
         only: an expression of ``pytest -k``.
     """
 

@@ -18,11 +18,11 @@ TURNS: TypeAdapter[Any] = TypeAdapter(get_type_hints(VerdictOutput, include_extr
 def turns_have_the_fields_of_their_steps() -> Iterator[None]:
     """Check the turns when the end of a debate is traced."""
 
-    def checked(document: Mapping[str, Any]) -> None:
+    def check_and_conclude(document: Mapping[str, Any]) -> None:
         turns = TURNS.validate_python(document["turns"], strict=True)
         assert turns == document["turns"]
         conclude(document)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("moot.nodes._runtime.opening.conclude", checked)
+        patch.setattr("moot.nodes._runtime.opening.conclude", check_and_conclude)
         yield

@@ -43,9 +43,9 @@ async def test_agents_who_all_abstain_agree(start_stub: StartStub, other: str) -
     assert reason
     assert in_words(document).startswith("No verdict: the evidence does not tell. (consensus)")
     assert reason in in_words(document)
-    said = [line.text for line in ending(document).lines]
-    assert said[0] == "Verdict: none, as the evidence does not tell (consensus)"
-    assert reason in said
+    summary = [line.text for line in ending(document).lines]
+    assert summary[0] == "Verdict: none, as the evidence does not tell (consensus)"
+    assert reason in summary
     assert not stub.prompts("equivalence")
     assert UNTOLD in stub.prompts("rag")[0]
 

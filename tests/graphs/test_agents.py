@@ -107,8 +107,8 @@ async def test_neighbours_hear_the_agents_before_and_after_them(start_stub: Star
         document = await debate("neighbor_debate", {"claim": claim}, agents=n, max_rounds=3)
         assert outline(document) == ("done", "REFUTES", "max_rounds", 3, 3 * n, 3)
         for i, ring in enumerate(RINGS[n], 1):
-            heard = [" ".join(f"a{j}r{r}" for j in ring) for r in (1, 2)]
-            assert seen(stub, f"agent-{i}", claim=claim) == ["", *heard]
+            marks_by_round = [" ".join(f"a{j}r{r}" for j in ring) for r in (1, 2)]
+            assert seen(stub, f"agent-{i}", claim=claim) == ["", *marks_by_round]
 
 
 async def test_neighbours_of_an_agent_that_leaves_become_neighbours(start_stub: StartStub) -> None:
@@ -141,8 +141,12 @@ async def test_groups_hear_their_members_and_all_groups_summaries(
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 4, 5 + 5 + 2 + 5 + 2 + 5, 6)
     for members in groups:
         for i in members:
-            said = [" ".join(f"a{j}r{r}" for j in members) for r in (1, 2, 3)]
-            assert seen(stub, f"agent-{i}") == ["", said[0], *(f"{said[r - 1]} g1r{r} g2r{r}" for r in (2, 3))]
+            marks_by_round = [" ".join(f"a{j}r{r}" for j in members) for r in (1, 2, 3)]
+            assert seen(stub, f"agent-{i}") == [
+                "",
+                marks_by_round[0],
+                *(f"{marks_by_round[r - 1]} g1r{r} g2r{r}" for r in (2, 3)),
+            ]
     summed_up = [" ".join(f"a{j}r{r}" for j in members) for r in (2, 3) for members in groups]
     # First answers and the last round are not summarised.
     assert sorted(seen(stub, "summariser", "`summary`")) == sorted(summed_up)
@@ -157,8 +161,8 @@ async def test_an_unusable_group_summary_is_left_out(start_stub: StartStub) -> N
     assert (document["status"], document["answer"]) == ("done", "NOT ENOUGH INFO")
     assert seen(stub, "agent-1")[2] == "a1r2 a2r2 g1r2"
     assert seen(stub, "agent-3")[2] == "a3r2 a4r2 g1r2"
-    kept = {t["agent"]: (t["summary"], t["outcome"]) for t in document["turns"] if t["step"] == "summarise"}
-    assert kept == {"group-1": ("They say g1r2.", "ok"), "group-2": (None, "unparsed")}
+    summaries = {t["agent"]: (t["summary"], t["outcome"]) for t in document["turns"] if t["step"] == "summarise"}
+    assert summaries == {"group-1": ("They say g1r2.", "ok"), "group-2": (None, "unparsed")}
     assert set(warned(document)) == {"unparsed"}
 
 

@@ -30,6 +30,7 @@ async def run(graph: str, given: dict[str, Any] | None = None, **settings: Any) 
 
 
 def says(answer: Any, times: int | None = None, **fields: Any) -> Rule:
+    """A rule: this answer, at most this many times."""
     rule = {"fields": {"answer": answer, "citations": [], **fields}}
     return rule | ({"times": times} if times else {})
 
@@ -52,18 +53,19 @@ def tokens(document: dict[str, Any]) -> list[int]:
 MAD_MODELS = {role: f"openai:stub-{role}" for role in ("debater-1", "debater-2", "judge")}
 
 
-def said(number: int, round: int) -> str:
+def reasons_text(number: int, round: int) -> str:
     return f"Reasons of debater {number} in round {round}."
 
 
 def talks(number: int, answer: str) -> list[Rule]:
     """A debater's answers of three rounds; the reasons name the debater and the round."""
-    rules = [says(answer, 1, rationale=said(number, round)) for round in (1, 2, 3)]
+    rules = [says(answer, 1, rationale=reasons_text(number, round)) for round in (1, 2, 3)]
     return [rule | {"model": f"stub-debater-{number}$"} for rule in rules]
 
 
-def heard(prompt: str) -> set[tuple[int, int]]:
-    return {(n, r) for n in (1, 2) for r in (1, 2, 3) if said(n, r) in prompt}
+def reasons_in(prompt: str) -> set[tuple[int, int]]:
+    """The debaters and rounds whose reasons a prompt contains."""
+    return {(n, r) for n in (1, 2) for r in (1, 2, 3) if reasons_text(n, r) in prompt}
 
 
 async def test_standard_mad_speaks_in_turn_for_three_rounds_and_is_judged_once(start_stub: StartStub) -> None:
@@ -74,10 +76,10 @@ async def test_standard_mad_speaks_in_turn_for_three_rounds_and_is_judged_once(s
     assert (len(document["calls"]), document["depth"]) == (7, 7)
     assert [r["model"].removeprefix("stub-") for r in stub.requests()] == ["debater-1", "debater-2"] * 3 + ["judge"]
     first, second = stub.prompts("stub-debater-1"), stub.prompts("stub-debater-2")
-    assert [heard(prompt) for prompt in first] == [set(), {(1, 1), (2, 1)}, {(1, 2), (2, 2)}]
-    assert [heard(prompt) for prompt in second] == [{(1, 1)}, {(1, 2), (2, 1)}, {(1, 3), (2, 2)}]
+    assert [reasons_in(prompt) for prompt in first] == [set(), {(1, 1), (2, 1)}, {(1, 2), (2, 2)}]
+    assert [reasons_in(prompt) for prompt in second] == [{(1, 1)}, {(1, 2), (2, 1)}, {(1, 3), (2, 2)}]
     [judged] = stub.prompts("stub-judge")
-    assert heard(judged) == {(n, r) for n in (1, 2) for r in (1, 2, 3)}
+    assert reasons_in(judged) == {(n, r) for n in (1, 2) for r in (1, 2, 3)}
     assert len(document["evidence"]) == 5
     for prompt in (*first, *second, judged):
         assert all(piece["text"] in prompt and piece["id"] in prompt for piece in document["evidence"])
@@ -354,7 +356,7 @@ TASKS: list[tuple[dict[str, Any], Any, str]] = [
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-async def test_every_task(start_stub: StartStub, graph: str) -> None:
+async def test_every_control_takes_every_task(start_stub: StartStub, graph: str) -> None:
     rules = [says(answer, agree=True, selected=[]) | {"match": given["claim"]} for given, answer, _ in TASKS]
     stub = start_stub([rule | {"match": rule["match"].replace("$", ".").replace("?", ".")} for rule in rules])
     asked = 0
@@ -415,7 +417,7 @@ def test_the_constants_of_the_papers_are_the_defaults(graph: str, expected: dict
         ("chain_of_thought", {"model": "openai:stub"}, 0.0),
     ],
 )
-async def test_the_temperature_of_each_model(
+async def test_temperatures_of_models_follow_settings_and_defaults(
     monkeypatch: pytest.MonkeyPatch, graph: str, choice: Any, temperature: float
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

@@ -41,18 +41,24 @@ def answers(model: str, answer: str) -> dict[str, Any]:
     return {"model": model, "fields": {"answer": answer, "rationale": LONG, "citations": QUOTE, "confidence": 0.8}}
 
 
-SAID: dict[str, Any] = {"rationale": LONG, "citations": QUOTE, "argument": LONG, "testimony": LONG, "reason": LONG}
+LONG_FIELDS: dict[str, Any] = {
+    "rationale": LONG,
+    "citations": QUOTE,
+    "argument": LONG,
+    "testimony": LONG,
+    "reason": LONG,
+}
 ADMITS = {"relevance": 1, "credibility": 1}
 RULES = [
     {"match": "your `verdict`", "fields": {"verdict": "SUPPORTED", "reason": "So it is."}},
     {
         "match": 'look for the evidence yourself.*<evidence id="letter',
-        "reply": json.dumps({**SAID, "answer": "SUPPORTS"}),
+        "reply": json.dumps({**LONG_FIELDS, "answer": "SUPPORTS"}),
     },
     answers("-a$", "SUPPORTS"),
     answers("-b$", "REFUTES"),
     answers("-c$", "NOT ENOUGH INFO"),
-    {"fields": {**SAID, **ADMITS, "needed": True, "granted": True, "debate_resolved": False, "close": False}},
+    {"fields": {**LONG_FIELDS, **ADMITS, "needed": True, "granted": True, "debate_resolved": False, "close": False}},
 ]
 MODELS = ("openai:stub-a", "openai:stub-b", "openai:stub-c")
 
@@ -112,8 +118,8 @@ async def test_much_text_and_ten_rounds_on_a_small_model(start_stub: StartStub, 
     warned = [one for one in document["warnings"] if one["kind"] == "prompt_shortened"]
     assert {one["where"] for one in warned} == {call["role"] for call in document["calls"] if "left_out" in call}
     assert len(warned) == len({one["where"] for one in warned})
-    noted = [prompt for prompt in stub.prompts() if "(Left out here" in prompt]
-    assert len(noted) == len(shortened)
+    shortened_prompts = [prompt for prompt in stub.prompts() if "(Left out here" in prompt]
+    assert len(shortened_prompts) == len(shortened)
     assert all(CLAIM in prompt for prompt in stub.prompts())
 
 

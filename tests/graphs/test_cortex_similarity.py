@@ -66,10 +66,10 @@ async def test_a_cross_encoder_that_cannot_be_loaded_ends_the_debate(start_stub:
 
 
 async def test_a_model_scores_the_similarity_of_outputs(start_stub: StartStub) -> None:
-    said = [rule("similarity", r"a1r0\..*a2r0\.", fields={"score": 0.9})]
-    said += [rule("similarity", r"a1r0\..*a3r0\.", fields={"score": 0.1})]
-    said += [rule("similarity", r"a2r0\..*a3r0\.", reply="I would rather not say.")]
-    stub = start_stub([*said, *script("SRN", "SSS", first=0)])
+    rules = [rule("similarity", r"a1r0\..*a2r0\.", fields={"score": 0.9})]
+    rules += [rule("similarity", r"a1r0\..*a3r0\.", fields={"score": 0.1})]
+    rules += [rule("similarity", r"a2r0\..*a3r0\.", reply="I would rather not say.")]
+    stub = start_stub([*rules, *script("SRN", "SSS", first=0)])
     document = await debate("cortex_debate", agents=3, max_rounds=1, similarity="prompt")
     known = document["graphs"][0]["similarity"]
     assert [known[key] for key in ("agent-1|agent-2", "agent-1|agent-3")] == [0.9, 0.1]

@@ -19,9 +19,9 @@ def reviews(n: int, rounds: int = 1) -> list[Rule]:
 
 
 def review(i: int, j: int, r: int = 1, claim: str = "", **what: Any) -> Rule:
-    """One agent's review of another's answer, by default a comment."""
-    said = what or {"fields": {"comment": f"I say c{i}{j}r{r}.", "confidence": j}}
-    return rule(f"agent-{i}", rf"{claim}.*a{j}r{r}\..*your `comment`", **said)
+    """A rule: one agent's review of another's answer, by default a comment."""
+    reply = what or {"fields": {"comment": f"I say c{i}{j}r{r}.", "confidence": j}}
+    return rule(f"agent-{i}", rf"{claim}.*a{j}r{r}\..*your `comment`", **reply)
 
 
 @pytest.mark.parametrize("rounds", [1, 2])

@@ -18,12 +18,12 @@ from tests.graphs.scripted_trial import (
     I,
     N,
     S,
+    default_rules,
     judges,
     kinds,
-    otherwise,
     outcome,
     prompts,
-    sharing,
+    roles_sharing_model,
     side_by_side,
     trial,
     trial_of,
@@ -69,8 +69,8 @@ def panel(verdicts: Sequence[str | None]) -> list[Rule]:
     return [*silent, *judges(*(verdict or S for verdict in verdicts), scores=scores)]
 
 
-async def test_panels_of_any_odd_number(start_stub: StartStub) -> None:
-    start_stub(side_by_side([*panel(verdicts), *otherwise()] for verdicts, *_ in PANELS))
+async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) -> None:
+    start_stub(side_by_side([*panel(verdicts), *default_rules()] for verdicts, *_ in PANELS))
     for number, (verdicts, verdict, winning, votes) in enumerate(PANELS):
         document = await trial_of(number, judges=len(verdicts), **LEAST)
         label = {S: "SUPPORTS", N: "REFUTES", I: "NOT ENOUGH INFO"}
@@ -91,7 +91,7 @@ async def test_panels_of_any_odd_number(start_stub: StartStub) -> None:
 
 
 async def test_a_judge_that_cannot_be_reached_abstains(start_stub: StartStub) -> None:
-    start_stub([rule("judge-1", status=500), *judges(S, N, N), *otherwise()])
+    start_stub([rule("judge-1", status=500), *judges(S, N, N), *default_rules()])
     document = await trial(**LEAST)
     assert outcome(document)[:3] == ("done", "REFUTES", N)
     assert voted(document) == {"judge-1": None, "judge-2": "REFUTES", "judge-3": "REFUTES"}
@@ -101,7 +101,7 @@ async def test_a_judge_that_cannot_be_reached_abstains(start_stub: StartStub) ->
 
 
 async def test_without_any_verdict_there_is_no_answer(start_stub: StartStub) -> None:
-    start_stub([*panel([None, None, None]), *otherwise()])
+    start_stub([*panel([None, None, None]), *default_rules()])
     document = await trial(**LEAST)
     assert (document["answer"], document["raw_verdict"], document["confidence"]) == (None, None, None)
     assert document["error"]["kind"] == "unparsed"
@@ -111,7 +111,7 @@ async def test_without_any_verdict_there_is_no_answer(start_stub: StartStub) -> 
 
 
 async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
-    stub = start_stub([rule("daniel", fields={"verdict": I}), *otherwise()])
+    stub = start_stub([rule("daniel", fields={"verdict": I}), *default_rules()])
     daniel = {"name": "daniel", "model": "openai:stub-daniel", "persona": "A retired metrologist."}
     bench: list[Any] = ["openai:stub-judge-2", daniel, {}]
     models = {role: f"openai:stub-{role}" for role in ("plaintiff", "defense", "critic", "judge-3")}
@@ -127,12 +127,14 @@ async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
     }
     assert voted(document) == {"judge-1": "REFUTES", "daniel": "NOT ENOUGH INFO", "judge-3": "SUPPORTS"}
     assert outcome(document)[:3] == ("done", "REFUTES", N)
-    told = {name: "A retired metrologist." in prompts(stub, name)[0] for name in ("daniel", "judge-2", "judge-3")}
-    assert told == {"daniel": True, "judge-2": False, "judge-3": False}
+    with_persona = {
+        name: "A retired metrologist." in prompts(stub, name)[0] for name in ("daniel", "judge-2", "judge-3")
+    }
+    assert with_persona == {"daniel": True, "judge-2": False, "judge-3": False}
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"judges": 2}, "odd number of judges, not 2"),
         ({"judges": 4}, "odd number of judges, not 4"),
@@ -165,8 +167,8 @@ async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
         ({"role_swich": False}, "role_swich"),
     ],
 )
-def test_invalid_settings_are_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=f"(?s){said}"):
+def test_invalid_settings_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=f"(?s){message}"):
         ProclaimSettings.model_validate(given)
 
 
@@ -194,7 +196,7 @@ def test_temperatures_are_set_by_role() -> None:
 
 
 async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub: StartStub) -> None:
-    start_stub(otherwise())
+    start_stub(default_rules())
     base = {role: f"openai:stub-{role}" for role in ("plaintiff", "defense", "critic", "court", "expert", "miner")}
     panel = [f"openai:stub-judge-{number}" for number in (1, 2, 3)]
     plaintiff, defense = base["plaintiff"], base["defense"]
@@ -215,7 +217,7 @@ async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub
         settings |= {"model": "openai:stub-rest", "embedder": "openai:stub-embedding"}
         document = await graph.ainvoke({"claim": "It holds."}, context=ProclaimSettings.model_validate(settings))
         assert document["status"] == "done"
-        assert sharing(document) == expected, models
+        assert roles_sharing_model(document) == expected, models
 
 
 # --- from the verdict to the answer -----------------------------------------------------------------------------------
@@ -253,7 +255,7 @@ ANSWERS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, str | None],
 
 
 async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> None:
-    start_stub([*judges(I, N, S), *otherwise()])
+    start_stub([*judges(I, N, S), *default_rules()])
     for given, settings, (supported, refuted, inconclusive), burden in ANSWERS:
         document = await trial("It holds.", given, **settings, **LEAST)
         assert outcome(document)[:3] == ("done", inconclusive, I), given  # the chief judge's
@@ -264,7 +266,7 @@ async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> Non
 
 
 async def test_there_is_no_warning_if_the_burden_of_proof_does_not_decide(start_stub: StartStub) -> None:
-    start_stub([*judges(I, S, S), *otherwise()])
+    start_stub([*judges(I, S, S), *default_rules()])
     document = await trial("It holds.", {"task": "faviq"}, **LEAST)
     assert outcome(document)[:3] == ("done", "SUPPORTS", S)
     assert kinds(document) == []
@@ -277,7 +279,7 @@ UNFIT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"options": ["one", "two", "three"]}, {}),
     ({"labels": ["red", "green"]}, {}),
     ({"labels": ["Supported", "green"]}, {}),
-    ({"labels": ["Supported", "True", "False"]}, {}),  # one label stands for two verdicts
+    ({"labels": ["Supported", "True", "False"]}, {}),  # one label is the answer for two verdicts
     (OWN, {"verdict_labels": {S: "Fine"}}),
     (OWN, {"verdict_labels": {S: "Fine", N: "Untrue"}}),
     (OWN, {"verdict_labels": {S: "Fine", N: "Fine"}}),
@@ -287,7 +289,7 @@ UNFIT: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 async def test_a_task_without_labels_for_verdicts_is_refused_before_any_call(start_stub: StartStub) -> None:
-    stub = start_stub(otherwise())
+    stub = start_stub(default_rules())
     for given, settings in UNFIT:
         document = await trial("It holds.", given, **settings)
         assert (document["status"], document["error"]["kind"]) == ("failed", "unfit_task"), given

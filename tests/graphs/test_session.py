@@ -54,12 +54,12 @@ async def test_a_debate_that_waited_continues_under_its_id(seen: list[Session]) 
     settings = system.settings.model_validate({"model": "fake:1", "corpus": "demo-news", "ask_person": ["verdict"]})
     config: Any = {"configurable": {"thread_id": "1"}}
     first = await graph.ainvoke(CLAIM, config, context=settings)
-    begun = seen[-1]
+    waiting = seen[-1]
     last = await graph.ainvoke(Command(resume=True), config, context=settings)
-    assert begun.document is None
+    assert waiting.document is None
     assert first["status"] == "interrupted"
-    assert seen[-1] is not begun
-    assert seen[-1].id == begun.id == last["id"]
+    assert seen[-1] is not waiting
+    assert seen[-1].id == waiting.id == last["id"]
     assert seen[-1].document == last
     assert seen[-1].before["calls"] == first["calls"]
 

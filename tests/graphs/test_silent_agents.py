@@ -29,7 +29,7 @@ ROUNDS |= {"multi_agent_voting": {}, "peer_review": {"rounds": 2}, "cortex_debat
 """Each agent answers three times, but once in the vote, if there is one."""
 
 
-def answered(document: dict[str, Any], agent: str) -> list[Any]:
+def answer_turns(document: dict[str, Any], agent: str) -> list[Any]:
     return [t for t in document["turns"] if t["agent"] == agent and t["step"] == "respond"]
 
 
@@ -42,7 +42,7 @@ async def test_an_agent_that_is_never_parsable_has_no_vote_but_is_on_record(star
         assert (document["status"], document["answer"]) == ("done", "REFUTES"), name  # two of two votes
         assert document["stop_reason"] == ("single_pass" if times == 1 else "max_rounds")  # no consensus of four
         for i in (1, 2):
-            silent = answered(document, f"agent-{i}")
+            silent = answer_turns(document, f"agent-{i}")
             assert [(t["answer"], t["outcome"]) for t in silent] == [(None, "unparsed")] * times
             assert len(prompts(stub, f"agent-{i}", claim=claim)) == times  # it is asked in every round
             vote = document["votes"][i - 1]
@@ -71,8 +71,8 @@ async def test_a_debate_continues_without_unreachable_agents(start_stub: StartSt
         stop = "consensus" if name in ("reconcile", "cortex_debate") else "max_rounds"  # of the two that are left
         assert (document["rounds"], document["stop_reason"]) == (firsts[claim] + 2, stop), name
         assert voted(document) == {"agent-1": "REFUTES", "agent-3": "REFUTES"}
-        assert [(t["answer"], t["outcome"]) for t in answered(document, "agent-4")] == [(None, "failed")]
-        assert [t["outcome"] for t in answered(document, "agent-2")] == ["ok", "failed"]
+        assert [(t["answer"], t["outcome"]) for t in answer_turns(document, "agent-4")] == [(None, "failed")]
+        assert [t["outcome"] for t in answer_turns(document, "agent-2")] == ["ok", "failed"]
         asked = [len(prompts(stub, agent, claim=claim)) for agent in ("agent-4", "agent-2")]
         assert asked == [1, 2]  # they are not called again
         left = [w for w in document["warnings"] if w["kind"] == "agent_left"]
@@ -80,7 +80,8 @@ async def test_a_debate_continues_without_unreachable_agents(start_stub: StartSt
         assert "goes on without agent-2" in left[1]["detail"]
         for i in (1, 3):
             assert "agent-4" not in prompts(stub, f"agent-{i}", claim=claim)[1]
-            assert "agent-2" not in prompts(stub, f"agent-{i}", claim=claim)[2]  # nor is their earlier answer shown
+            # their earlier answer is not shown either
+            assert "agent-2" not in prompts(stub, f"agent-{i}", claim=claim)[2]
 
 
 async def test_too_few_agents_end_a_debate_without_a_verdict(start_stub: StartStub) -> None:
@@ -122,11 +123,11 @@ async def test_a_persona_is_only_in_its_agents_prompts(start_stub: StartStub) ->
         more: dict[str, Any] = {"evaluation": "peer"} if name == "cortex_debate" else {}
         document = await debate(name, agents=PERSONAS, **ROUNDS[name], **more)
         assert document["status"] == "done", name
-    told = {1: "of Geneva", 2: "of Delft"}
+    personas = {1: "of Geneva", 2: "of Delft"}
     steps = set()
     for request in stub.requests():
         text = "\n".join(m["content"] for m in request["messages"])
-        for i, persona in told.items():
+        for i, persona in personas.items():
             assert (persona in text) == (request["model"] == f"stub-agent-{i}"), text
         steps |= {step for step in ("your `answer`", "your `comment`", "the `score`", "the `summary`") if step in text}
     assert len(steps) == 4

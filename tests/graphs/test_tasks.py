@@ -23,7 +23,7 @@ async def debate(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
     return document
 
 
-def same(value: bool) -> dict[str, Any]:
+def equivalence_rule(value: bool) -> dict[str, Any]:
     return {"model": "stub-equivalence", "fields": {"same": value, "reason": "by its name"}}
 
 
@@ -50,7 +50,12 @@ async def test_answers_with_equal_text_agree(
 
 
 async def test_short_answers_with_different_wording_are_compared_by_a_model(start_stub: StartStub) -> None:
-    rules = [says("rag", "NYC", 1), says("search", "New York City", 1), {**same(False), "times": 1}, same(True)]
+    rules = [
+        says("rag", "NYC", 1),
+        says("search", "New York City", 1),
+        {**equivalence_rule(False), "times": 1},
+        equivalence_rule(True),
+    ]
     start_stub([*rules, says("rag", "Big Apple"), says("search", "New York City")])
     document = await debate({"claim": "Where is it?", "task": "triviaqa"})
     assert (document["answer"], document["stop_reason"], document["rounds"]) == ("Big Apple", "consensus", 2)

@@ -25,12 +25,12 @@ JUDGE = answers("judge", "N")
 
 
 def talk(claim: str = "") -> list[Rule]:
-    """Three rounds; the affirmative's answer of round 2 is the word ``a1r2.``, the negative's ``a2r2.``."""
+    """Rules for three rounds; the reasons of round 2 contain ``a1r2.`` (affirmative) and ``a2r2.`` (negative)."""
     return script("SR", "SN", "RN", roles=SIDES, claim=claim)
 
 
 def prefers(answer: str, round: int, claim: str = "") -> Rule:
-    """The moderator prefers this answer after this round."""
+    """A rule: the moderator prefers this answer after this round."""
     return rule("moderator", rf"{claim}.*a1r{round}\.", fields={"preferred": answer, "reason": "It stands."})
 
 

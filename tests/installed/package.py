@@ -11,7 +11,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "chaired_debate"
 
 
 def installed(folder: Path) -> Path:
-    """Installs the tutorial's package.
+    """Install the tutorial's package.
 
     Args:
         folder: a folder that may be written to.

@@ -97,11 +97,11 @@ def test_a_module_that_cannot_be_imported_only_fails_if_it_is_used(install: Inst
 
 def test_a_package_that_takes_a_name_of_moots_only_fails_under_that_name(install: Install) -> None:
     install("greedy", RING, graph="rag = greedy:graph", source="wikipedia = greedy:x", benchmark="fever = greedy:x")
-    said = 'The package greedy 1.0 declares the graph rag = "greedy:graph", but moot has its own rag.'
+    message = 'The package greedy 1.0 declares the graph rag = "greedy:graph", but moot has its own rag.'
     port = str(free_port())
     for command in (["verify", "Bees fly.", "--graph", "rag"], ["settings", "rag"], ["serve", "--port", port]):
         done = moot(*command)
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
     assert moot("settings", "madke").returncode == 0
     with pytest.raises(UserError, match="source wikipedia"):
         search.resolve("wikipedia")
@@ -111,7 +111,7 @@ def test_a_package_that_takes_a_name_of_moots_only_fails_under_that_name(install
 
 
 @pytest.mark.parametrize(
-    ("point", "module", "said"),
+    ("point", "module", "message"),
     [
         ("ring = own:builder", RING, "it is not a graph that moot.nodes.Debate compiled"),
         ("round = own:graph", RING, "its debate is named 'ring'"),
@@ -120,12 +120,14 @@ def test_a_package_that_takes_a_name_of_moots_only_fails_under_that_name(install
         ("ring = own:graph", "raise SystemExit(7)", "it cannot be imported (SystemExit: 7)"),
     ],
 )
-def test_an_object_that_is_not_a_debate_system_is_refused(install: Install, point: str, module: str, said: str) -> None:
+def test_an_object_that_is_not_a_debate_system_is_refused(
+    install: Install, point: str, module: str, message: str
+) -> None:
     install("own", module, graph=point)
     for _ in range(2):  # the error is cached
         with pytest.raises(UserError, match="The package own 1.0 declares the graph") as error:
             load_graph(point.partition(" ")[0])
-        assert said in error.value.detail
+        assert message in error.value.detail
 
 
 def test_two_packages_with_one_name_are_both_named(install: Install) -> None:

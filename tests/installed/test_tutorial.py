@@ -65,7 +65,7 @@ def test_the_debate_and_its_settings_are_listed_and_it_runs(shell: Shell) -> Non
     assert json.loads(shell(f"{verify} --json"))["graph"] == "chaired"
 
 
-def test_who_hears_whom(shell: Shell) -> None:
+def test_the_program_prints_who_hears_whom(shell: Shell) -> None:
     chair, *others = json.loads(shell(f"python - <<'END'\n{block('python')}\nEND").replace("'", '"')).values()
     assert (chair, others) == (["agent-2", "agent-3"], [["agent-1"], ["agent-1"]])
 

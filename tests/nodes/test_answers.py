@@ -170,7 +170,7 @@ HARD = [
 
 
 @each(("name", "text", "label"), HARD)
-def test_the_table_of_hard_labels(name: str, text: str, label: str | None) -> None:
+def test_hard_labels_are_parsed(name: str, text: str, label: str | None) -> None:
     assert read_answer(task(name), text) == label
 
 
@@ -284,7 +284,7 @@ def test_options_are_distinguished(options: list[str], text: str, letter: str | 
         ("--5", None),
     ],
 )
-def test_parsing_numbers(text: str, value: Fraction | None) -> None:
+def test_numbers_are_parsed(text: str, value: Fraction | None) -> None:
     assert read_number(text) == value
 
 
@@ -354,7 +354,7 @@ def test_short_answers_are_compared_without_articles_case_and_punctuation(one: s
         ("x" * 501, None),
     ],
 )
-def test_short_answers(text: str, answer: str | None) -> None:
+def test_short_answers_are_parsed(text: str, answer: str | None) -> None:
     assert read_answer(make_task("short_answer"), text) == answer
 
 
@@ -380,7 +380,7 @@ def test_short_answers(text: str, answer: str | None) -> None:
         ("1\\ 2", "12", False),
     ],
 )
-def test_expressions(one: str, other: str, same: bool) -> None:
+def test_equal_expressions_are_recognised(one: str, other: str, same: bool) -> None:
     assert same_answer(make_task("math"), one, other) is same
     assert (normal_expression(one) == normal_expression(other)) is same
 

@@ -31,10 +31,12 @@ from tests.conftest import CLAIM
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
+    """A router: the next round, or the vote."""
     return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, everyone)
 
 
 def ring(to: Sequence[str] = ("answer", "vote"), router: Callable[..., Any] = another_round) -> Debate:
+    """A small debate in a ring, with this router."""
     builder = Debate("ring", RoundsSettings, agents_needs)
     builder.add_node("answer", agent_node())
     builder.add_node("compare_answers", compare_node(by_text=True))
@@ -195,7 +197,7 @@ def test_an_edge_must_name_its_target_nodes(to: Any) -> None:
 
 
 class Unasked(Settings):
-    """Settings that offer a moment to ask a person at which the graph does not ask."""
+    """Settings that offer a moment to ask a person, although the graph never asks then."""
 
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 

@@ -75,7 +75,7 @@ def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], question
         (1.0, None, False, False),
     ],
 )
-def test_the_gate(f: float | None, ar: float | None, has_evidence: bool, passed: bool) -> None:
+def test_the_gate_needs_both_scores(f: float | None, ar: float | None, has_evidence: bool, passed: bool) -> None:
     scores = {"faithfulness": f, "answer_relevance": ar}
     assert passes(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
 
@@ -116,7 +116,7 @@ def test_an_average_lies_between_its_extremes(values: list[float | None]) -> Non
         ([None, None], None),  # missing answers are no consensus
     ],
 )
-def test_agreement(answers: list[str | None], agreed: str | None) -> None:
+def test_only_equal_and_complete_answers_agree(answers: list[str | None], agreed: str | None) -> None:
     groups, _ = asyncio.run(group_answers("?", make_task(labels=["YES", "NO"]), answers))
     votes: list[Vote] = [
         {"agent": f"d{i}", "answer": a, "group": g} for i, (a, g) in enumerate(zip(answers, groups, strict=True))

@@ -21,7 +21,7 @@ LINES = (Path(__file__).parents[2] / "nodes" / "_models" / "model_sizes.jsonl").
 
 
 @each("line", LINES)
-def test_each_line(line: str) -> None:
+def test_every_line_of_the_table_is_valid(line: str) -> None:
     entry: dict[str, Any] = json.loads(line)
     assert FIELDS <= set(entry) <= FIELDS | {"note", "context"}
     assert entry["family"]
@@ -84,7 +84,7 @@ def test_each_name_finds_its_line(entry: Any) -> None:
         ("openai:mistralai/Mixtral-8x7B-Instruct-v0.1", (46.7e9, None)),
     ],
 )
-def test_sizes(model: str, size: tuple[float, float | None]) -> None:
+def test_sizes_of_models_by_name(model: str, size: tuple[float, float | None]) -> None:
     assert size_of(model) == size
 
 
@@ -127,7 +127,7 @@ def test_a_model_that_is_not_in_the_table_has_no_size(model: str) -> None:
     assert size_of(model) is None
 
 
-def test_the_agents_of_s3() -> None:
+def test_the_agents_of_s3_have_sizes() -> None:
     agents = {
         "Qwen": "openai:Qwen-2.5-7B-Instruct-Turbo",
         "Mistral": "openai:Mistral-7B-Instruct",

@@ -18,9 +18,9 @@ def citation(evidence_id: str, quote: str, *, fabricated: bool = False, verified
 
 
 def answer(rationale: str = "True.", *citations: Any, by: str = "rag", **more: Any) -> Turn:
-    said: Any = {"round": 1, "agent": by, "step": "respond", "answer": "SUPPORTS", "rationale": rationale, **more}
-    said["citations"] = list(citations)
-    return said  # type: ignore[no-any-return]
+    turn: Any = {"round": 1, "agent": by, "step": "respond", "answer": "SUPPORTS", "rationale": rationale, **more}
+    turn["citations"] = list(citations)
+    return turn  # type: ignore[no-any-return]
 
 
 def cited(shown: str) -> list[str]:
@@ -52,11 +52,11 @@ def test_each_citation_is_one_line_and_a_failed_one_starts_with_its_status(id: s
 
 
 def test_a_history_lists_each_debaters_evidence() -> None:
-    had = [answer(evidence_ids=["ev-1", "ev-2"]), answer(by="vanilla", evidence_ids=[])]
-    shown = show_history(had)
+    turns = [answer(evidence_ids=["ev-1", "ev-2"]), answer(by="vanilla", evidence_ids=[])]
+    shown = show_history(turns)
     assert '<answer by="rag" evidence="ev-1, ev-2">' in shown
     assert '<answer by="vanilla" evidence="none">' in shown
-    assert "evidence=" not in show_history(had[1:])  # no debater had any
+    assert "evidence=" not in show_history(turns[1:])  # no debater had any
 
 
 def test_an_average_names_its_number_of_rounds() -> None:

@@ -51,14 +51,14 @@ async def test_a_judge_decides_only_if_the_votes_do_not(
 
 
 @pytest.mark.parametrize(
-    ("agree", "agreed", "said"),
+    ("agree", "agreed", "words"),
     [
         (True, True, "agreement - So."),
         (True, False, "agreement (taken as no agreement, judged by the answers' texts) - So."),
         (False, True, "no agreement (taken as an agreement, judged by the answers' texts) - So."),
     ],
 )
-def test_a_judges_reply_is_shown_with_its_interpretation(agree: bool, agreed: bool, said: str) -> None:
+def test_a_judges_reply_is_shown_with_its_interpretation(agree: bool, agreed: bool, words: str) -> None:
     turn: Any = {"agent": "judge", "step": "agree", "agree": agree, "agreed": agreed, "reason": "So.", "outcome": "ok"}
     [line] = Words(MadkeSettings()).of("agree", turn, {})
-    assert line.text == said
+    assert line.text == words

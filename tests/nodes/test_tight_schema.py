@@ -70,6 +70,7 @@ USABLE: list[tuple[type[Reply], list[str], st.SearchStrategy[dict[str, Any]]]] =
 
 
 def allows(reply: type[Reply], ids: list[str], value: object) -> bool:
+    """Whether the schema allows a value."""
     schema = tight_schema(reply, ids, LONGEST)
     Draft202012Validator.check_schema(schema)
     return bool(Draft202012Validator(schema).is_valid(value))

@@ -34,7 +34,7 @@ KEY = "sk-ant-canary-5f2c9d8a7b"
 
 
 @pytest.fixture(autouse=True)
-async def ended(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+async def anthropic_key(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     yield
     await close_clients()
@@ -68,7 +68,7 @@ async def test_the_request_and_the_token_counts(monkeypatch: pytest.MonkeyPatch)
     assert (call["model"], call["reported_model"]) == (MODEL, "claude-haiku-4-5")
 
 
-async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_request_is_retried_in_one_loop_only(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = {
         "status": 429,
         "error": {"type": "rate_limit_error", "message": "Slow down."},
@@ -81,7 +81,7 @@ async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "headers", "kind", "said"),
+    ("status", "error", "headers", "kind", "words"),
     [
         (401, ("authentication_error", f"invalid x-api-key {KEY}"), {}, "authentication", "Check ANTHROPIC_API_KEY"),
         (404, ("not_found_error", "model: claude-x"), {}, "unknown_model", "does not know the model"),
@@ -91,13 +91,13 @@ async def test_one_retry_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         (500, ("api_error", "Internal."), {}, "server_error", "failed while answering"),
     ],
 )
-async def test_errors(
-    status: int, error: Any, headers: Any, kind: str, said: str, monkeypatch: pytest.MonkeyPatch
+async def test_errors_have_their_kind_and_message(
+    status: int, error: Any, headers: Any, kind: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {"type": error[0], "message": error[1]}
-    async with messages_api({"status": status, "error": told, "headers": headers}) as api:
+    api_error = {"type": error[0], "message": error[1]}
+    async with messages_api({"status": status, "error": api_error, "headers": headers}) as api:
         failed, ledger = await ask(api, monkeypatch)
-        assert (failed.kind, said in failed.detail, KEY in failed.detail) == (kind, True, False)
+        assert (failed.kind, words in failed.detail, KEY in failed.detail) == (kind, True, False)
         assert api.url in failed.detail
         assert error[1].replace(KEY, "[ANTHROPIC_API_KEY]") in failed.detail
         assert ledger.calls[-1]["outcome"] == "failed"
@@ -112,14 +112,16 @@ async def test_a_too_long_prompt_teaches_the_context_length(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("stop", "outcome"), [("max_tokens", "cut"), ("refusal", "refused")])
-async def test_replies_with_other_stop_reasons(stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_replies_with_other_stop_reasons_are_errors(
+    stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with messages_api({"text": GOOD, "stop": stop}) as api:
         failed, ledger = await ask(api, monkeypatch)
     assert [call["outcome"] for call in ledger.calls] == [outcome, outcome]
     assert failed.kind == outcome
 
 
-async def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_endpoint_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         pass
     failed, ledger = await ask(api, monkeypatch)
@@ -131,18 +133,18 @@ async def test_streams_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD, {"text": GOOD, "breaks": overloaded}) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
         model = await open_chat_model(MODEL)
-        whole: Any = None
+        message: Any = None
         async for chunk in model.chat.astream("Is it so?"):
-            whole = chunk if whole is None else whole + chunk
-        assert whole is not None
-        assert (whole.text, whole.usage_metadata["input_tokens"]) == (GOOD, 25)
-        assert (whole.usage_metadata["output_tokens"], api.requests[0]["stream"]) == (7, True)
+            message = chunk if message is None else message + chunk
+        assert message is not None
+        assert (message.text, message.usage_metadata["input_tokens"]) == (GOOD, 25)
+        assert (message.usage_metadata["output_tokens"], api.requests[0]["stream"]) == (7, True)
         with pytest.raises(Exception, match="verload") as caught:
             async for _ in model.chat.astream("Is it so?"):
                 pass
-        said = explain(caught.value, model.endpoint, MODEL)
-        assert said.retryable
-        assert "Overloaded" in said.detail
+        explained = explain(caught.value, model.endpoint, MODEL)
+        assert explained.retryable
+        assert "Overloaded" in explained.detail
 
 
 def test_each_event_loop_has_its_own_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +160,7 @@ def test_each_event_loop_has_its_own_client(monkeypatch: pytest.MonkeyPatch) -> 
         assert reply.answer == "SUPPORTS"
 
 
-async def test_a_debate_under_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_ceiling_holds_for_a_vendors_model(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
         settings = {"model": MODEL, "max_cost": 0.05, "seed": 3}
@@ -175,7 +177,7 @@ async def test_a_client_without_a_seed_option_gets_no_seed() -> None:
     assert with_seed(model.chat, 3) is model.chat
 
 
-async def test_no_json_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_json_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         failed, _ = await ask(api, monkeypatch, structured_output="json_object")
     assert (failed.kind, api.requests) == ("invalid_setting", [])

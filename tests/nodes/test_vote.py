@@ -49,7 +49,7 @@ def winner(groups: Sequence[int | None], weights: Sequence[float] | None = None,
         ([], None, None),
     ],
 )
-def test_by_hand(groups: list[int | None], first: int | None, none: int | None) -> None:
+def test_winners_by_hand(groups: list[int | None], first: int | None, none: int | None) -> None:
     assert (winner(groups), winner(groups, tie="none")) == (first, none)
 
 

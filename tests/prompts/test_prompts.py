@@ -190,10 +190,12 @@ async def many_agents(given: Material, recorder: Recorder) -> None:
     text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
     review_turn: Turn = {**own, "step": "review", "comment": text, "confidence": 7.0, "outcome": "ok"}
     summary_turn: Turn = {**own, "step": "summarise", "summary": text, "outcome": "ok"}
-    heard = {"heard": f"{show_groups(turns, [0, None])}\n{show_heard([review_turn, summary_turn])}"}
+    heard_answers = {"heard": f"{show_groups(turns, [0, None])}\n{show_heard([review_turn, summary_turn])}"}
     await respond(text, TASK, evidence, recorder, prompt="agents/answer", confidence=True, persona=text)
     for prompt in ("agents/revise", "reconcile/revise", "peer_review/revise", "cortex_debate/revise"):
-        await respond(text, TASK, evidence, recorder, own=own, confidence=True, prompt=prompt, more=heard, persona=text)
+        await respond(
+            text, TASK, evidence, recorder, own=own, confidence=True, prompt=prompt, more=heard_answers, persona=text
+        )
     await review(text, TASK, own, recorder, evidence=evidence, persona=text)
     await score_answer(text, TASK, own, recorder, evidence=evidence, persona=text)
     await say_similarity(text, TASK, text, text, recorder)
@@ -217,7 +219,7 @@ async def trial(given: Material, recorder: Recorder) -> None:
     text, evidence = given.text, given.evidence
     case = (text, TASK, [text])
     turns = trial_turns(given)
-    said = statements(turns)
+    shown_statements = statements(turns)
     pieces: list[Evidence] = [
         {**evidence[0], "status": "admitted", "weight": 0.5},
         {**evidence[0], "id": "ev-2", "status": "disputed", "weight": 0.2},
@@ -226,16 +228,16 @@ async def trial(given: Material, recorder: Recorder) -> None:
     await stance_queries(text, TASK, recorder)
     await challenge(*case, evidence, recorder, side="plaintiff")
     await weigh_evidence(*case, evidence[0], recorder, challenges=[text])
-    await state_gap(*case, pieces, said, recorder, side="defense")
-    await query_for(text, TASK, said, [text, text], recorder)
+    await state_gap(*case, pieces, shown_statements, recorder, side="defense")
+    await query_for(text, TASK, shown_statements, [text, text], recorder)
     await refine_query(*case, text, recorder)
-    await argue(*case, pieces, said, recorder, side="defense", advice=[text])
-    await request_expert(*case[:2], said, recorder, side="plaintiff")
-    await rule_on_expert(*case[:2], said, recorder, side="plaintiff", expertise=text, reason=text)
-    await give_testimony(*case[:2], pieces, said, recorder, expertise=text, reason=text)
-    await reflect(*case, said, said, recorder, side="plaintiff")
-    await critique(*case, pieces, said, recorder)
-    await close_or_go_on(*case, said, recorder)
+    await argue(*case, pieces, shown_statements, recorder, side="defense", advice=[text])
+    await request_expert(*case[:2], shown_statements, recorder, side="plaintiff")
+    await rule_on_expert(*case[:2], shown_statements, recorder, side="plaintiff", expertise=text, reason=text)
+    await give_testimony(*case[:2], pieces, shown_statements, recorder, expertise=text, reason=text)
+    await reflect(*case, shown_statements, shown_statements, recorder, side="plaintiff")
+    await critique(*case, pieces, shown_statements, recorder)
+    await close_or_go_on(*case, shown_statements, recorder)
     await analyse_consistency(text, TASK, turns, recorder)
     await judge_record(text, TASK, turns, pieces, recorder, persona=text)
 
@@ -244,7 +246,7 @@ def trial_turns(given: Material) -> list[Turn]:
     """The turns of a trial in which every speaker said the same text."""
     text, cited = given.text, given.turn["citations"]
     scores: Any = {"logic": 0.5, "evidence": 0.5, "rebuttal": 0.5, "reason": text}
-    said: list[dict[str, Any]] = [
+    fields_of_turns: list[dict[str, Any]] = [
         {"step": "premises", "premises": [text], "phase": "negotiation"},
         {
             "step": "discover",
@@ -261,7 +263,7 @@ def trial_turns(given: Material) -> list[Turn]:
         {"step": "analyse", "plaintiff_counsel": 1.0, "defense_counsel": 2.0, "overall": 3.0, "contradictions": [text]},
     ]
     turn = {"round": 1, "phase": "primary", "agent": "plaintiff", "side": "plaintiff", "evidence_ids": ["ev-1"]}
-    return [cast(Turn, {**turn, **of}) for of in said]
+    return [cast(Turn, {**turn, **of}) for of in fields_of_turns]
 
 
 def rendered(text: str) -> list[tuple[str, str]]:
@@ -339,9 +341,9 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
     ],
 )
 def test_prompts_of_one_role_start_with_the_same_text(role: str, steps: Sequence[str]) -> None:
-    """So that a provider's prefix cache serves them."""
-    begun = {load(f"proclaim/{step}").partition("{claim}")[0] for step in steps}
-    assert len(begun) == 1
+    """A provider's prefix cache can then serve them."""
+    starts = {load(f"proclaim/{step}").partition("{claim}")[0] for step in steps}
+    assert len(starts) == 1
 
 
 SHARED_FIRST = (
@@ -352,7 +354,7 @@ SHARED_FIRST = (
 
 @pytest.mark.parametrize("name", SHARED_FIRST)
 def test_text_shared_by_all_speakers_comes_first(name: str) -> None:
-    """So that a provider's prefix cache serves them all."""
+    """A provider's prefix cache can then serve them all."""
     instructions, _, data = load(name).partition("\n---\n")
     assert not {"name", "tool", "persona"} & placeholders(instructions)
     assert data.startswith("{to_decide}\n{claim}\n")

@@ -27,8 +27,8 @@ from moot.retrievers._corpus import (
 from moot.retrievers._files import LONGEST_PARAGRAPH
 from moot.retrievers._stores import FolderStore, corpora_folder
 
-from .conftest import passage, refused
-from .quick import CHILD, found, numbered
+from .conftest import passage, refusal_of
+from .quick import CHILD, is_found, numbered
 
 MANY = BATCH + 44
 
@@ -107,18 +107,18 @@ async def test_all_passages_are_read_page_by_page(
 
 
 def nearly(found: int, stored: int) -> bool:
-    """Whether a search for all passages finds them, except the few that an approximate index may miss."""
+    """Whether a search finds all passages but the few that an approximate index may miss."""
     return 0.99 * stored <= found <= stored
 
 
 async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: Path) -> None:
-    def half() -> Iterator[Passage]:
+    def passages_then_error() -> Iterator[Passage]:
         yield from map(passage, range(MANY))
         raise OSError("the disk went away")
 
     with pytest.raises(OSError, match="went away"):
-        await index_passages("broken", half())
-    error = await refused("broken")
+        await index_passages("broken", passages_then_error())
+    error = await refusal_of("broken")
     assert (error.kind, error.exit_code) == ("unfinished_corpus", 2)
     assert f"interrupted after {BATCH} passages" in error.detail
     assert await count("broken", [passage(i) for i in range(MANY)]) == (MANY, MANY - BATCH)
@@ -157,15 +157,15 @@ async def test_an_open_corpus_can_be_searched_while_it_is_indexed(empty_home: Pa
     kinds = ("chroma", "bm25", "hybrid")
     opened = [await open_retriever(f"{kind}:growing") for kind in kinds]
 
-    async def half() -> None:
-        def broken() -> Iterator[Passage]:
+    async def index_until_error() -> None:
+        def passages_then_error() -> Iterator[Passage]:
             yield from map(passage, range(2, BATCH + 2))
             raise OSError("the disk went away")
 
         with pytest.raises(OSError, match="went away"):
-            await index_passages("growing", broken())
+            await index_passages("growing", passages_then_error())
 
-    await half()
+    await index_until_error()
     assert [await open_retriever(f"{kind}:growing") for kind in kinds] == opened
     await index_passages("growing", [passage(2)])
     after = [await open_retriever(f"{kind}:growing") for kind in kinds]
@@ -181,8 +181,8 @@ def kill_while_indexing() -> None:
     command = [*CHILD, "index", "killed", "0", str(SMALL)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        while (said := child.stdout.readline()) != f"{KILLED_AFTER}\n":
-            assert said, "it ended by itself"
+        while (line := child.stdout.readline()) != f"{KILLED_AFTER}\n":
+            assert line, "the build ended before the kill"
         child.kill()
     assert child.returncode == -9
 
@@ -213,7 +213,7 @@ async def test_a_build_killed_in_another_process_is_refused_then_completed(
     await asyncio.to_thread(shutil.copytree, empty_home, lost, ignore=index_files)
     (lost / "corpora" / "killed" / "manifest.json").touch()
     monkeypatch.setenv("MOOT_HOME", str(lost))
-    error = await refused("killed")
+    error = await refusal_of("killed")
     assert (error.kind, "data_level0.bin is missing" in error.detail) == ("damaged_corpus", True)
 
 
@@ -293,9 +293,9 @@ def test_two_new_processes_build_at_once_without_blocking_event_loops(empty_home
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", OPEN]
     children = [subprocess.Popen(command, env=variables, text=True, stdout=pipe, stderr=pipe) for _ in range(2)]
-    said = [child.communicate() for child in children]
-    assert [child.returncode for child in children] == [0, 0], said
-    assert [output.split() for output, _ in said] == [[str(len(demo_passages("demo-news"))), "9", "9"]] * 2
+    outputs = [child.communicate() for child in children]
+    assert [child.returncode for child in children] == [0, 0], outputs
+    assert [output.split() for output, _ in outputs] == [[str(len(demo_passages("demo-news"))), "9", "9"]] * 2
 
 
 async def test_threads_open_corpora_at_once(empty_home: Path) -> None:
@@ -312,7 +312,7 @@ def test_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quic
     asyncio.run(index_passages("shared", numbered(0, 1100)))
     kinds = ["chroma", "bm25", "hybrid"] * 3
     with ThreadPoolExecutor(len(kinds)) as threads:
-        opened = threads.map(lambda kind: asyncio.run(found("shared", 1050, kind)), kinds)
+        opened = threads.map(lambda kind: asyncio.run(is_found("shared", 1050, kind)), kinds)
         assert all(opened)
 
 
@@ -329,14 +329,14 @@ async def test_a_newly_opened_corpus_has_what_another_process_indexed(empty_home
     assert (child.returncode, searches > 1) == (0, True)
     [old] = await before.search("Entry 2150 of the ledger.", 1)
     assert old["text"] != "Entry 2150 of the ledger."
-    assert [await found("growing", 2150, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
+    assert [await is_found("growing", 2150, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
 
 
 async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick: None) -> None:
     await index_passages("shared", numbered(0, 1100))
     children = [await asyncio.create_subprocess_exec(*CHILD, "search", "shared", "50", stdout=-1) for _ in range(2)]
-    said = await asyncio.gather(*(child.communicate() for child in children))
-    assert [output.strip() for output, _ in said] == [b"50", b"50"]
+    outputs = await asyncio.gather(*(child.communicate() for child in children))
+    assert [output.strip() for output, _ in outputs] == [b"50", b"50"]
 
 
 async def test_a_recently_opened_corpus_is_not_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:

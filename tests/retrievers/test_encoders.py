@@ -39,7 +39,7 @@ async def test_short_and_long_lists_agree_with_full_precision() -> None:
     assert {len(v) for v in long + quick} == {384}
 
 
-class Held:
+class HeldModel:
     """A wrapper of the model that records each batch and waits for ``go``."""
 
     def __init__(self, encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,55 +57,55 @@ class Held:
 
 async def test_simultaneous_queries_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held = Held(encoder, monkeypatch)
-    held.go.set()
+    held_model = HeldModel(encoder, monkeypatch)
+    held_model.go.set()
     texts = [f"Query {i} of another debate" for i in range(40)]
     vectors = [vector for (vector,) in await asyncio.gather(*(encoder.embed([text]) for text in texts))]
-    assert held.batches == [texts]
-    assert vectors == [held.real([text])[0] for text in texts]
+    assert held_model.batches == [texts]
+    assert vectors == [held_model.real([text])[0] for text in texts]
 
 
 async def test_a_long_text_is_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held = Held(encoder, monkeypatch)
-    held.go.set()
+    held_model = HeldModel(encoder, monkeypatch)
+    held_model.go.set()
     long, short = [f"{i} {LONG[:600]}" for i in range(FEW)], [f"Short {i}" for i in range(FEW)]
     await asyncio.gather(encoder.embed(long), *(encoder.embed([text]) for text in short))
-    assert sorted(held.batches) == [long, short]
+    assert sorted(held_model.batches) == [long, short]
 
 
 async def test_a_text_in_progress_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held = Held(encoder, monkeypatch)
+    held_model = HeldModel(encoder, monkeypatch)
     a, b, c = (f"{word}, asked for by several debates" for word in ("One", "Two", "Three"))
     cancelled, first = (asyncio.ensure_future(encoder.embed([a, b])) for _ in range(2))
-    await asyncio.to_thread(held.begun.wait, 60)
+    await asyncio.to_thread(held_model.begun.wait, 60)
     cancelled.cancel()
     second, third = (asyncio.ensure_future(encoder.embed(texts)) for texts in ([c, b], [b, a]))
     await asyncio.sleep(0)
-    held.go.set()
-    assert await third == (await first)[::-1] == held.real([b, a])
-    assert await second == held.real([c, b])
-    assert held.batches == [[a, b], [c]]
+    held_model.go.set()
+    assert await third == (await first)[::-1] == held_model.real([b, a])
+    assert await second == held_model.real([c, b])
+    assert held_model.batches == [[a, b], [c]]
     assert cancelled.cancelled()
 
 
 async def test_a_failure_reaches_all_waiting_calls_and_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held = Held(encoder, monkeypatch)
-    held.go.set()
-    real = held.real
+    held_model = HeldModel(encoder, monkeypatch)
+    held_model.go.set()
+    real = held_model.real
 
     def fail(texts: list[str]) -> list[Vector]:
         raise IndexError(texts)
 
-    held.real = fail
+    held_model.real = fail
     text = "A text that fails once"
     failed = await asyncio.gather(*(encoder.embed([text]) for _ in range(3)), return_exceptions=True)
     assert [type(error) for error in failed] == [IndexError] * 3
-    held.real = real
+    held_model.real = real
     assert await encoder.embed([text]) == real([text])
-    assert held.batches == [[text], [text]]
+    assert held_model.batches == [[text], [text]]
 
 
 @pytest.mark.parametrize("count", [FEW, 3 * FEW])
@@ -145,18 +145,18 @@ async def test_a_cancelled_search_does_not_affect_others(encoder: Encoder) -> No
 
 async def test_a_cancelled_long_list_is_not_encoded_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    begun, go_on, batches = asyncio.Event(), threading.Event(), list[int]()
+    started, go_on, batches = asyncio.Event(), threading.Event(), list[int]()
     loop, run = asyncio.get_running_loop(), Batches._run
 
     def held(self: Batches, tokens: Any, batch: list[int], step: int) -> Any:
         batches.append(len(batch))
-        loop.call_soon_threadsafe(begun.set)
+        loop.call_soon_threadsafe(started.set)
         go_on.wait()
         return run(self, tokens, batch, step)
 
     monkeypatch.setattr(Batches, "_run", held)
     task = asyncio.ensure_future(encoder.embed([f"{i} {LONG[:3000]}" for i in range(200)]))
-    await begun.wait()
+    await started.wait()
     task.cancel()
     await asyncio.wait([task])
     go_on.set()

@@ -37,7 +37,7 @@ def endpoint(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
     return start
 
 
-async def fails(texts: int = 1, **options: Any) -> MootError:
+async def error_of(texts: int = 1, **options: Any) -> MootError:
     with pytest.raises(MootError) as caught:
         await (await open_encoder("openai:stub-embedding", Limits(**options))).embed(["a", "b", "c"][:texts])
     assert "sk-secret" not in caught.value.detail
@@ -65,11 +65,11 @@ async def fails(texts: int = 1, **options: Any) -> MootError:
         ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", None),
     ],
 )
-def test_retry_after(header: str | None, seconds: float | None) -> None:
+def test_retry_after_is_parsed(header: str | None, seconds: float | None) -> None:
     assert retry_after_seconds(header) == seconds
 
 
-def test_retry_after_a_date_to_come() -> None:
+def test_retry_after_may_be_a_date() -> None:
     header = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert retry_after_seconds(header) == pytest.approx(29.5, abs=0.6)
 
@@ -141,7 +141,7 @@ async def test_vectors_are_normalised_and_in_order(endpoint: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "said", "attempts"),
+    ("status", "kind", "message", "attempts"),
     [
         (400, "bad_request", "did not accept", 1),
         (401, "authentication", "Check OPENAI_API_KEY", 1),
@@ -150,12 +150,12 @@ async def test_vectors_are_normalised_and_in_order(endpoint: Serve) -> None:
         (500, "server_error", "Try again later", 3),
     ],
 )
-async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, said: str, attempts: int) -> None:
+async def test_errors_say_what_to_do(endpoint: Serve, status: int, kind: str, message: str, attempts: int) -> None:
     body = {"error": {"message": "Not with sk-secret-0123456789", "code": "x"}}
     server = await endpoint(lambda n, _: web.json_response(body, status=status, headers={"Retry-After": "0"}))
-    caught = await fails(max_wait=0)
+    caught = await error_of(max_wait=0)
     assert (caught.kind, caught.attempts, len(server.bodies)) == (kind, attempts, attempts)
-    assert said in caught.detail
+    assert message in caught.detail
     assert "Not with [OPENAI_API_KEY]" in caught.detail
     assert server.url in caught.detail
 
@@ -172,22 +172,24 @@ async def test_a_rate_limit_refusal_is_no_attempt(endpoint: Serve, header: dict[
 async def test_a_used_up_quota_is_not_retried(endpoint: Serve) -> None:
     body = {"error": {"message": "Pay.", "code": "insufficient_quota"}}
     server = await endpoint(lambda n, _: web.json_response(body, status=429))
-    assert ((await fails()).kind, len(server.bodies)) == ("quota", 1)
+    assert ((await error_of()).kind, len(server.bodies)) == ("quota", 1)
 
 
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_retry_after_beyond_the_maximum_is_an_error(endpoint: Serve, status: int) -> None:
     server = await endpoint(lambda n, _: web.json_response({}, status=status, headers={"Retry-After": "86400"}))
-    assert (await fails()).retry_after == 86400
+    assert (await error_of()).retry_after == 86400
     assert len(server.bodies) == 1
 
 
-async def test_a_silent_and_a_missing_server(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_and_missing_servers_are_retryable_errors(
+    endpoint: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = await endpoint(lambda n, body: None)
-    caught = await fails(attempts=1, timeout=0.2)
+    caught = await error_of(attempts=1, timeout=0.2)
     assert (caught.kind, caught.retryable, len(server.bodies)) == ("timeout", True, 1)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    caught = await fails(attempts=1)
+    caught = await error_of(attempts=1)
     assert (caught.kind, caught.retryable) == ("unreachable", True)
     assert "Check the address" in caught.detail
 
@@ -199,20 +201,20 @@ async def test_a_silent_and_a_missing_server(endpoint: Serve, monkeypatch: pytes
 )
 async def test_invalid_vectors_are_refused(endpoint: Serve, vectors: list[Any]) -> None:
     await endpoint(lambda n, body: embedding(vectors))
-    caught = await fails(attempts=1)
+    caught = await error_of(attempts=1)
     assert isinstance(caught, WorldError)
     assert caught.kind == "bad_response"
 
 
 async def test_vectors_of_different_lengths_are_refused(endpoint: Serve) -> None:
     await endpoint(lambda n, body: embedding([[1.0], [1.0, 2.0]]))
-    caught = await fails(2, attempts=1)
+    caught = await error_of(2, attempts=1)
     assert (caught.kind, "different lengths" in caught.detail) == ("bad_response", True)
 
 
-async def test_a_web_page_instead_of_an_answer(endpoint: Serve) -> None:
+async def test_a_web_page_in_place_of_a_reply_is_an_error(endpoint: Serve) -> None:
     await endpoint(lambda n, body: web.Response(text="<html>", content_type="text/html"))
-    caught = await fails(attempts=1)
+    caught = await error_of(attempts=1)
     assert caught.kind == "bad_response"
     assert "/v1" in caught.detail
 
@@ -233,7 +235,7 @@ def test_keys_are_removed_from_messages(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         ({"OPENAI_BASE_URL": "localhost:1234"}, "not a web address"),
         ({"OPENAI_BASE_URL": "http://[::bad/v1"}, "not a web address"),
@@ -244,13 +246,13 @@ def test_keys_are_removed_from_messages(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 async def test_invalid_environment_variables_are_user_errors(
-    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UserError) as caught:
         await open_encoder("openai:m")
-    assert (caught.value.kind, said in caught.value.detail) == ("invalid_environment", True)
+    assert (caught.value.kind, message in caught.value.detail) == ("invalid_environment", True)
 
 
 async def test_loopback_requests_use_no_proxy(endpoint: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

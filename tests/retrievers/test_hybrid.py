@@ -18,7 +18,7 @@ PASSAGES = [
 ]
 
 
-def test_a_worked_example() -> None:
+def test_hybrid_scores_by_hand() -> None:
     # By hand, w = 0.65: a is 0.65 * 0.8 / 0.8, b 0.65 * 0.4 / 0.8 + 0.35 * 6 / 6, c 0.65 * -0.1 / 0.8.
     fused = fuse({"a": 0.8, "b": 0.4, "c": -0.1}, {"b": 6.0})
     assert list(fused) == ["b", "a", "c"]
@@ -63,7 +63,7 @@ async def test_words_and_meaning_are_both_found(empty_home: Path) -> None:
     assert (hybrid.name, getattr(hybrid, "passages", 0)) == ("hybrid:parts", 3)
     assert (await hybrid.search("QX-1187", 1))[0]["title"] == "Part list"
     assert (await hybrid.search("carrying liquid to a higher place", 1))[0]["title"] == "Pumps"
-    assert len(await hybrid.search("zzyzx", 5)) == 3  # by meaning alone
+    assert len(await hybrid.search("zzyzx", 5)) == 3  # found by its meaning only
 
 
 async def test_a_cross_encoder_reranks(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

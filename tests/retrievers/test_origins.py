@@ -41,7 +41,7 @@ def test_the_registered_domain_of_an_address(url: str, domain: str) -> None:
     assert registered_domain(url) == domain
 
 
-def test_websites_collections_and_corpora() -> None:
+def test_each_kind_of_source_has_its_origin() -> None:
     pieces = [
         piece("One.", "https://www.reuters.com/a"),
         piece("Two.", "https://uk.reuters.com/b"),

@@ -16,7 +16,7 @@ OTHER = hashlib.sha256(b"another token").hexdigest()
 
 
 @pytest.mark.parametrize(
-    ("said", "fault"),
+    ("content", "fault"),
     [
         ("", "names no user"),
         ("[ann", "not valid TOML"),
@@ -28,14 +28,16 @@ OTHER = hashlib.sha256(b"another token").hexdigest()
         (f'[ann]\ntoken_sha256 = "{DIGEST}"\n[bob]\ntoken_sha256 = "{DIGEST}"', "the same token"),
     ],
 )
-def test_an_invalid_file_of_users(said: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "users.toml").write_text(said)
+def test_an_invalid_file_of_users_is_refused(
+    content: str, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "users.toml").write_text(content)
     monkeypatch.setenv("MOOT_USERS", str(tmp_path / "users.toml"))
     with pytest.raises(UserError, match=fault):
         read_users()
 
 
-def test_a_missing_file_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_of_users_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_USERS", raising=False)
     assert read_users() is None
     monkeypatch.setenv("MOOT_USERS", "/nowhere/users.toml")

@@ -69,7 +69,7 @@ class Receiver(ThreadingHTTPServer):
         return sum(value for (_, name, *of), value in self.points.items() if name == metric and asked <= {*of})
 
     def wait_for(self, known: Callable[[], bool]) -> None:
-        """Wait until the received data satisfies a condition, or the time for a test is over."""
+        """Wait until the received data satisfies a condition; fail after the time limit of a test."""
         with self.came:
             assert self.came.wait_for(known, timeout=120), self.points
 

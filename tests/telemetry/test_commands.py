@@ -52,9 +52,9 @@ def test_a_command_sends_spans_and_metrics(start_stub: StartStub) -> None:
     assert receiver.total("moot.debate.duration", moot__status="done") == 1
     assert {of["service.name"] for of in receiver.resources} == {"newsroom"}
     assert b"MARKED" not in receiver.raw
-    begun, ended = [line for line in lines_of(done.stderr) if line["logger"] == "moot.debates"]
-    assert (begun["event"], ended["event"]) == ("debate begun", "debate ended")
-    assert begun["debate"] == ended["debate"] == document["id"]
+    started, ended = [line for line in lines_of(done.stderr) if line["logger"] == "moot.debates"]
+    assert (started["event"], ended["event"]) == ("debate begun", "debate ended")
+    assert started["debate"] == ended["debate"] == document["id"]
     assert (ended["status"], ended["calls"], ended["level"]) == ("done", calls, "info")
     assert "MARKED" not in done.stderr
 
@@ -95,7 +95,7 @@ def test_a_dead_collector_does_not_prevent_a_verdict(start_stub: StartStub, dead
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         (
             {"OTEL_TRACES_EXPORTER": "jaeger"},
@@ -109,10 +109,10 @@ def test_a_dead_collector_does_not_prevent_a_verdict(start_stub: StartStub, dead
         ({"LOG_JSON": "true", "LOG_LEVEL": "loud"}, "LOG_LEVEL is 'LOUD'"),
     ],
 )
-def test_unsupported_settings_are_refused(variables: dict[str, str], said: str) -> None:
+def test_unsupported_settings_are_refused(variables: dict[str, str], message: str) -> None:
     done = run("graphs", **variables)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -176,5 +176,5 @@ print(names)
 
 def test_debates_join_the_trace_of_a_users_program(start_stub: StartStub) -> None:
     start_stub()
-    said = subprocess.check_output([sys.executable, "-c", JOINED], text=True)
-    assert said.strip() == str(["chat gpt-4o-mini", "answer", "invoke_workflow standard_prompting", "mine"])
+    output = subprocess.check_output([sys.executable, "-c", JOINED], text=True)
+    assert output.strip() == str(["chat gpt-4o-mini", "answer", "invoke_workflow standard_prompting", "mine"])

@@ -59,7 +59,7 @@ async def reach(page: Page, name: str) -> None:
     raise AssertionError(f"no {name!r} is reached")
 
 
-def kept(served: Served, page: Page) -> dict[str, Any]:
+def stored_document(served: Served, page: Page) -> dict[str, Any]:
     """The stored document of the debate on a page."""
     document: dict[str, Any] = json.loads((served.home / "debates" / f"{page.url.rpartition('/')[2]}.json").read_text())
     return document
@@ -78,7 +78,7 @@ async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tm
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"max_rounds": 1}))
     await page.get_by_role("button", name=GO).click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
-    document = kept(served, page)
+    document = stored_document(served, page)
     assert document["claim"] == CLAIM + MARKUP
     assert (document["task"]["speaker"], document["task"]["claim_date"]) == ("Ada", "2020-10")
     assert await page.evaluate(FOREIGN) == 0
@@ -156,11 +156,11 @@ async def test_a_person_is_asked(page: Page, served: Served) -> None:
     await page.get_by_label("Text", exact=True).fill("Monotremes lay leathery eggs.")
     await page.get_by_role("button", name="Send").click()
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
-    said = await page.locator(".record .card", has_text="A person").first.text_content() or ""
-    assert "What do monotremes lay?" in said
+    card = await page.locator(".record .card", has_text="A person").first.text_content() or ""
+    assert "What do monotremes lay?" in card
     added = page.locator(".src > li", has_text="added by a person").locator("h3")
     assert await added.all_text_contents() == ["A note"]
-    [note] = [piece for piece in kept(served, page)["evidence"] if piece["title"] == "A note"]
+    [note] = [piece for piece in stored_document(served, page)["evidence"] if piece["title"] == "A note"]
     assert note["text"] == "Monotremes lay leathery eggs."
 
 
@@ -202,7 +202,7 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
         await reach(page, "Accept everything")
         await page.keyboard.press("Enter")
     await page.locator(".verdict h2").wait_for()
-    turn = next(turn for turn in kept(served, page)["turns"] if turn["agent"] == "person")
+    turn = next(turn for turn in stored_document(served, page)["turns"] if turn["agent"] == "person")
     assert written.items() <= turn.items()
     for kind in ("md", "html"):
         text = await (await page.request.get(f"/moot/api/debates/{page.url.rpartition('/')[2]}/{kind}")).text()
@@ -210,7 +210,7 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
         assert re.search(rf"A person.*{label}.*{typed[:-1]}", text.replace("\\", ""), re.DOTALL), kind
 
 
-async def test_own_evidence_and_another_branch(page: Page, served: Served) -> None:
+async def test_a_person_adds_evidence_and_starts_another_branch(page: Page, served: Served) -> None:
     await page.goto("/moot")
     await page.get_by_role("button", name="Add documents").click()
     files: list[Any] = [
@@ -237,7 +237,7 @@ async def test_own_evidence_and_another_branch(page: Page, served: Served) -> No
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
     given = page.locator(".src > li", has_text="given with the claim").locator("h3")
     assert sorted(await given.all_text_contents()) == ["Milk", "eggs", "report", "report"]
-    [milk] = [piece for piece in kept(served, page)["evidence"] if piece["id"] == "own-1"]
+    [milk] = [piece for piece in stored_document(served, page)["evidence"] if piece["id"] == "own-1"]
     assert (milk["text"], milk["title"]) == ("Milk.", "Milk")
 
     first = page.url
@@ -246,7 +246,7 @@ async def test_own_evidence_and_another_branch(page: Page, served: Served) -> No
     await page.get_by_label("Strike Milk").check()
     await page.get_by_role("button", name="Debate on from there").click()
     await page.wait_for_url(lambda url: "/debates/" in url and url != first)
-    document = kept(served, page)
+    document = stored_document(served, page)
     assert [piece["id"] for piece in document["evidence"] if piece.get("struck")] == ["own-1"]
     assert [turn["struck"] for turn in document["turns"] if turn["agent"] == "person"] == [["own-1"]]
     assert len([turn for turn in document["turns"] if turn["step"] == "judge"]) == 1
@@ -334,7 +334,9 @@ async def test_no_payload_is_executed(
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
-async def test_500_pieces(page: Page, served: Served, monkeypatch: pytest.MonkeyPatch, width: int, scheme: Any) -> None:
+async def test_a_debate_with_500_pieces_is_shown(
+    page: Page, served: Served, monkeypatch: pytest.MonkeyPatch, width: int, scheme: Any
+) -> None:
     monkeypatch.setenv("MOOT_HOME", str(served.home))
     document = with_evidence(await a_debate(), 500)
     document["evidence"][1]["shown"] = [[2, 12], [17, 21]]
@@ -355,7 +357,7 @@ async def test_500_pieces(page: Page, served: Served, monkeypatch: pytest.Monkey
     await page.locator("#s123").wait_for(state="visible")
 
 
-async def test_the_caveats_of_a_verdict(page: Page, served: Served) -> None:
+async def test_the_caveats_of_a_verdict_are_shown(page: Page, served: Served) -> None:
     down = "langchain:tests.transcript.shelf:down"
     debaters = [{"name": "rag", "retriever": down}, {"name": "search", "retriever": "bm25:demo-news"}]
     asked = {"ask_person": ["verdict"], "max_rounds": 2, "scoring": "all_rounds", "debaters": debaters, "attempts": 1}

@@ -30,7 +30,7 @@ importlib.import_module(RUNTIME)
 listen_on()
 print(asyncio.run(cancelled()))
 """
-"""Runs in its own process, because importing the server's modules changes logging and more."""
+"""A program for its own process, because importing the server's modules changes logging and more."""
 
 
 def test_a_run_is_cancelled_after_a_long_time() -> None:
@@ -38,7 +38,7 @@ def test_a_run_is_cancelled_after_a_long_time() -> None:
     assert done.stdout.splitlines()[-1:] == ["UserInterrupt"], done.stderr
 
 
-GONE = """
+WITHOUT_FUNCTION = """
 import sys
 from moot.web import cancelling
 listen_on = cancelling.listen_on
@@ -54,7 +54,7 @@ run()
 
 
 def test_a_server_without_the_function_says_what_to_do() -> None:
-    command = [sys.executable, "-c", GONE, "serve", "--port", str(free_port())]
+    command = [sys.executable, "-c", WITHOUT_FUNCTION, "serve", "--port", str(free_port())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     last = done.stderr.splitlines()[-1]
     assert last.startswith("moot: This release of langgraph-runtime-inmem has no "), done.stderr

@@ -130,6 +130,6 @@ def test_no_request_causes_an_internal_server_error(operation: Any, data: st.Dat
     "path", ["/runs/wait", "/threads/1/commands", "/assistants", "/moot/api/debates/import", "/moot/api/said"]
 )
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[" * 100_000, b'{"assistant_id": "\\ud800", "input": NaN}', b"1e999"])
-def test_bodies_that_match_no_schema(server: Server, path: str, body: bytes) -> None:
+def test_bodies_that_match_no_schema_are_refused(server: Server, path: str, body: bytes) -> None:
     answer = httpx.post(server.url + path, content=body, headers={"content-type": "application/json"})
     assert 400 <= answer.status_code < 500, answer.text

@@ -69,5 +69,5 @@ def test_an_edited_prompt_of_an_assistant_reaches_the_endpoint(server: Server) -
     assert document["status"] == "done"
     edited = [prompt for prompt in server.stub.prompts("stub-saved") if "as a referee would" in prompt]
     assert len(edited) == sum(call["role"] == "moderator" for call in document["calls"]) > 0
-    held = {field for field in document["settings"] if field.endswith("_prompt")}
-    assert held == {"moderate_prompt"}
+    edited_fields = {field for field in document["settings"] if field.endswith("_prompt")}
+    assert edited_fields == {"moderate_prompt"}

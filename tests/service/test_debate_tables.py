@@ -42,7 +42,7 @@ def request(run: str, person: str | None = "ann", key: str | None = None, id: st
 
 
 @pytest.fixture
-def two(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, ServedLedger]]:
+def ledgers(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, ServedLedger]]:
     """The ledger, as two processes open it."""
     processes = [Heartbeat(server.url), Heartbeat(server.url)]
     for one in processes:
@@ -68,17 +68,17 @@ def test_earlier_tables_are_upgraded_and_later_ones_refused(server: Server) -> N
 
 
 def test_a_debate_runs_in_one_process_and_continues_in_another(
-    two: tuple[ServedLedger, ServedLedger], postgres: Postgres
+    ledgers: tuple[ServedLedger, ServedLedger], postgres: Postgres
 ) -> None:
-    one, other = two
+    one, other = ledgers
     assert not one.begin(request("run")).resumed
     with pytest.raises(UserError, match="is running"):
         other.begin(request("another"))
-    assert [status for _, status, _ in placed(one)] == ["running"]
+    assert [status for _, status, _ in place_debate(one)] == ["running"]
     one.delete("a" * 32)
     lost = ServedLedger(postgres, "a process that is silent")
     lost.begin(request("run"))
-    assert [status for _, status, _ in placed(one)] == ["interrupted"]
+    assert [status for _, status, _ in place_debate(one)] == ["interrupted"]
     assert other.begin(request("run")).resumed  # its worker was lost, and the server begins the run again
     lost.end("a" * 32, "interrupted", None, None)  # it was slow, not dead
     assert other.debates()[0].status == "running"
@@ -94,25 +94,26 @@ def test_a_debate_runs_in_one_process_and_continues_in_another(
     assert one.debates(id="c")[0].status == "done"
 
 
-def placed(ledger: ServedLedger, person: str | None = None) -> list[Any]:
+def place_debate(ledger: ServedLedger, person: str | None = None) -> list[Any]:
+    """Assign a debate to a run; return the listing of a user."""
     ledger.record_run("a" * 32, "thread", "run")
     return ledger.outline(person)
 
 
-def test_a_user_cannot_resume_another_users_debate(two: tuple[ServedLedger, ServedLedger]) -> None:
-    one, _ = two
+def test_a_user_cannot_resume_another_users_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
+    one, _ = ledgers
     one.begin(request("run"))
     one.end("a" * 32, "interrupted", None, None)
     for person in ("bob", None):
         with pytest.raises(UserError, match="no such debate"):
             one.begin(request("another", person))
-    assert placed(one, "bob") == []
-    assert len(placed(one, "ann")) == len(placed(one)) == 1
+    assert place_debate(one, "bob") == []
+    assert len(place_debate(one, "ann")) == len(place_debate(one)) == 1
     assert one.runs("thread") == {"a" * 32: ("thread", "run")}
 
 
-def test_two_requests_with_one_key_are_one_debate(two: tuple[ServedLedger, ServedLedger]) -> None:
-    one, other = two
+def test_two_requests_with_one_key_are_one_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
+    one, other = ledgers
     assert one.begin(request("run", key="ann key")).owned
     again = other.begin(request("another", key="ann key", id="b" * 32))
     assert (again.id, again.owned) == ("a" * 32, False)

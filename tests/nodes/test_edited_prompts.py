@@ -36,7 +36,7 @@ def test_every_shipped_prompt_may_replace_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda text: text.replace("\n---\n", "\n"), "a line --- between"),
         (lambda text: text + "\n{evidance}", r"\{evidance\} is unknown; known are asks, claim, evidence"),
@@ -46,8 +46,8 @@ def test_every_shipped_prompt_may_replace_itself(name: str) -> None:
         (lambda text: text + "\n{", "Single '{'|expected '}'"),
     ],
 )
-def test_a_text_that_cannot_replace_a_prompt(change: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_text_that_cannot_replace_a_prompt(change: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         check_edited("tool_mad/respond", change(shipped("tool_mad/respond")))
 
 
@@ -74,7 +74,7 @@ async def test_a_speaker_has_the_edited_prompts_of_its_run() -> None:
 
 
 def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None:
-    held = set()
+    with_field = set()
     for name in (*DESCRIPTIONS, *OTHER_GRAPHS):
         system = load_graph(name, others=True)
         drawn = {*system.graph.get_graph().nodes, *system.graph.get_graph(xray=True).nodes}
@@ -83,8 +83,10 @@ def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None
             assert extra["langgraph_type"] == "prompt"
             assert drawn & set(extra["langgraph_nodes"]), (name, field, extra)
             assert system.settings.model_fields[field].default == shipped(prompt)
-        held |= set(system.settings.prompts.values())
-    assert held | {"reader/summary", ATTACKER} == set(NAMES)  # of a graph over documents, which is not opened in Studio
+        with_field |= set(system.settings.prompts.values())
+    assert with_field | {"reader/summary", ATTACKER} == set(
+        NAMES
+    )  # of a graph over documents, which is not opened in Studio
 
 
 def test_settings_say_which_prompts_were_edited() -> None:
