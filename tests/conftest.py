@@ -36,6 +36,9 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # A shell script that starts the tests in the background has SIGINT ignored, in all processes that they start, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+UNSTORED_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""For processes that cannot write whole files: Python would store half a module's bytecode, and fail to load it."""
+
 STUB = Path(__file__).parent / "stub_llm.py"
 SHARED = Path(__file__).parents[2] / "shared"
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from moot.core.errors import UserError, WorldError
 from moot.core.files import check_home, check_writable, write_atomically, write_error
 
-from tests.conftest import CLAIM
+from tests.conftest import CLAIM, UNSTORED_BYTECODE
 
 VERIFY = [sys.executable, "-c", "from moot.cli.main import run; run()", "verify", CLAIM, "--model", "fake:1"]
 ISOLATED = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
@@ -39,7 +39,8 @@ def test_a_document_that_cannot_be_written_is_printed_and_the_old_file_stays(tmp
     out = tmp_path / "document.json"
     out.write_text("old")
     command = [*VERIFY, "--out", str(out), "--graph", "standard_prompting", "--ledger", "off"]
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_files)
+    environment = os.environ | UNSTORED_BYTECODE
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=small_files, env=environment)
     assert done.returncode == 3, done.stderr
     assert "document.json cannot be written (File too large). Free disk space" in " ".join(done.stderr.split())
     assert f'"claim": "{CLAIM}"' in done.stdout

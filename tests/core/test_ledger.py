@@ -69,6 +69,12 @@ def test_any_changed_part_gives_another_key(parts: dict[str, Any], data: st.Data
     assert differs == {name}
 
 
+def test_another_key_version_gives_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key_of("chat", {"model": "m"})
+    monkeypatch.setattr("moot.core.ledger.records.KEY_VERSION", 0)
+    assert key_of("chat", {"model": "m"}).hash != before.hash
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), b"bytes"])
 def test_a_value_that_is_not_json_cannot_be_hashed(value: Any) -> None:
     with pytest.raises((ValueError, TypeError)):

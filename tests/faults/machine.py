@@ -11,7 +11,7 @@ from pathlib import Path
 
 from moot.transcript.report.report import report
 
-from tests.conftest import CLAIM
+from tests.conftest import CLAIM, UNSTORED_BYTECODE
 from tests.faults import kills
 from tests.faults.debates import Ended, place, words_of
 from tests.faults.endpoint import SYSTEM, Rule, failure_error
@@ -116,6 +116,7 @@ def full(folder: Path, quick: bool) -> Result:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
     with place(folder) as here:
+        here.environment |= UNSTORED_BYTECODE
         here.out.write_text('{"old": true}')
         words = [*words_of(SYSTEM), "--ledger", "off", "--json", "--out", str(here.out)]
         ended = here.end(here.start(*words, preexec_fn=limited))
@@ -138,6 +139,7 @@ def full_ledger(folder: Path, quick: bool) -> Result:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
         with place(folder / str(size)) as here:
+            here.environment |= UNSTORED_BYTECODE
             ended = here.end(here.start(*words_of(SYSTEM), "--out", str(here.out), preexec_fn=limited))
             asked, warned = here.served(), str((ended.document or {}).get("warnings"))
             done = here.verify(SYSTEM)
