@@ -9,7 +9,7 @@ from typing import Any
 from moot.cli.resuming import DebateSetup
 from moot.core.errors import MootError, UserError
 from moot.graphs import DebateSystem, load_graph
-from moot.nodes._models.equal_cost import SAID, FullCost, ceiling_of, full_cost, ratios, shared_settings
+from moot.nodes._models.equal_cost import BUDGET_NAMES, FullCost, ceiling_of, full_cost, ratios, shared_settings
 from moot.nodes._models.keeping import LedgerUse
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._models.seeds import derived_seed
@@ -48,11 +48,11 @@ def control_of(name: str | None, equal: str | None, settings: Settings) -> Contr
         return None
     if name not in CONTROLS:
         raise UserError(f"--beside takes {', '.join(CONTROLS)}, not {name!r}.", kind="invalid_setting")
-    for measure in SAID:
+    for measure in BUDGET_NAMES:
         if measure == (equal or "tokens"):
             break
     else:
-        raise UserError(f"--equal takes {', '.join(SAID)}, not {equal!r}.", kind="invalid_setting")
+        raise UserError(f"--equal takes {', '.join(BUDGET_NAMES)}, not {equal!r}.", kind="invalid_setting")
     if settings.own_model and settings.model.partition(":")[0] in DEMONSTRATION:
         raise UserError(
             f"The control has one model, and `model` is {settings.model}: name another one with --model, in addition "

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from moot.nodes._models.equal_cost import SAID
+from moot.nodes._models.equal_cost import BUDGET_NAMES
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.state import Equal
 from moot.nodes._steps.compare import IN_WORDS
@@ -289,7 +289,7 @@ def other_warnings(document: Mapping[str, Any], *, told: bool) -> list[str]:
 
 def beside_begins(control: str, equal: Equal) -> Iterator[Line]:
     """The line for the start of a control."""
-    yield own_line(f"Beside it, {_named(control)} at equal {SAID[equal]} ...", "aside")
+    yield own_line(f"Beside it, {_named(control)} at equal {BUDGET_NAMES[equal]} ...", "aside")
 
 
 def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -301,7 +301,9 @@ def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
         why = f" ({error['kind']}): {error['detail']}" if error else ": it was interrupted."
         yield own_line(f"No verdict of {control} beside it{why}", "failure")
     else:
-        yield own_line(f"{control} beside it, at equal {SAID[told['equal']]}: {_compared(document, held)}", "finding")
+        yield own_line(
+            f"{control} beside it, at equal {BUDGET_NAMES[told['equal']]}: {_compared(document, held)}", "finding"
+        )
     if held is not None:
         yield own_line(costs(held), "aside")
         yield own_line(f"Relative to the debate: {_multiples(told)}.", "aside")

@@ -214,7 +214,9 @@ def _hands(batch: Batch, limits: Limits, console: Console) -> Iterator[Hands]:
             yield hands
         return
     if limits.workers == 1:
-        with share_ceilings(Ceilings(limits.most, limits.seconds, spent=batch.spent, counts_kept=False)) as ceilings:
+        with share_ceilings(
+            Ceilings(limits.most, limits.seconds, spent=batch.spent, adds_earlier_runs=False)
+        ) as ceilings:
             yield LocalRunner(Work(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)
         return
     orders = Orders(str(batch.folder.resolve()), batch.mode, "", 0, limits.most, limits.seconds)

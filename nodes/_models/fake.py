@@ -1,6 +1,6 @@
-"""A chat model without a model: it fills the JSON schema of a call, always the same way for the same prompt.
+"""A fake chat model: it fills the JSON schema of a call, always the same way for the same prompt.
 
-It is a provider like any other (``fake:SEED``), so that tests and trials of a graph take the real path.
+It is a provider like any other (``fake:SEED``), so that tests and trial runs of a graph use the real code.
 """
 
 from __future__ import annotations

@@ -44,8 +44,7 @@ def fit_messages(
         role: the role that makes the call.
         context_tokens: as for `context_of`, the setting.
         ranks: as for `shorten`.
-        room: bytes (`weight_of`) that the ceilings allow, if any; then all but the claim may be left
-            out.
+        room: bytes (`weight_of`) that the ceilings allow, if any; then everything but the claim may be left out.
 
     Raises:
         UserError: the shortest prompt is too long.

@@ -1,4 +1,4 @@
-"""Sources whose results are kept in the ledger, so that a replay needs neither the web nor a corpus."""
+"""Sources whose results are stored in the ledger, so that a replay needs neither the web nor a corpus."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from moot.nodes._models.keeping import DebateLedger
 from moot.retrievers import Evidence, Retriever
 
 
-class KeptSource:
-    """A source whose results are kept: the same query in the same debate returns the same results.
+class LedgerSource:
+    """A source with results in the ledger: the same query in the same debate returns the same results.
 
     Args:
         source: the source.
@@ -33,7 +33,7 @@ class KeptSource:
         key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
 
         async def find() -> list[Evidence]:
-            kept = await self.keeping.find(key, searching(self.name, query))
+            kept = await self.keeping.find(key, words_for_search(self.name, query))
             if kept is not None:
                 found: list[Evidence] = value_of(kept)
                 return found
@@ -50,8 +50,8 @@ class KeptSource:
         return copy.deepcopy(found)
 
 
-class KeptCorpus:
-    """A source that searches a corpus and whose results are kept for replays.
+class LedgerCorpus:
+    """A source that searches a corpus, with results in the ledger for replays.
 
     Only a replay reads them from the ledger. Other debates search the corpus again, because this costs nothing and
     encoders cache the vectors of the results.
@@ -77,7 +77,7 @@ class KeptCorpus:
         """As the source's."""
         key = key_of("search", {**self.parts, "passages": self.passages, "query": query, "k": k})
         if self.source is None:
-            found: list[Evidence] = value_of(await self.keeping.replayed(key, searching(self.name, query)))
+            found: list[Evidence] = value_of(await self.keeping.replayed(key, words_for_search(self.name, query)))
             return found
         about = {"source": self.name, "query": query[:200]}
         try:
@@ -89,50 +89,50 @@ class KeptCorpus:
         return found
 
 
-async def open_kept_corpus(
+async def open_ledger_corpus(
     open_source: Callable[[], Awaitable[Retriever]], keeping: DebateLedger, parts: Mapping[str, Any]
-) -> KeptCorpus:
-    """Opens a source that searches a corpus; in a replay the ledger has its properties, and it is not opened.
+) -> LedgerCorpus:
+    """Opens a source that searches a corpus; a replay reads its properties from the ledger instead.
 
     Args:
-        open_source: opens it.
+        open_source: opens the source.
         keeping: the debate's ledger.
-        parts: the arguments that it is opened with.
+        parts: the arguments of ``open_source``.
 
     Raises:
-        UserError, WorldError: it cannot be opened, or, in a replay, could not be.
+        UserError, WorldError: the source cannot be opened, or could not be opened in the replayed debate.
     """
-    place, name = tuple(parts.values()), parts["source"]
-    key = None if place in keeping.opened else key_of("search", {**parts, "opened": True})
+    arguments = tuple(parts.values())
+    key = None if arguments in keeping.opened else key_of("search", {**parts, "opened": True})
     source = None
     if keeping.mode != "replay":
         try:
             source = await open_source()
         except MootError as error:
             if key is not None:
-                await keeping.keep_failure(key, error.record(""), {"source": name})
+                await keeping.keep_failure(key, error.record(""), {"source": parts["source"]})
             raise
     if key is not None:
         if source is None:
-            opened: Mapping[str, Any] = value_of(await keeping.replayed(key, f"the source {name}"))
+            opened: Mapping[str, Any] = value_of(await keeping.replayed(key, f"the source {parts['source']}"))
         else:
-            opened = {of: getattr(source, of, None) for of in ("name", "passages", "encoder")}
+            opened = {name: getattr(source, name, None) for name in ("name", "passages", "encoder")}
             await keeping.keep(key, opened, {"source": source.name})
-        keeping.opened[place] = opened
-    return KeptCorpus(source, keeping, parts, keeping.opened[place])
+        keeping.opened[arguments] = opened
+    return LedgerCorpus(source, keeping, parts, keeping.opened[arguments])
 
 
-def searching(name: str, query: str) -> str:
-    """A search, described in words."""
+def words_for_search(name: str, query: str) -> str:
+    """The words for a search in errors."""
     return f"the search of {name} for {query[:200]!r}"
 
 
-def value_of(kept: StoredCall) -> Any:
-    """The results of a source.
+def value_of(entry: StoredCall) -> Any:
+    """The results of a source in an entry of the ledger.
 
     Raises:
         UserError, WorldError: the source failed.
     """
-    if kept.about.get(FAILED):
-        raise error_of(kept.value)
-    return kept.value
+    if entry.about.get(FAILED):
+        raise error_of(entry.value)
+    return entry.value

@@ -16,7 +16,7 @@ from moot.nodes._models.kept import key_messages
 
 
 def derived_seed(seed: int, *parts: Any) -> int:
-    """A seed derived from another one: the first 31 bits of the SHA-256 of both, as a JSON list. Endpoints
+    """A seed derived from another seed and ``parts``: the first 31 bits of the SHA-256 of their JSON list. Endpoints
     take integers from 0 to 2**31 - 1.
 
         derived_seed(1, "agent-1", 1, 1) == 111733665
@@ -25,8 +25,8 @@ def derived_seed(seed: int, *parts: Any) -> int:
     Seeds of different parts are equal only by chance: among n of them with a probability of about n**2 / 2**32.
 
     Args:
-        seed: of the run.
-        parts: the values that identify its call, as plain JSON values.
+        seed: the run's seed.
+        parts: the values that identify the call, as plain JSON values.
 
     Raises:
         ValueError, TypeError: a part is not a JSON value.
@@ -36,10 +36,10 @@ def derived_seed(seed: int, *parts: Any) -> int:
 
 @dataclass(frozen=True)
 class CallSeeds:
-    """The seeds of one question's messages: the second try, and a shortened prompt, have their own.
+    """The seeds for the messages of one question; a second try and a shortened prompt have seeds of their own.
 
     Args:
-        seed: of the run.
+        seed: the run's seed.
         asks: the identity of the question in the debate: role, round, sample and so on.
         messages: the messages in the usual case.
         earlier: the number of earlier places of the debate with the same question.

@@ -24,7 +24,7 @@ SUFFIX = re.compile(
 )
 """A suffix that changes neither N nor M: tuning, a release of it, a file format, a quantisation."""
 DEFAULT = "latest"
-"""The tag of an Ollama model named without one; the table has its size."""
+"""The tag of an Ollama model that is named without a tag; the table has its size."""
 FREE = "free"
 """A tag without information on the model."""
 
@@ -64,7 +64,7 @@ def size_of(model: str) -> Size | None:
 
 
 def entry_of(model: str) -> Entry | None:
-    """The line of the table for a model setting; None if there is none. For the argument: `size_of`."""
+    """The line of the table for a model setting, as for `size_of`; None if there is none."""
     return next((BY_NAME[name] for name in spellings(model) if name in BY_NAME), None)
 
 

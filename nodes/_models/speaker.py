@@ -19,7 +19,7 @@ from moot.nodes._models.caller import Caller, Sending, SendingMessages, chain, r
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt
 from moot.nodes._models.fitting import weight_of_all
-from moot.nodes._models.kept import kept_model, key_messages, message_of, model_hashes, value_of
+from moot.nodes._models.kept import key_messages, ledger_model, message_of, model_hashes, value_of
 from moot.nodes._models.ledger import branch, tokens_of
 from moot.nodes._models.reply_parsing import fault_of, read_reply, text_of
 from moot.nodes._models.spend import Spend, spent_by
@@ -50,8 +50,8 @@ class Speaker(Caller):
         ledger: the record of calls and warnings.
         structured_output: how structured output is requested.
         limits: the limits for calls to the endpoint.
-        tokens_left: once calls have used this many tokens, there is no second try; None for no bound.
-        told: a person's remarks, at the start of each prompt's data.
+        tokens_left: after this many tokens, an unusable reply is not requested again; None for no bound.
+        remarks: a person's remarks, at the start of each prompt's data.
         prompts: by name, texts that replace shipped prompts.
         context_tokens: the most tokens of a prompt and its reply; None to look it up.
         not_shown: ids of evidence that the last prompt left out to fit.
@@ -99,13 +99,13 @@ class Speaker(Caller):
             BudgetExhausted: a ceiling leaves too little for the call.
         """
         instructions, data = self.filled(prompt, values)
-        data = "\n\n".join(filter(None, (self.told, data)))
-        request = self._request(reply, evidence_ids)
+        data = "\n\n".join(filter(None, (self.remarks, data)))
+        request = self._request_options(reply, evidence_ids)
         if self.structured_output != "json_schema" or self.model.structure == "words":
             data = (
                 f"{data}\n\nReply with one JSON object and nothing else. Its schema:\n{json.dumps(reply_schema(reply))}"
             )
-        messages = self._as_sent([SystemMessage(instructions + self._lie()), HumanMessage(data)])
+        messages = self._with_marks([SystemMessage(instructions + self._attack_text()), HumanMessage(data)])
 
         def send(chat: BaseChatModel) -> Awaitable[BaseMessage]:
             return chat.ainvoke(messages, **request)
@@ -127,12 +127,16 @@ class Speaker(Caller):
         async def asked(speaker: Speaker) -> AIMessage:
             def citable() -> dict[str, Any]:
                 hidden = speaker.not_shown
-                return self._request(reply, [id for id in evidence_ids if id not in hidden]) if hidden else request
+                return (
+                    self._request_options(reply, [id for id in evidence_ids if id not in hidden]) if hidden else request
+                )
 
             return await speaker._until_usable(messages, citable, read, ranks, prompt)
 
         parts = {"schema": request, "structured_output": self.structured_output}
-        message = await self._kept(messages, parts, asked, send, lambda message: read(message)[0] is not None, prompt)
+        message = await self._from_ledger_or_call(
+            messages, parts, asked, send, lambda message: read(message)[0] is not None, prompt
+        )
         found = read(message)[0]
         if found is None:
             raise UserError(
@@ -149,7 +153,7 @@ class Speaker(Caller):
         ranks: Mapping[str, int],
         prompt: str,
     ) -> AIMessage:
-        """The first message if it is usable, else the second, which was requested with the reason."""
+        """The first message if it is usable, else the second; the second request states why the first was unusable."""
         sent = list(messages)
 
         def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
@@ -165,7 +169,7 @@ class Speaker(Caller):
                     raise unusable from None
                 raise
             found, outcome, problem = read(message)
-            self._came_to(outcome)
+            self._count_outcome(outcome)
             call["outcome"] = outcome
             if problem:
                 call["detail"] = problem
@@ -175,27 +179,27 @@ class Speaker(Caller):
             kind: Outcome = outcome  # type: ignore[assignment]
             self.ledger.warn(kind, f"{self.role} ({self.model.name}): {problem}")
             unusable = ReplyError(f"{self.model.name} gave no usable reply as {self.role}: {problem}.", kind)
-            if last or self._used_up():
+            if last or self._tokens_used_up():
                 raise unusable
-            if self._keeps and not earlier:
-                await self._keeps(message, call)
+            if self._store_unusable and not earlier:
+                await self._store_unusable(message, call)
             if earlier:
                 chain.set(chain.get() + 1)
-                self._leave_out(call.get("left_out"))
+                self._set_not_shown(call.get("left_out"))
             sent += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
         raise AssertionError("unreachable")
 
-    def _as_sent(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    def _with_marks(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         return datamarked(messages) if self.datamarking else list(messages)
 
-    def _as_read(self, message: AIMessage) -> AIMessage:
+    def _without_marks(self, message: AIMessage) -> AIMessage:
         return unmarked_message(message) if self.datamarking else message
 
-    def _lie(self) -> str:
+    def _attack_text(self) -> str:
         attack = current_tampering()
         return f"\n\n{attack.told}" if attack.liar and attack.liar == self.sample[0] else ""
 
-    def _request(self, reply: type[Reply], evidence_ids: Sequence[str]) -> dict[str, Any]:
+    def _request_options(self, reply: type[Reply], evidence_ids: Sequence[str]) -> dict[str, Any]:
         if self.structured_output == "text":
             return {}
         if self.structured_output == "json_object":
@@ -234,17 +238,17 @@ class Speaker(Caller):
             BudgetExhausted: a ceiling leaves too little for the call.
         """
 
-        messages = self._as_sent(messages)
+        messages = self._with_marks(messages)
 
         async def asked(speaker: Speaker) -> AIMessage:
             if messages:
                 message, call = await speaker._fitting_call(messages, cast(SendingMessages, send), more=tools)
             else:
-                message, call = await speaker._bounded(
-                    lambda chat: cast(Sending, send)(speaker._seeded(chat, messages)), speaker._asked("", 0)
+                message, call = await speaker._call_within_ceilings(
+                    lambda chat: cast(Sending, send)(speaker._seeded_chat(chat, messages)), speaker._planned_call("", 0)
                 )
             outcome, problem = conversation_fault(message)
-            speaker._came_to(outcome or "ok")
+            speaker._count_outcome(outcome or "ok")
             speaker.ledger.note(call)
             if outcome:
                 call |= {"outcome": outcome, "detail": problem}
@@ -255,7 +259,7 @@ class Speaker(Caller):
             return not conversation_fault(message)[0]
 
         if messages:
-            message = await self._kept(
+            message = await self._from_ledger_or_call(
                 messages,
                 {"tools": list(tools)},
                 asked,
@@ -263,10 +267,10 @@ class Speaker(Caller):
                 usable,
             )
         else:
-            message = await asked(self._seeding(messages))
-        return self._as_read(message) if usable(message) else None
+            message = await asked(self._with_seeds(messages))
+        return self._without_marks(message) if usable(message) else None
 
-    async def _kept(
+    async def _from_ledger_or_call(
         self,
         messages: Sequence[BaseMessage],
         parts: Mapping[str, Any],
@@ -275,18 +279,18 @@ class Speaker(Caller):
         usable: Callable[[AIMessage], bool],
         prompt: str = "",
     ) -> AIMessage:
-        """The message from the ledger, or a new one, which is kept; without a ledger, a new one.
+        """The message from the ledger, or the message of a new call, which is then stored there.
 
         Args:
             messages: the messages to send.
-            parts: further parts of the key, beside the seed.
+            parts: further parts of the ledger key, besides the seed.
             asked: makes the call as the given speaker.
             send: sends the messages to a chat model.
-            usable: decides whether a message is kept.
+            usable: whether a message is stored as a reply, not as a failure.
             prompt: the prompt's name; empty for a conversation.
         """
         if self.seed is not None and self._seeds is None:
-            return await self._seeding(messages)._kept(messages, parts, asked, send, usable, prompt)
+            return await self._with_seeds(messages)._from_ledger_or_call(messages, parts, asked, send, usable, prompt)
         keeping = self.session.keeping
         if keeping is None:
             return await asked(self)
@@ -300,25 +304,25 @@ class Speaker(Caller):
         repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
         place = (at.node, at.phase, at.round, at.number, run_metadata().get("langgraph_step"), repeated)
         key = key_of("chat", {"ordinal": keeping.ordinal(tuple(hashes.values()), place)}, hashes)
-        said, shared = await keeping.once(
-            key.hash, lambda: self._said(key, messages, parts, asked, send, usable, prompt)
+        result, shared = await keeping.once(
+            key.hash, lambda: self._stored_or_new_result(key, messages, parts, asked, send, usable, prompt)
         )
-        chain.set(chain.get() + said.depth)
+        chain.set(chain.get() + result.depth)
         at.depth = max(at.depth, chain.get())
         own = {"node": at.node, "role": self.role, "agent": at.agent, "phase": at.phase, "round": at.round}
         own |= {"number": at.number} if at.number else {}
         unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
-        self._leave_out(said.calls[-1].get("left_out") if said.calls else None)
-        for call in said.calls:
+        self._set_not_shown(result.calls[-1].get("left_out") if result.calls else None)
+        for call in result.calls:
             at.note({**call, **own, **unpaid})  # type: ignore[typeddict-item]
-        for kind, detail in said.warnings:
+        for kind, detail in result.warnings:
             at.warn(kind, detail)
-        if said.error is not None:
+        if result.error is not None:
             keeping.forget(key.hash)
-            raise copy_error(said.error) if shared else said.error
-        return said.message
+            raise copy_error(result.error) if shared else result.error
+        return result.message
 
-    async def _said(
+    async def _stored_or_new_result(
         self,
         key: Key,
         messages: Sequence[BaseMessage],
@@ -328,7 +332,7 @@ class Speaker(Caller):
         usable: Callable[[AIMessage], bool],
         prompt: str,
     ) -> RequestResult:
-        """The entry of the ledger for a key, or the result of a new call once it is kept."""
+        """The result in the ledger for a key, or the result of a new call, once it is stored there."""
         keeping = self.session.keeping
         assert keeping is not None
         kept = await keeping.find(key, f"a call of {self.role} ({self.ledger.place()})")
@@ -337,63 +341,72 @@ class Speaker(Caller):
             message = message_of(value["message"])
             if not value["error"]:
                 with speaking(self.role, self.model.name, self.ledger):
-                    message = cast(AIMessage, await send(kept_model(message, self._seeded(self.model.chat, messages))))
+                    message = cast(
+                        AIMessage, await send(ledger_model(message, self._seeded_chat(self.model.chat, messages)))
+                    )
             calls = [cast(Call, {**call, "from_ledger": True}) for call in value["calls"]]
             warnings = [(kind, detail) for kind, detail in value["warnings"]]
             error = error_of(value["error"]) if value["error"] else None
-            self._take_up(messages, parts, calls, prompt, left_out=isinstance(error, BudgetExhausted))
+            self._apply_stored_calls(messages, parts, calls, prompt, left_out=isinstance(error, BudgetExhausted))
             return RequestResult(message, calls, warnings, value["depth"], error)
         left = None if self.tokens_left is None else self.tokens_left - tokens_of(self.ledger.calls)
         part, before = self.ledger.part(), chain.get()
-        said = RequestResult(NOTHING, part.calls, [], 0)
+        result = RequestResult(NOTHING, part.calls, [], 0)
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
         lost, prices = keeping.cost_of_lost_calls(key), self.ceilings.prices
         first, unusable = key_of("chat", {"unusable": True}, key.parts), None
         if (kept := keeping.stored(first)) is not None:
             call = cast(Call, {**kept.value["call"], "from_ledger": True})
             unusable = message_of(kept.value["message"]), call
-            if any(lost):  # they include it, and so does what this run counts as spent from its start
+            if any(lost):  # ``lost`` includes its cost, which this run counted as spent at its start
                 lost = Spend(*(max(0, less) for less in lost.minus(spent_by([call], prices))))
             else:
-                self._take_up(messages, parts, [call], prompt, left_out=False)
+                self._apply_stored_calls(messages, parts, [call], prompt, left_out=False)
 
-        async def keeps(message: AIMessage, call: Call) -> None:
+        async def store_unusable(message: AIMessage, call: Call) -> None:
             nonlocal unusable
             unusable = message, call
             await keeping.keep(first, {"message": value_of(message), "call": call}, about)
 
-        async def sends(one: Spend) -> None:
-            await keeping.sends(key, lost.plus(spent_by(part.calls, prices)).plus(one), about)
+        async def record_sent(most: Spend) -> None:
+            await keeping.record_sent(key, lost.plus(spent_by(part.calls, prices)).plus(most), about)
 
         try:
-            said.message = await asked(
-                replace(self, ledger=part, tokens_left=left, _sends=sends, _keeps=keeps, _unusable=unusable)
+            result.message = await asked(
+                replace(
+                    self,
+                    ledger=part,
+                    tokens_left=left,
+                    _record_sent=record_sent,
+                    _store_unusable=store_unusable,
+                    _unusable=unusable,
+                )
             )
         except MootError as error:
-            said.error = error
-        said.depth = chain.get() - before
+            result.error = error
+        result.depth = chain.get() - before
         chain.set(before)
-        said.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
-        good = said.error is None and usable(said.message)
+        result.warnings = [(warned["kind"], warned["detail"]) for warned in part.warnings]
+        good = result.error is None and usable(result.message)
         value = {
-            "message": value_of(said.message, whole=good),
-            "calls": said.calls,
-            "warnings": said.warnings,
-            "depth": said.depth,
-            "error": said.error and said.error.record(""),
+            "message": value_of(result.message, whole=good),
+            "calls": result.calls,
+            "warnings": result.warnings,
+            "depth": result.depth,
+            "error": result.error and result.error.record(""),
         }
         spent = spent_by(part.calls, prices)
         if good:
             about |= {PAID: [*spent]}
         elif self.ceilings.counted:
             lost = lost.plus(spent)
-        if unusable and isinstance(said.error, ReplyError):  # a later run requests both replies again
+        if unusable and isinstance(result.error, ReplyError):  # a later run requests both replies again
             await keeping.keep_failure(first, {"message": value_of(unusable[0]), "call": unusable[1]}, about)
         about |= {SENT: [*lost]} if any(lost) else {}
         await (keeping.keep if good else keeping.keep_failure)(key, value, about)
-        return said
+        return result
 
-    def _take_up(
+    def _apply_stored_calls(
         self,
         messages: Sequence[BaseMessage],
         parts: Mapping[str, Any],
@@ -402,18 +415,18 @@ class Speaker(Caller):
         *,
         left_out: bool,
     ) -> None:
-        """Applies what a kept call taught (bytes per token, contexts), so that ceilings decide the same again."""
+        """Counts stored calls in the ceilings and in the bytes per token, so that ceilings decide the same again."""
         size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
         beside = parts.get("schema") or parts.get("tools")
-        asked = self._asked(prompt, size + (len(json.dumps(beside)) if beside and self.ceilings.bounded else 0))
-        self.ceilings.paid(asked, calls, left_out=left_out)
+        asked = self._planned_call(prompt, size + (len(json.dumps(beside)) if beside and self.ceilings.bounded else 0))
+        self.ceilings.count_paid_calls(asked, calls, left_out=left_out)
 
 
 @dataclass
 class RequestResult:
-    """The result of a request: a message with its calls and warnings (kind, detail), or an error with those so far."""
+    """The result of a request: a message or an error, with the calls and the warnings (kind, detail) up to it."""
 
     message: AIMessage
     calls: list[Call]
@@ -462,7 +475,7 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
     return Speaker(role, ChatModel(name, model, Endpoint(f"The model {name}", "")), structured_output=structured)
 
 
-def is_alone(error: MootError) -> bool:
+def affects_only_call(error: MootError) -> bool:
     """Whether an error affects only this call, unlike a user's mistake (such as a wrong key) that affects all calls."""
     return not isinstance(error, UserError) or error.kind in ("bad_request", "too_long")
 

@@ -1,4 +1,4 @@
-"""Amounts of tokens, USD and calls, as ceilings count them."""
+"""Amounts of tokens, USD and calls that ceilings bound."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def is_spent(state: Mapping[str, Any]) -> bool:
 
 def calls_left() -> int:
     """How many calls like the last one the running debate's ceilings pay for."""
-    return current_ceilings().affords()
+    return current_ceilings().affordable_calls()
 
 
 def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:

@@ -18,7 +18,7 @@ from moot.core.ledger import embeddings
 from moot.nodes._models.caller import start_chain
 from moot.nodes._models.ceilings import REPLY, Ceilings
 from moot.nodes._models.chat_models import ModelChoice, open_chat_model
-from moot.nodes._models.kept_sources import KeptSource, open_kept_corpus
+from moot.nodes._models.kept_sources import LedgerSource, open_ledger_corpus
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_ceilings, current_session
@@ -87,7 +87,7 @@ class NodeContext:
         """The speaker of this turn, with the options of its declaration."""
         model, sample = debater.get("model"), debater.get("sample", 1)
         speaker = await self.speaker(debater["name"], model, debater.get("seed"), sample=sample)
-        own = {"tokens_left": debater.get("tokens_left"), "told": debater.get("told", "")}
+        own = {"tokens_left": debater.get("tokens_left"), "remarks": debater.get("told", "")}
         return replace(speaker, **own, sample=(debater["name"], sample))
 
     async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
@@ -111,8 +111,8 @@ class NodeContext:
         if (keeping := self.session.keeping) is None:
             return await open_source()
         if resolve(name, settings.keyless_web)[0] not in DEMO:
-            return KeptSource(await open_source(), keeping, {"published_before": before})
-        return await open_kept_corpus(open_source, keeping, {"source": name, **read})
+            return LedgerSource(await open_source(), keeping, {"published_before": before})
+        return await open_ledger_corpus(open_source, keeping, {"source": name, **read})
 
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
@@ -268,7 +268,7 @@ class Node:
         if update.get("error") and not self.keeps_errors:
             raise fault or error_of(update["error"])
         update = ledger_update(ledger, state) | update
-        current_session().wrote(update)
+        current_session().note_writes(update)
         return dict(self.writes(update)) if self.writes else update
 
     @property

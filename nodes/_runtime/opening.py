@@ -100,7 +100,7 @@ def open_node(
             document["calibration"] = await open_calibration(graph, task, needed, run)
             document["warnings"] = overwrite(run.ledger.warnings)
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
-            lost = run.session.lost_by(run.ceilings)
+            lost = run.session.cost_of_lost_calls(run.ceilings)
             kept = [least_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
             document["budget"] = await open_budget(run.settings, models, kept, run.ceilings, lost)
             await open_all(needed, task, run)
@@ -235,7 +235,7 @@ def close_node() -> Node:
             state = {**state, "stop_reason": "budget_exhausted"}
         update = {"stop_reason": state["stop_reason"]} | closing(state)
         bounded = update["usage"].get("ceilings", {})
-        for name, sent in run.session.lost_by(run.ceilings)._asdict().items():
+        for name, sent in run.session.cost_of_lost_calls(run.ceilings)._asdict().items():
             if SETTINGS[name] in bounded:
                 bounded[SETTINGS[name]]["spent"] += sent
         if timed := bounded.get("max_seconds"):

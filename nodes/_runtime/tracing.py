@@ -170,12 +170,12 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         use = recorder.use(run_config) if recorder else current_use()
         session = Session(before, use=use, recorder=recorder, run=run_config, state=before)
         if goes_on:
-            await session.go_on(replied=input is not None and not again)
+            await session.resume(replied=input is not None and not again)
             left = await self.aget_state(config)
             if again := is_of(left, run_config):  # the worker was lost after this state was written
                 input = None
             if not left.next and not (isinstance(input, Command) and (input.goto or input.update)):
-                session.leave(document_of(left.values), by_another=not again)
+                session.skip(document_of(left.values), by_another=not again)
         elif NODE not in (place := run_config.get("configurable") or {}):
             run_config = {**run_config, "configurable": {**place, RESUMING: False}}
         added = with_values(options) if recorder else False

@@ -156,7 +156,7 @@ def debate_node(inner: Inner, held: Callable[[Any], bool]) -> Node:
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         graph, settings = inner(run.settings)
-        run.ceilings.hand_on()
+        run.ceilings.pass_on_reservation()
         with inherit_evidence(state["evidence"]):
             document: dict[str, Any] = await graph.ainvoke(inner_input(state), context=settings)
         run.session.document = None  # the outer debate continues

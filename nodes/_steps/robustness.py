@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from moot.core.errors import MootError
 from moot.nodes._models.caller import all_at_once
-from moot.nodes._models.speaker import Speaker, is_alone
+from moot.nodes._models.speaker import Speaker, affects_only_call
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
@@ -111,7 +111,7 @@ async def again(
         else:
             reply = await respond(claim, task, left, await answering(state, run), prompt=FROM_EVIDENCE, **alone)
     except MootError as error:
-        if not is_alone(error):
+        if not affects_only_call(error):
             raise
         run.ledger.warn("check_failed", error.detail)
         return {**asked, "outcome": getattr(error, "kind", "failed")}

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
-from moot.nodes._models.speaker import Speaker, as_speaker, is_alone
+from moot.nodes._models.speaker import Speaker, affects_only_call, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
@@ -386,7 +386,7 @@ def unscored(turn: Turn, score: str, error: MootError, run: NodeContext) -> dict
     Raises:
         UserError: the user must fix something that affects all further calls, such as a key.
     """
-    if not is_alone(error):
+    if not affects_only_call(error):
         raise error
     run.ledger.warn("score_missing", f"{score}: {error.detail}")
     return score_update(turn, {score: None})

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import BudgetExhausted, MootError
-from moot.nodes._models.speaker import Speaker, is_alone
+from moot.nodes._models.speaker import Speaker, affects_only_call
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
@@ -146,7 +146,7 @@ def discovery_query_node() -> Node:
         try:
             said = await query_for(state["claim"], state["task"], state["heard"], wanted, speaker)
         except MootError as error:
-            if not is_alone(error):
+            if not affects_only_call(error):
                 raise
             run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was searched.")
             return {"turns": [{**turn, "formulated": None, "query": state["claim"]}]}
@@ -167,7 +167,7 @@ def refine_node() -> Node:
             query, asked = str(turn["query"]), round_values(state, run.settings)
             said = await refine_query(*trial_subject(state), query, speaker, **asked)
         except MootError as error:
-            if not is_alone(error):
+            if not affects_only_call(error):
                 raise
             run.ledger.warn("query_not_refined", f"{error.detail} The query was searched unchanged.")
             return {}

@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import MootError, ReplyError
 from moot.core.redaction import redact
 from moot.nodes._models.ledger import Ledger, record_failed_call
-from moot.nodes._models.speaker import Speaker, as_speaker, is_alone
+from moot.nodes._models.speaker import Speaker, affects_only_call, as_speaker
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
@@ -115,12 +115,12 @@ class Step(Generic[R]):
         async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
             exhibits = list(shown(state, run.settings))
             turn: Turn = {**begin(state), "evidence_ids": [piece["id"] for piece in exhibits]}
-            run.ledger.take(turn)
+            run.ledger.set_turn(turn)
             speaker = await run.speaker_of({**state.get("debater", {}), "name": turn["role"]})
             try:
                 said = await ask(state, speaker, run.settings)
             except MootError as error:
-                if not is_alone(error) or (vital and not isinstance(error, ReplyError)):
+                if not affects_only_call(error) or (vital and not isinstance(error, ReplyError)):
                     raise
                 empty = dict.fromkeys(fields) | ({"citations": []} if "citations" in fields else {})
                 return {"turns": [{**turn, **empty, "outcome": record_failed_call(error, run.ledger)}]}

@@ -85,7 +85,7 @@ async def test_a_worked_example(start_stub: StartStub) -> None:
     assert TEXT[also["start"] : also["end"]] == LATER[1]
     assert [one["quote"] for one in found["left_out"]] == [QUOTES[2]]
     assert [one["why"] for one in found["dropped"]] == [
-        "The quote does not stand in this part of the text.",
+        "The quote is not in this part of the text.",
         "There is no quote 9.",
     ]
     assert [warned["kind"] for warned in found["warnings"]] == ["unknown_speaker"]

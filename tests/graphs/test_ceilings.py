@@ -220,7 +220,7 @@ async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
         documents = await asyncio.gather(*(spend("society_of_minds", [], max_rounds=5) for _ in range(20)))
     assert sum(map(spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
     assert {document["status"] for document in documents} == {"done"}  # the cost of a decision is reserved for each
-    assert ceilings.held == ceilings.kept() == Spend()
+    assert ceilings.reserved == ceilings.decision_reserve() == Spend()
     with shared_ceilings(budget=6_000):
         documents = await asyncio.gather(*(spend("society_of_minds", []) for _ in range(20)))
     failed = [document for document in documents if document["status"] == "failed"]
@@ -300,8 +300,8 @@ async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
     for ceilings in (made, had):
         await ceilings.begin({"tokens": 3000})
     made.release_reservation(await made.reserve(asked), spent_by([call], {}), 1.0)
-    had.paid(asked, [call], left_out=False)
-    assert (made.affords(), made.is_spent()) == (had.affords(), had.is_spent()) == (1, False)
+    had.count_paid_calls(asked, [call], left_out=False)
+    assert (made.affordable_calls(), made.is_spent()) == (had.affordable_calls(), had.is_spent()) == (1, False)
 
 
 def test_the_reservation_for_a_call() -> None:
@@ -323,7 +323,7 @@ async def test_a_call_waits_for_calls_in_flight() -> None:
     assert not waiting.done()
     ceilings.release_reservation(first, Spend(400, 0, 1), 0.1)
     ceilings.release_reservation(await waiting, Spend(300, 0, 1), 0.1)
-    assert (ceilings.spent, ceilings.held, dict(ceilings.left_out)) == (Spend(700, 0, 2), Spend(), {"b": 1})
+    assert (ceilings.spent, ceilings.reserved, dict(ceilings.left_out)) == (Spend(700, 0, 2), Spend(), {"b": 1})
 
 
 async def test_the_reserve_is_only_for_deciding_calls() -> None:
@@ -358,7 +358,7 @@ async def test_lost_calls_reduce_the_calls_left_for_deciding() -> None:
     judges = [PlannedCall(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
     ceilings = Ceilings()
     await ceilings.begin({"calls": 5, "kept": [reservation_record(judge) for judge in judges]})
-    ceilings.lose(Spend(calls=3))
+    ceilings.count_lost_calls(Spend(calls=3))
     for judge in judges[:2]:
         await ceilings.reserve(replace(judge, bytes=9000))  # the size of its prompt is unlimited
     with pytest.raises(BudgetExhausted):

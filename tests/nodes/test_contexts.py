@@ -15,7 +15,7 @@ from moot.nodes._models.contexts import (
     count_prompt,
     forget_contexts,
     learn_refusal,
-    refused_at,
+    parse_refusal,
     reply_room,
     weight_of,
 )
@@ -72,7 +72,7 @@ SAID = {
 @pytest.mark.parametrize("said", SAID)
 def test_context_errors_of_endpoints(said: str) -> None:
     error = f"http://x/v1 finds the prompt for openai:gpt-4-32768 too long (HTTP 400: {said}). Use another model."
-    assert refused_at(error) == SAID[said]
+    assert parse_refusal(error) == SAID[said]
 
 
 def test_a_context_length_comes_from_the_setting_or_the_table_or_is_unknown() -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.core.endpoint import Endpoint
-from moot.nodes._cortex.similarity import say_similarity
+from moot.nodes._cortex.similarity import rate_similarity
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.fake import FakeChatModel, draw
 from moot.nodes._models.speaker import Speaker
@@ -196,7 +196,7 @@ async def many_agents(given: Material, recorder: Recorder) -> None:
         await respond(text, TASK, evidence, recorder, own=own, confidence=True, prompt=prompt, more=heard, persona=text)
     await review(text, TASK, own, recorder, evidence=evidence, persona=text)
     await score_answer(text, TASK, own, recorder, evidence=evidence, persona=text)
-    await say_similarity(text, TASK, text, text, recorder)
+    await rate_similarity(text, TASK, text, text, recorder)
     for prompt in ("chat_eval/summary", "group_debate/summary"):
         await sum_up_round(text, TASK, turns, recorder, prompt)
     stance = {"stance": "You are for it."}
