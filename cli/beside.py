@@ -14,7 +14,7 @@ from moot.nodes._models.keeping import LedgerUse
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._runtime.settings import DEMONSTRATION, Settings, checked_settings
-from moot.nodes._runtime.state import Beside, Equal
+from moot.nodes._runtime.state import ControlRun, Equal
 
 CONTROLS = ("self_consistency",)
 """Controls that can run beside a debate."""
@@ -73,7 +73,7 @@ def run_control(
     document: Mapping[str, Any],
     begins: DebateSetup,
     hold: Callable[[DebateSystem, DebateSetup], dict[str, Any]],
-) -> Beside:
+) -> ControlRun:
     """Runs a control at the cost of a debate; a failure becomes the result's ``error``.
 
     Args:
@@ -100,7 +100,7 @@ def _begins(control: Control, debate: FullCost, begins: DebateSetup) -> DebateSe
     return DebateSetup(checked_settings(kind, own), LedgerUse("record" if read else begins.use.mode, begins.use.adopt))
 
 
-def _told(control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None) -> Beside:
+def _told(control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None) -> ControlRun:
     spent = {"debate": debate._asdict()} | ({"control": own._asdict()} if own else {})
     return {
         "control": control.name,

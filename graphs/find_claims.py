@@ -11,7 +11,7 @@ output of the model that is not in the text is dropped and counted
 from __future__ import annotations
 
 from langgraph.graph import END, START
-from moot.nodes._claims.state import Came, ClaimSettings, ClaimsInput, ClaimsOutput, ClaimsState, PartState
+from moot.nodes._claims.state import ClaimSettings, ClaimsInput, ClaimsOutput, ClaimsState, PartResults, PartState
 from moot.nodes._claims.steps import (
     extract_claims_node,
     finish_node,
@@ -23,7 +23,7 @@ from moot.nodes._claims.steps import (
 )
 from moot.nodes._runtime.graph import DebateGraph
 
-part = DebateGraph(ClaimSettings, PartState, output_schema=Came)
+part = DebateGraph(ClaimSettings, PartState, output_schema=PartResults)
 part.add_node("extract_claims", extract_claims_node())
 part.add_node("rate_claims", rate_claims_node())
 part.add_node("rewrite_claims", rewrite_claims_node())

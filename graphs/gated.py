@@ -28,9 +28,9 @@ class GatedSettings(GateSettings):
 
     def roles(self) -> set[str]:
         """The roles that may have their own model."""
-        return gate_roles(self, self.beneath())
+        return gate_roles(self, self.inner_settings())
 
-    def beneath(self) -> Settings:
+    def inner_settings(self) -> Settings:
         """The settings of the debate behind the gate."""
         return inner(self)[1]
 

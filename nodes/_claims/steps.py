@@ -33,12 +33,12 @@ from moot.nodes._claims.state import (
 from moot.nodes._models.ceilings import SETTINGS, PlannedCall
 from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._models.speaker import Speaker
-from moot.nodes._planned_calls.reader import figures
 from moot.nodes._records.reducers import OPENING, overwrite
 from moot.nodes._runtime.budget import open_budget, spent_against
 from moot.nodes._runtime.document import DEMO_MODEL_LINE, usage
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import LONGEST_SPEAKER
+from moot.nodes._steps.reader import figures
 from moot.nodes._texts.quotes import SHOWN, find_quote, fold
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.task import LONGEST_CLAIM, check_origin

@@ -30,7 +30,7 @@ from moot.nodes._models.seeds import CallSeeds, with_seed
 from moot.nodes._models.session import Session
 from moot.nodes._models.spend import Spend
 from moot.nodes._records.entries import Call, LeftOut
-from moot.nodes._runtime.trace import speaking
+from moot.nodes._runtime.trace import named_runs
 
 if TYPE_CHECKING:
     from moot.nodes._telemetry.observed import CallWatch
@@ -219,7 +219,7 @@ class Caller:
 
         async def attempt() -> AIMessage:
             try:
-                with speaking(self.role, self.model.name, self.ledger):
+                with named_runs(self.role, self.model.name, self.ledger):
                     message = await send(self.model.chat)
             except MootError:
                 raise

@@ -24,7 +24,7 @@ from moot.nodes._models.ledger import branch, tokens_of
 from moot.nodes._models.reply_parsing import fault_of, read_reply, text_of
 from moot.nodes._models.spend import Spend, spent_by
 from moot.nodes._records.entries import Call
-from moot.nodes._runtime.trace import speaking
+from moot.nodes._runtime.trace import named_runs
 from moot.nodes._texts.datamarking import datamarked, unmarked, unmarked_message
 from moot.nodes._texts.replies import Reply, reply_schema, tight_schema
 from moot.nodes._vendors.clients import asked_for
@@ -340,7 +340,7 @@ class Speaker(Caller):
             value = kept.value
             message = message_of(value["message"])
             if not value["error"]:
-                with speaking(self.role, self.model.name, self.ledger):
+                with named_runs(self.role, self.model.name, self.ledger):
                     message = cast(
                         AIMessage, await send(ledger_model(message, self._seeded_chat(self.model.chat, messages)))
                     )

@@ -1,4 +1,4 @@
-"""Result documents: blank, complete or of an unfinished debate, and the upgrade of earlier versions' documents."""
+"""Result documents: blank, complete or of an unfinished debate; and the upgrade of documents of earlier versions."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def closing(state: DebateState) -> dict[str, Any]:
     if the demonstration model took part. ``metrics`` count the citations of the whole debate and those of the verdict.
     """
     failed, metrics = state["error"] is not None, state["metrics"]
-    if untold := not failed and abstains(state["task"], state["answer"]):
+    if abstained := not failed and abstains(state["task"], state["answer"]):
         metrics = {**metrics, "abstained": True}
     seconds = round((datetime.now(UTC) - datetime.fromisoformat(state["started_at"])).total_seconds(), 3)
     ceilings = spent_against(state.get("budget"), state["calls"], seconds)
@@ -91,12 +91,12 @@ def closing(state: DebateState) -> dict[str, Any]:
         "models": models_used(state["calls"]),
         "metrics": {**metrics, "citations": count_citations(state["turns"])},
         "seconds": seconds,
-        "rounds": state["rounds"] or rounds_held(state["turns"]),
+        "rounds": state["rounds"] or count_rounds(state["turns"]),
     }
     if failed:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
         update |= {"confidence": None, "confidence_parts": None}
-    if untold:  # the raw verdict has it
+    if abstained:  # the raw verdict has the words
         update["answer"] = None
     update |= confidence_of({**state, **update})
     update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
@@ -111,15 +111,15 @@ def closing(state: DebateState) -> dict[str, Any]:
 
 
 def shortened_prompts(calls: Sequence[Call]) -> list[Warned]:
-    """A warning for each role and model with prompts that were shortened to fit."""
+    """A warning for each role and model with prompts that were shortened to fit into a context or a ceiling."""
     found: dict[tuple[str, str], list[Call]] = {}
     for call in calls:
         if "left_out" in call:
             found.setdefault((call["role"], call["model"]), []).append(call)
-    return [_shortened(role, model, of) for (role, model), of in found.items()]
+    return [_shortened_warning(role, model, of) for (role, model), of in found.items()]
 
 
-def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
+def _shortened_warning(role: str, model: str, calls: Sequence[Call]) -> Warned:
     most = max(calls, key=lambda call: (call["left_out"]["evidence"], len(call["left_out"]["rounds"])))["left_out"]
     rounds = max((call["left_out"] for call in calls), key=lambda left: len(left["rounds"]))
     in_part, said = (max(call["left_out"][key] for call in calls) for key in ("in_part", "said"))
@@ -134,8 +134,8 @@ def _shortened(role: str, model: str, calls: Sequence[Call]) -> Warned:
     detail = (
         f"{len(calls)} prompt{'s' if len(calls) > 1 else ''}{when} would not have fit into "
         f"{min(call['left_out']['context'] for call in calls):,} tokens: the context of {model}, or what a ceiling "
-        f"left to the decision. At most {'; '.join(parts)}. "
-        "`left_out` of each call says what."
+        f"left for the decision. At most {'; '.join(parts)}. "
+        "`left_out` of each call has the details."
     )
     return {"kind": "prompt_shortened", "where": role, "detail": detail}
 
@@ -145,15 +145,15 @@ def closed_state(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any
     return {**state, **update, "warnings": [*state["warnings"], *update.get("warnings", [])]}
 
 
-def rounds_held(turns: Sequence[Turn]) -> int:
+def count_rounds(turns: Sequence[Turn]) -> int:
     """The finished rounds of a trial's primary debate; 0 for debates that count their rounds during the run."""
     return max((t["round"] for t in turns if t["step"] == "critique" and t["phase"] == "primary"), default=0)
 
 
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
-    """Calls and tokens, in total and by role; ``uncounted`` are calls without token counts of the endpoint.
+    """Calls and tokens, in total and by role; ``uncounted`` is the number of calls without the endpoint's counts.
 
-    Calls paid by an earlier run are in these totals, and separately in ``from_ledger``, if there are any; the
+    Calls paid by an earlier run are in these totals, and also in ``from_ledger``, if there are any; the
     difference was paid by this run. Of equal calls that shared a request, only the one that was sent has tokens.
     """
 
@@ -183,8 +183,8 @@ def models_used(calls: Sequence[Call]) -> dict[str, Any]:
     }
 
 
-def folded(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's state with the writes of a step of an inner graph added, for keys whose reducers add."""
+def with_inner_writes(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    """A debate's state with the writes of a step of an inner graph, for the keys that have reducers."""
     kinds = get_type_hints(DebateState, include_extras=True)
     reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
     return {**state, **{key: reduce(state[key], update[key]) for key, reduce in reducers.items()}}
@@ -196,24 +196,24 @@ def document_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """The result document of a debate that was interrupted or waits for a person: with all its turns and costs.
+    """The result document of a debate that was interrupted or waits for a person, with its turns and costs so far.
 
     Args:
         state: the debate's state.
         within: the writes of inner graphs that have not reached the debate's state.
     """
     for written in within:
-        state = folded(state, {key: value for key, value in written.items() if value is not None})
+        state = with_inner_writes(state, {key: value for key, value in written.items() if value is not None})
     undecided = {"status": "interrupted", "prediction_set": None, "decision": None}
     return document_of({**closed_state(state, closing(state)), **undecided})
 
 
-SINCE: dict[str, dict[str, Any]] = {
+DEFAULTS_BEFORE: dict[str, dict[str, Any]] = {
     "1.3": dict.fromkeys(("dissent", "robustness", "prediction_set", "decision", "calibration"))
 }
-SINCE["1.2"] = {"beside": None, "confidence_from": None, **SINCE["1.3"]}
-SINCE["1.1"] = {"id": "", **SINCE["1.2"]}
-SINCE["1.0"] = {"messages": [], "round_log": [], **SINCE["1.1"]}
+DEFAULTS_BEFORE["1.2"] = {"beside": None, "confidence_from": None, **DEFAULTS_BEFORE["1.3"]}
+DEFAULTS_BEFORE["1.1"] = {"id": "", **DEFAULTS_BEFORE["1.2"]}
+DEFAULTS_BEFORE["1.0"] = {"messages": [], "round_log": [], **DEFAULTS_BEFORE["1.1"]}
 """By schema version, the keys that a document may not have, with their default values."""
 
 
@@ -227,13 +227,13 @@ def upgrade_document(found: Any) -> Any:
         UserError: a later version of moot wrote it.
     """
     version = found.get("schema_version") if isinstance(found, dict) else None
-    if isinstance(version, str) and version not in (SCHEMA_VERSION, *SINCE) and "moot_version" in found:
-        known = ", ".join((*sorted(SINCE), SCHEMA_VERSION))
+    if isinstance(version, str) and version not in (SCHEMA_VERSION, *DEFAULTS_BEFORE) and "moot_version" in found:
+        known = ", ".join((*sorted(DEFAULTS_BEFORE), SCHEMA_VERSION))
         raise UserError(
-            f"This document is of schema_version {version[:20]}, but this moot reads {known}. Install the version of "
-            "moot that wrote it, or a later one.",
+            f"This document has schema_version {version[:20]}, but this version of moot reads {known}. Install the "
+            "version of moot that wrote the document, or a later one.",
             kind="invalid_file",
         )
-    if not isinstance(version, str) or version not in SINCE:
+    if not isinstance(version, str) or version not in DEFAULTS_BEFORE:
         return found
-    return {**SINCE[version], **found, "schema_version": SCHEMA_VERSION}
+    return {**DEFAULTS_BEFORE[version], **found, "schema_version": SCHEMA_VERSION}

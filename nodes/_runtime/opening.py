@@ -46,13 +46,13 @@ class Needs:
     summariser: str | None = None
 
 
-MERGED = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
-"""Keys that nodes append to; they are overwritten, so that nothing remains of an earlier debate on the same thread."""
+APPENDED_KEYS = ("turns", "evidence", "debates", "round_log", "calls", "corpora", "warnings", "depth")
+"""Keys that nodes append to; a new debate overwrites them, so that nothing of the thread's earlier debate remains."""
 INPUT = tuple(ClaimInput.__annotations__)
 """The keys of a debate's input."""
 OTHER_SOURCE = "bm25:demo-news"
 """A source that needs neither a key nor the network."""
-ASKED = ("labels", "options", "given", "claim_date", "speaker")
+READ_ONCE = ("labels", "options", "given", "claim_date", "speaker")
 """Input that is read once, when a debate is opened; the next debate on the thread must not inherit it."""
 
 
@@ -75,8 +75,10 @@ def open_node(
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        document = blank_document(graph, run.settings, uuid4().hex) | {"messages": overwrite([])} | dict.fromkeys(ASKED)
-        document |= {key: overwrite(document[key]) for key in MERGED}
+        document = (
+            blank_document(graph, run.settings, uuid4().hex) | {"messages": overwrite([])} | dict.fromkeys(READ_ONCE)
+        )
+        document |= {key: overwrite(document[key]) for key in APPENDED_KEYS}
         named, asked, texts = state.get("task"), state.get("claim"), state.get("given")
         try:
             document["id"] = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
@@ -101,8 +103,8 @@ def open_node(
             document["warnings"] = overwrite(run.ledger.warnings)
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
             lost = run.session.cost_of_lost_calls(run.ceilings)
-            kept = [least_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
-            document["budget"] = await open_budget(run.settings, models, kept, run.ceilings, lost)
+            calls = [least_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
+            document["budget"] = await open_budget(run.settings, models, calls, run.ceilings, lost)
             await open_all(needed, task, run)
             run.ceilings.start_clock()  # loading an encoder does not count as the debate's time
             await check_web(needed, claim, run)
@@ -115,12 +117,12 @@ def open_node(
 
 
 async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContext) -> dict[str, Any] | None:
-    """The calibration named in the settings, as plain JSON; None if there is none.
+    """The calibration named in the settings, as plain JSON; None if the settings name none.
 
-    Warns of changes since it was fitted that are no reason to refuse it.
+    Warns of changes since it was fitted, unless they are a reason to refuse it.
 
     Raises:
-        UserError: it cannot be read, or was fitted with other settings.
+        UserError: the calibration cannot be read, or was fitted with other settings.
     """
     settings: Settings = run.settings
     if settings.calibration is None:
@@ -128,8 +130,8 @@ async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContex
     found = await asyncio.to_thread(read_calibration, settings.calibration)
     corpora, sources = await asyncio.to_thread(contents, needs.sources, settings.corpus, settings.keyless_web)
     check_bound(found, bound_to(graph, task, settings.recorded(), prompt_digests(settings), sources))
-    for said in changes_since(found, corpora):
-        run.ledger.warn("calibration_aged", said)
+    for change in changes_since(found, corpora):
+        run.ledger.warn("calibration_aged", change)
     return found.model_dump(mode="json")
 
 
@@ -175,7 +177,7 @@ async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:
 
 
 async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
-    """Refuses a debate for which Wikipedia must replace the web, if Wikipedia cannot be searched.
+    """Refuses a debate if Wikipedia must replace the web, but cannot be searched.
 
     The debate is not refused if all readers of the web have a fallback.
 
@@ -183,16 +185,16 @@ async def check_web(needs: Needs, claim: str, run: NodeContext) -> None:
         WorldError: Wikipedia cannot be searched.
     """
     settings: Settings = run.settings
-    stands_in = "web" in needs.sources and resolve("web", settings.keyless_web)[0] == "wikipedia"
-    if not stands_in or all(settings.standing_in(fallback) for fallback in fallbacks_for_web(settings)):
+    is_replaced = "web" in needs.sources and resolve("web", settings.keyless_web)[0] == "wikipedia"
+    if not is_replaced or all(settings.usable_fallbacks(fallback) for fallback in fallbacks_for_web(settings)):
         return
     try:
         await (await run.retriever("web")).search(claim, 1)
     except MootError as error:
         raise WorldError(
-            "`web` was asked for. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia would be read in its "
-            f"place, but it could not be searched: {error.detail} Set one of the two keys, name your own corpus "
-            f"(`--corpus NAME`), or name another source in place of `web`, e.g. {in_place_of_web(settings)}.",
+            "`web` was requested. Neither TAVILY_API_KEY nor SERPER_API_KEY is set, so Wikipedia would replace it, "
+            f"but Wikipedia could not be searched: {error.detail} Set one of the two keys, name your own corpus "
+            f"(`--corpus NAME`), or name another source in place of `web`, e.g. {options_to_replace_web(settings)}.",
             kind=error.kind,
             retryable=error.retryable,
         ) from error
@@ -209,8 +211,8 @@ def fallbacks_for_web(settings: Settings) -> list[Sequence[str]]:
     ]
 
 
-def in_place_of_web(settings: Settings) -> str:
-    """Command-line options that name another source wherever the settings name `web`."""
+def options_to_replace_web(settings: Settings) -> str:
+    """Command-line options that replace `web` by another source in the settings."""
     debaters = enumerate(getattr(settings, "debaters", ()))
     named = {f"debaters.{number}.retriever": getattr(debater, "retriever", None) for number, debater in debaters}
     options = []

@@ -33,12 +33,12 @@ Topology = Callable[[str, Sequence[str]], list[str]]
 """Returns the agents that an agent hears, from its name and all names."""
 
 
-def _free_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
+def _check_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
     named_once((agent.name for agent in agents), {"summariser", "judge", "moderator"} | SHARED_ROLES)
     return agents
 
 
-Agents = Annotated[tuple[Agent, ...], number_speakers("agent"), AfterValidator(_free_names)]
+Agents = Annotated[tuple[Agent, ...], number_speakers("agent"), AfterValidator(_check_names)]
 
 
 def n_agents(count: int) -> tuple[Agent, ...]:

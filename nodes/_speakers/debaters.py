@@ -52,7 +52,7 @@ RESERVED = {"judge", "scorer"} | SHARED_ROLES
 """Roles whose names a debater may not have."""
 
 
-def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
+def _check_names(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
     named_once((d.name for d in debaters), RESERVED)
     return debaters
 
@@ -60,7 +60,7 @@ def _named_once(debaters: tuple[Debater, ...]) -> tuple[Debater, ...]:
 class DebaterSettings(EvidenceSettings):
     """Settings of debates whose debaters find their own evidence. The defaults are Tool-MAD's."""
 
-    debaters: Annotated[tuple[Debater, ...], AfterValidator(_named_once)] = Field(
+    debaters: Annotated[tuple[Debater, ...], AfterValidator(_check_names)] = Field(
         default=(Debater(name="rag", retriever="chroma"), Debater(name="search", retriever="web")),
         min_length=2,
         max_length=8,
@@ -99,7 +99,7 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
         encoder: whether texts are compared by meaning.
     """
     sources = [name for d in settings.debaters for name in sources_of(d.model_dump())]
-    sources += settings.standing_in(name for d in settings.debaters for name in d.fallback)
+    sources += settings.usable_fallbacks(name for d in settings.debaters for name in d.fallback)
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
     return needs_for(settings, speakers, sources if settings.retrieval != "none" else [], encoder=encoder)
 

@@ -30,7 +30,7 @@ POOL_ROLES = {POOL, "judge", "summariser"} | SHARED_ROLES
 """Roles whose names a debater over a shared pool may not have."""
 
 
-def _free_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
+def _check_names(debaters: tuple[Agent, ...]) -> tuple[Agent, ...]:
     named_once((d.name for d in debaters), POOL_ROLES)
     return debaters
 
@@ -41,7 +41,7 @@ class PoolDebateSettings(PoolSettings):
     other_roles: ClassVar[frozenset[str]] = frozenset({"judge"})
     """Who else speaks."""
 
-    debaters: Annotated[tuple[Agent, ...], number_speakers("debater"), AfterValidator(_free_names)] = Field(
+    debaters: Annotated[tuple[Agent, ...], number_speakers("debater"), AfterValidator(_check_names)] = Field(
         default=(Agent(name="debater-1"), Agent(name="debater-2")),
         min_length=2,
         max_length=50,

@@ -19,7 +19,7 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import Moment, waits_for_person
 from moot.nodes._runtime.state import DebaterState, DebateState, TrialState
 from moot.nodes._runtime.trace import graph_run
-from moot.nodes._runtime.tracing import know_prices
+from moot.nodes._runtime.tracing import set_prices
 from moot.nodes._steps.person_replies import REPLIES, Added, PersonReply, check_person_reply
 from moot.nodes._texts.verdict import verdict_turns
 from moot.retrievers import Evidence
@@ -72,7 +72,7 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
         turn = review_turn(state, moment, phase)
         about = about_it(state, moment, turn)
         reply = await valid_reply(moment, about, proposed)
-        await know_prices(graph_run())
+        await set_prices(graph_run())
         said, written = take(state, reply, proposed)
         turns, evidence = written.get("turns", []), [*before.get("evidence", []), *written.get("evidence", [])]
         return {"turns": [*turns, turn | said | {"about": about}]} | ({"evidence": evidence} if evidence else {})

@@ -242,7 +242,7 @@ async def ask_with_fallbacks(state: DebaterState, query: str, run: NodeContext) 
     debater, keywords = state["debater"], Keywords(state, query, run)
     rules = rules_of(run.settings, debater)
     names, fallback = sources_of(debater), debater.get("fallback", ())
-    asked, spare = list(names), list(run.settings.standing_in(fallback))
+    asked, spare = list(names), list(run.settings.usable_fallbacks(fallback))
     answers: list[Answer] = []
     readings: list[Reading] = []
     places = list(range(len(names)))

@@ -79,7 +79,7 @@ def digest(said: Any) -> str:
 
 def prompt_digests(settings: Settings) -> dict[str, str]:
     """By name, a digest of each prompt of a system, including prompts of an inner debate."""
-    edited, inner = settings.edited(), settings.beneath()
+    edited, inner = settings.edited(), settings.inner_settings()
     own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
     return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
 

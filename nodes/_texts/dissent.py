@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moot.nodes._records.entries import GATE
-from moot.nodes._runtime.turns import Change, Dissent, MinorityAnswer, QuoteOf, Speaking
+from moot.nodes._runtime.turns import AnsweringAgent, Change, Dissent, EvidenceQuote, MinorityAnswer
 from moot.nodes._texts.answers import same_answer
 
 Who = tuple[str, int | None]
@@ -27,7 +27,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
     given = given or [turn for turn in answers if turn["phase"] == GATE]  # no debate followed the gate
     said = judged or given
 
-    def by(turn: Mapping[str, Any]) -> Speaking:
+    def by(turn: Mapping[str, Any]) -> AnsweringAgent:
         return {"agent": turn["agent"], "model": models.get(turn["agent"]), "number": turn.get("number")}
 
     verdict = document["raw_verdict"] if judged else document["answer"] or document["raw_verdict"]
@@ -68,7 +68,7 @@ def _same(document: Mapping[str, Any], one: str | None, other: str | None) -> bo
     return one == other or same_answer(document["task"], one, other)
 
 
-def _quotes(turn: Mapping[str, Any]) -> list[QuoteOf]:
+def _quotes(turn: Mapping[str, Any]) -> list[EvidenceQuote]:
     cited = turn.get("citations") or []
     return [{"evidence_id": c["evidence_id"], "quote": c["quote"]} for c in cited if c["verified"]]
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from moot.nodes._runtime.turns import BEGUN, Citing, Kind, Numbered, Outcome, Premises, Reason, Searched
+from moot.nodes._runtime.turns import (
+    START_FIELDS,
+    CitationFields,
+    Kind,
+    NumberField,
+    Outcome,
+    Premises,
+    Reason,
+    SearchOutcome,
+)
 from typing_extensions import TypedDict
 
 
@@ -151,25 +160,25 @@ class TrialFields(
     """The fields of a trial's own steps."""
 
 
-HEARD = (*BEGUN, Outcome)
-POOLED = (*BEGUN, Searched, Pool)
-DISCOVERED = (Gap, Outcome, Formulated, Searched)
+HEARD = (*START_FIELDS, Outcome)
+POOLED = (*START_FIELDS, SearchOutcome, Pool)
+DISCOVERED = (Gap, Outcome, Formulated, SearchOutcome)
 
 KINDS = (
     Kind("Premises", "premises", "The premises of the claim.", (*HEARD, Premises)),
     Kind("StanceQueries", "stance_queries", "A query for each side.", (*HEARD, Stances)),
     Kind("SeedRetrieval", "retrieve_seed", "A search for the claim.", POOLED),
-    Kind("PremiseRetrieval", "retrieve_premise", "A search for a premise.", (*POOLED, Numbered)),
+    Kind("PremiseRetrieval", "retrieve_premise", "A search for a premise.", (*POOLED, NumberField)),
     Kind("SideRetrieval", "retrieve", "A search with a side's query.", POOLED),
     Kind("Challenge", "challenge", "A side's challenges to evidence.", (*HEARD, Challenges)),
-    Kind("Weighing", "weigh", "The weight of a piece of evidence.", (*HEARD, Numbered, Reason, Weighed)),
-    Kind("Discovery", "discover", "A side's search in a round.", (*BEGUN, *DISCOVERED, Admitted)),
-    Kind("DiscoveryBegun", "discover", "A pending search of a side.", BEGUN, DISCOVERED),
-    Kind("Argument", "argue", "A counsel's argument.", (*HEARD, Argued, Citing)),
+    Kind("Weighing", "weigh", "The weight of a piece of evidence.", (*HEARD, NumberField, Reason, Weighed)),
+    Kind("Discovery", "discover", "A side's search in a round.", (*START_FIELDS, *DISCOVERED, Admitted)),
+    Kind("DiscoveryBegun", "discover", "A pending search of a side.", START_FIELDS, DISCOVERED),
+    Kind("Argument", "argue", "A counsel's argument.", (*HEARD, Argued, CitationFields)),
     Kind("ExpertRequest", "request_expert", "Whether a side wants an expert.", (*HEARD, Reason, Needed, Expertise)),
-    Kind("ExpertRequestBegun", "request_expert", "A pending request.", BEGUN),
-    Kind("ExpertRuling", "rule_on_expert", "Whether an expert is heard.", (*HEARD, Numbered, Reason, Granted)),
-    Kind("Testimony", "testify", "An expert's testimony.", (*HEARD, Numbered, Expertise, Testified, Citing)),
+    Kind("ExpertRequestBegun", "request_expert", "A pending request.", START_FIELDS),
+    Kind("ExpertRuling", "rule_on_expert", "Whether an expert is heard.", (*HEARD, NumberField, Reason, Granted)),
+    Kind("Testimony", "testify", "An expert's testimony.", (*HEARD, NumberField, Expertise, Testified, CitationFields)),
     Kind("Reflection", "reflect", "A counsel's assessment of its side's case.", (*HEARD, Reflected)),
     Kind("Critique", "critique", "A critic's view of a round.", (*HEARD, Criticised)),
     Kind("Closing", "close", "Whether the court closes the debate.", (*HEARD, Reason, Closed)),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._records.reducers import merge_rounds, recorded_round
-from moot.nodes._runtime.running import Running
+from moot.nodes._runtime.running import DebateRun
 from moot.nodes._texts.show import compared
 from moot.transcript import Line, Live, ending, lines
 from moot.transcript.report.codes import words_for
@@ -25,7 +25,7 @@ async def held(name: str, task: str | None = None, **given: Any) -> Told:
     system = load_graph(name)
     settings = system.settings.model_validate({"embedder": "openai:stub-embedding", **given})
     live, said = Live(settings), list[Line]()
-    document = await Running(system.graph, settings, lambda written: said.extend(live.feed(written))).run(
+    document = await DebateRun(system.graph, settings, lambda written: said.extend(live.feed(written))).run(
         {"claim": CLAIM} | ({"task": task} if task else {})
     )
     assert document["status"] == "done", document["error"]
