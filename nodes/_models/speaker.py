@@ -186,7 +186,7 @@ class Speaker(Caller):
             if earlier:
                 chain.set(chain.get() + 1)
                 self._set_not_shown(call.get("left_out"))
-            sent += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(again(problem))]
+            sent += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(repeat_request(problem))]
         raise AssertionError("unreachable")
 
     def _with_marks(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -480,7 +480,7 @@ def affects_only_call(error: MootError) -> bool:
     return not isinstance(error, UserError) or error.kind in ("bad_request", "too_long")
 
 
-def again(problem: str) -> str:
+def repeat_request(problem: str) -> str:
     """The message to a model whose reply was unusable; the problem may quote the reply."""
     shown = as_data("problem", problem)
     return f"That reply could not be used.\n{shown}\nReply again, briefly, with one JSON object as asked for."

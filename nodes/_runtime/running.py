@@ -96,8 +96,8 @@ def without_steps(written: list[Written], graph: tuple[str, ...], written_at_end
 
     Args:
         written: the writes of the debate's steps.
-        graph: the place of a node that may be a graph; its last part is just the name.
-        handed: the node's writes at its end.
+        graph: the place of a node that may be a graph; its last part is the name, without a run.
+        written_at_end: the writes of that node when it ended.
     """
     depth = len(graph)
     turns = {turn_key(turn) for turn in written_at_end.get("turns") or ()}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import EvidenceSettings, Settings, ask_person, checked_settings
 from moot.nodes._speakers.debaters import Debater
-from moot.nodes._speakers.turns import SHARED_ROLES, named_once, needs_for
+from moot.nodes._speakers.turns import SHARED_ROLES, check_unique_names, needs_for
 from moot.nodes._steps.retrieving import sources_of
 from pydantic import AfterValidator, Field
 
@@ -43,7 +43,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def _check_names(agents: tuple[Debater, ...]) -> tuple[Debater, ...]:
-    named_once((agent.name for agent in agents), SHARED_ROLES)
+    check_unique_names((agent.name for agent in agents), SHARED_ROLES)
     return agents
 
 

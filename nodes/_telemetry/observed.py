@@ -30,7 +30,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 ROLES = {"human": "user", "ai": "assistant"}
-"""Kinds of messages with other names in the conventions than in LangChain."""
+"""The conventions' names for LangChain's kinds of messages, if these differ."""
 
 _inside: ContextVar[DebateWatch | None] = ContextVar("inside", default=None)
 """The debate of the running node; its span is the current span or encloses it."""
@@ -64,7 +64,7 @@ def show_endpoints(seen: Telemetry) -> None:
 
 
 class DebateWatch:
-    """A run of a debate, as telemetry records it.
+    """Records metrics and a span of a run of a debate.
 
     Args:
         seen: the instruments.
@@ -74,9 +74,9 @@ class DebateWatch:
     def __init__(self, seen: Telemetry, graph: str) -> None:
         self._seen = seen
         self._started = time.perf_counter()
-        self._of = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": graph}
-        self.span = seen.tracer.start_span(f"invoke_workflow {graph}", attributes=self._of)
-        seen.running.add(1, self._of)
+        self._metric_attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": graph}
+        self.span = seen.tracer.start_span(f"invoke_workflow {graph}", attributes=self._metric_attributes)
+        seen.running.add(1, self._metric_attributes)
 
     def begun(self, id: str) -> None:
         """Called when the debate has its id."""
@@ -90,25 +90,25 @@ class DebateWatch:
             document: the result document, if the debate was closed.
             error: the error or cancellation that ended the run early.
         """
-        told: dict[str, Any] = {"moot.status": status}
+        facts: dict[str, Any] = {"moot.status": status}
         if document and document["stop_reason"]:
-            told["moot.stop_reason"] = document["stop_reason"]
+            facts["moot.stop_reason"] = document["stop_reason"]
         if status == "failed":
-            told["error.type"] = document["error"]["kind"] if document else kind_of(error)
+            facts["error.type"] = document["error"]["kind"] if document else kind_of(error)
             self.span.set_status(Status(StatusCode.ERROR))
-        self._seen.running.add(-1, self._of)
-        self._seen.debates.record(time.perf_counter() - self._started, self._of | told)
+        self._seen.running.add(-1, self._metric_attributes)
+        self._seen.debates.record(time.perf_counter() - self._started, self._metric_attributes | facts)
         if document and self.span.is_recording():
             used = document["usage"]
-            told |= {"moot.rounds": document["rounds"], "moot.calls": used["calls"]}
-            told["gen_ai.usage.input_tokens"] = used["prompt_tokens"]
-            told["gen_ai.usage.output_tokens"] = used["completion_tokens"]
-        self.span.set_attributes(told)
+            facts |= {"moot.rounds": document["rounds"], "moot.calls": used["calls"]}
+            facts["gen_ai.usage.input_tokens"] = used["prompt_tokens"]
+            facts["gen_ai.usage.output_tokens"] = used["completion_tokens"]
+        self.span.set_attributes(facts)
         self.span.end()
 
     @contextmanager
     def node(self, place: Ledger) -> Iterator[None]:
-        """A span for a node of the debate; its calls belong to it."""
+        """Context manager: a span for a node of the debate, which contains the spans of its calls."""
         around = None if _inside.get() is self else trace.set_span_in_context(self.span)
         entered = _inside.set(self)
         try:
@@ -124,7 +124,7 @@ class DebateWatch:
                 except GraphBubbleUp:
                     raise
                 except Exception as error:
-                    failed(span, kind_of(error))
+                    mark_failed(span, kind_of(error))
                     raise
         finally:
             _inside.reset(entered)
@@ -135,7 +135,7 @@ def kind_of(error: BaseException | None) -> str:
     return error.kind if isinstance(error, MootError) else type(error).__name__
 
 
-def failed(span: Span, kind: str) -> None:
+def mark_failed(span: Span, kind: str) -> None:
     """Marks a span as failed with the error's kind only, because its text may quote a model."""
     span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR))
@@ -143,16 +143,16 @@ def failed(span: Span, kind: str) -> None:
 
 def place_attributes(place: Ledger) -> dict[str, Any]:
     """The position in a debate, as attributes."""
-    said = {"gen_ai.agent.name": place.agent, "moot.node": place.node, "moot.round": place.round}
-    said |= {"moot.phase": place.phase}
-    return {name: value for name, value in said.items() if value is not None}
+    facts = {"gen_ai.agent.name": place.agent, "moot.node": place.node, "moot.round": place.round}
+    facts |= {"moot.phase": place.phase}
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
 class CallWatch:
-    """A call to a model with all its requests, as telemetry records it: a context manager around it.
+    """Context manager: records metrics and a span of a call to a model with all its requests.
 
     Args:
         seen: the instruments.
@@ -176,10 +176,10 @@ class CallWatch:
         self._model = model
         self._session = session
         of: dict[str, Any] = {"gen_ai.operation.name": "chat", **server_of(model.endpoint.base_url)}
-        self._told = of | provider_and_model(model.name) | place_attributes(place) | {"moot.role": role}
+        self._attributes = of | provider_and_model(model.name) | place_attributes(place) | {"moot.role": role}
         if session.id:
-            self._told["gen_ai.conversation.id"] = session.id
-        self._of = of | seen.named(model.name)
+            self._attributes["gen_ai.conversation.id"] = session.id
+        self._metric_attributes = of | seen.named(model.name)
         self._messages = messages
         self._requests = 0
         self._first = 0.0
@@ -188,7 +188,11 @@ class CallWatch:
         self._entered = time.perf_counter()
         name = f"chat {self._told['gen_ai.request.model']}"
         self._around = self._seen.tracer.start_as_current_span(
-            name, kind=SpanKind.CLIENT, attributes=self._told, record_exception=False, set_status_on_exception=False
+            name,
+            kind=SpanKind.CLIENT,
+            attributes=self._attributes,
+            record_exception=False,
+            set_status_on_exception=False,
         )
         self._span = self._around.__enter__()
         return self
@@ -199,29 +203,29 @@ class CallWatch:
         async def watched() -> AIMessage:
             if not self._requests:
                 self._first = time.perf_counter()
-                self._seen.wait.record(self._first - self._entered, self._of)
+                self._seen.wait.record(self._first - self._entered, self._metric_attributes)
             self._requests += 1
             try:
                 message = await attempt()
             except MootError as error:
                 self._span.add_event("moot.request.failed", {"error.type": error.kind, "moot.request": self._requests})
                 raise
-            self._answered(message)
+            self._record_reply(message)
             return message
 
         return watched
 
-    def _answered(self, message: AIMessage) -> None:
+    def _record_reply(self, message: AIMessage) -> None:
         usage, seen = message.usage_metadata, self._seen
         if usage:
             for kind, count in (("input", usage["input_tokens"]), ("output", usage["output_tokens"])):
-                seen.tokens.record(count, self._of | {"gen_ai.token.type": kind})
+                seen.tokens.record(count, self._metric_attributes | {"gen_ai.token.type": kind})
         price = price_of(self._model.name, prices())
         usd = sum(costs_of(usage["input_tokens"], usage["output_tokens"], price)) if usage and price else None
         if usd is None:
-            seen.unpriced.add(1, self._of)
+            seen.unpriced.add(1, self._metric_attributes)
         else:
-            seen.usd.add(usd, self._of)
+            seen.usd.add(usd, self._metric_attributes)
         if self._span.is_recording():
             self._describe(message, usd)
 
@@ -229,9 +233,9 @@ class CallWatch:
         usage, ended = message.usage_metadata, message.response_metadata
         finish = ended.get("finish_reason") or ended.get("stop_reason")
         told = {
-            "gen_ai.response.model": short(ended.get("model_name")),
-            "gen_ai.response.id": short(ended.get("id")),
-            "gen_ai.response.finish_reasons": [short(finish)] if finish else None,
+            "gen_ai.response.model": short_text(ended.get("model_name")),
+            "gen_ai.response.id": short_text(ended.get("id")),
+            "gen_ai.response.finish_reasons": [short_text(finish)] if finish else None,
             "gen_ai.usage.input_tokens": usage["input_tokens"] if usage else None,
             "gen_ai.usage.output_tokens": usage["output_tokens"] if usage else None,
             "gen_ai.request.temperature": getattr(self._model.chat, "temperature", None),
@@ -239,12 +243,12 @@ class CallWatch:
             "moot.cost.usd": usd,
         }
         if self._seen.content:
-            told["gen_ai.output.messages"] = self._shown(
+            told["gen_ai.output.messages"] = self._messages_as_json(
                 [{**message_record(message), "finish_reason": str(finish or "")}]
             )
         self._span.set_attributes({name: value for name, value in told.items() if value is not None})
 
-    def _shown(self, messages: list[dict[str, Any]]) -> str:
+    def _messages_as_json(self, messages: list[dict[str, Any]]) -> str:
         return json.dumps(anonymised(messages, self._session.keys))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -252,23 +256,25 @@ class CallWatch:
         if self._span.is_recording():
             self._span.set_attribute("moot.requests", self._requests)
             if self._seen.content and self._messages:
-                self._span.set_attribute("gen_ai.input.messages", self._shown([*map(message_record, self._messages)]))
+                self._span.set_attribute(
+                    "gen_ai.input.messages", self._messages_as_json([*map(message_record, self._messages)])
+                )
         named: dict[str, Any] = {}
         if error is not None:
             named = {"error.type": kind_of(error)}
-            failed(self._span, named["error.type"])
+            mark_failed(self._span, named["error.type"])
         if self._requests:
-            self._seen.operation.record(now - self._first, self._of | named)
+            self._seen.operation.record(now - self._first, self._metric_attributes | named)
         self._around.__exit__(None, None, None)
 
 
-def short(said: Any) -> str | None:
-    """A short text that an endpoint returns beside its reply, without lone surrogates, which cannot be exported."""
-    return str(said)[:200].encode(errors="replace").decode() if said else None
+def short_text(text: Any) -> str | None:
+    """The beginning of a text from an endpoint, without lone surrogates, which cannot be exported."""
+    return str(text)[:200].encode(errors="replace").decode() if text else None
 
 
 def message_record(message: BaseMessage) -> dict[str, Any]:
-    """A message in the form of the conventions."""
+    """A message in the form of OpenTelemetry's GenAI conventions."""
     if isinstance(message, ToolMessage):
         part = {"type": "tool_call_response", "id": message.tool_call_id, "response": message.text}
         return {"role": "tool", "parts": [part]}
@@ -310,7 +316,7 @@ class WatchedRetriever:
                 found = await self._source.search(query, k)
             except BaseException as error:
                 named = {"error.type": kind_of(error)}
-                failed(span, kind_of(error))
+                mark_failed(span, kind_of(error))
                 raise
             finally:
                 self._seen.operation.record(time.perf_counter() - started, of | named)

@@ -29,7 +29,7 @@ def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True)
         log_json()
     seen = turn_on(page=page, port=port)
     if seen is not None:
-        _prepare(seen)
+        _prepare_instruments(seen)
     return seen
 
 
@@ -47,14 +47,14 @@ async def watch(graph: str, id: str = "") -> DebateWatch | None:
     if seen is None:
         if (seen := join()) is None:
             return None
-        await asyncio.to_thread(_prepare, seen)
-    watching: DebateWatch = imported("moot.nodes._telemetry.observed").DebateWatch(seen, graph)
+        await asyncio.to_thread(_prepare_instruments, seen)
+    watch_of_run: DebateWatch = imported("moot.nodes._telemetry.observed").DebateWatch(seen, graph)
     if id:
-        watching.begun(id)
-    return watching
+        watch_of_run.begun(id)
+    return watch_of_run
 
 
-def _prepare(seen: Telemetry) -> None:
+def _prepare_instruments(seen: Telemetry) -> None:
     observed = imported("moot.nodes._telemetry.observed")
     observed.prices()
     observed.show_endpoints(seen)

@@ -126,7 +126,7 @@ def overlap(one: set[str], other: set[str]) -> float:
     return common / min(len(one), len(other)) if common >= FEWEST_WORDS else 0.0
 
 
-def came_to(step: Literal["judge", "answer"], checks: Sequence[Check], not_asked: int) -> Robustness:
+def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check], not_asked: int) -> Robustness:
     """The result of the checks.
 
     Args:

@@ -14,7 +14,7 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._speakers.turns import SHARED_ROLES, Agent, named_once, needs_for, number_speakers
+from moot.nodes._speakers.turns import SHARED_ROLES, Agent, check_unique_names, needs_for, number_speakers
 from moot.nodes._steps.score import average
 from moot.nodes._trial.confidence import CONSENSUS_WEIGHT, QUALITY_WEIGHT, Verdict
 from moot.nodes._trial.counsel import (
@@ -45,7 +45,7 @@ ROLES = frozenset(TEMPERATURES) - {"judges"}
 def _odd(judges: tuple[Agent, ...]) -> tuple[Agent, ...]:
     if len(judges) % 2 == 0:
         raise ValueError(f"a panel has an odd number of judges, not {len(judges)}")
-    named_once((judge.name for judge in judges), ROLES | SHARED_ROLES)
+    check_unique_names((judge.name for judge in judges), ROLES | SHARED_ROLES)
     return judges
 
 

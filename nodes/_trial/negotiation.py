@@ -14,7 +14,7 @@ from moot.nodes._runtime.budget import was_cut
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._speakers.turns import new_turn
-from moot.nodes._steps.compare import silence_of
+from moot.nodes._steps.compare import common_outcome
 from moot.nodes._steps.retrieving import limit_to_share
 from moot.nodes._texts.show import show_evidence
 from moot.nodes._trial.admissibility import admissibility, ruling
@@ -206,7 +206,7 @@ def nothing_weighed(turns: Sequence[Turn]) -> WorldError:
         detail = "The arbiter could not be reached for any piece of evidence. See the warnings for the reasons."
         return WorldError(detail, kind="nothing_weighed", retryable=True)
     detail = "The arbiter gave no usable reply on any piece of evidence. Try another model in `models.arbiter`."
-    return ReplyError(detail, silence_of(turns))
+    return ReplyError(detail, common_outcome(turns))
 
 
 def _weighed(turn: Turn) -> Any:

@@ -29,7 +29,7 @@ def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
     d, p = np.asarray(vector, dtype=float), np.asarray(pool, dtype=float)
     lengths = np.linalg.norm(p, axis=1) * np.linalg.norm(d)
     if not np.all(np.isfinite(lengths) & (lengths > 0)):
-        raise ValueError("a vector without a direction has no cosine")
+        raise ValueError("a vector is zero or not finite, so it has no cosine")
     return round(1 - float(np.max(p @ d / lengths)), PLACES) + 0.0  # never -0.0
 
 

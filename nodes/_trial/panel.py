@@ -15,8 +15,8 @@ from moot.nodes._records.entries import CourtDebate, Task, Turn, Vote
 from moot.nodes._runtime.budget import Decision, was_cut
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._speakers.turns import declared, new_turn
-from moot.nodes._steps.compare import silence_of
+from moot.nodes._speakers.turns import new_turn, speaker_declaration
+from moot.nodes._steps.compare import common_outcome
 from moot.nodes._texts.answers import fold
 from moot.nodes._texts.show import show_persona
 from moot.nodes._texts.task import FALSE, OPEN, REFUTED, SUPPORTED, TASKS, TRUE, UNSETTLED
@@ -256,7 +256,7 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
         to_one(
             to,
             state,
-            declared(judge),
+            speaker_declaration(judge),
             new_turn(0, judge.name, "judge", phase="panel"),
             evidence=state["evidence"],
             heard=state["turns"],
@@ -307,7 +307,7 @@ def no_verdict(judged: Sequence[Turn]) -> WorldError:
     if any(was_cut(turn) for turn in judged):
         return WorldError("A ceiling was reached before any judge gave a verdict. Raise it.", kind=BUDGET_EXHAUSTED)
     detail = "No judge gave a usable verdict. Try other models for the judges, or set `structured_output` otherwise."
-    return ReplyError(detail, silence_of(judged))
+    return ReplyError(detail, common_outcome(judged))
 
 
 def _vote(turn: Turn, answers: Mapping[Verdict, str | None]) -> Vote:

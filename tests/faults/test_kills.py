@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-from moot.nodes._models.speaker import again
+from moot.nodes._models.speaker import repeat_request
 
 from tests.faults.ceilings import Kills, of_debate
 from tests.faults.debates import SYSTEMS, place, words_of
 from tests.faults.kills import Moment, by_resume, held_by, kill, moments, sent_by
 
-AGAIN = again("").splitlines()[0]
+AGAIN = repeat_request("").splitlines()[0]
 """Said of a reply that cannot be used."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes._texts.robustness import Check, came_to, say_the_same
+from moot.nodes._texts.robustness import Check, robustness_result, say_the_same
 from moot.nodes._texts.verdict import in_words
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import ending
@@ -165,13 +165,13 @@ def test_the_summary_of_the_checks() -> None:
         return made  # type: ignore[no-any-return]
 
     a, b = check("origin", True, "a"), check("origin", True, "b")
-    assert came_to("judge", [a, b], 0)["holds"] is True
-    assert came_to("judge", [a, b], 1)["holds"] is None
-    assert came_to("judge", [a, check("origin", None, "b")], 0)["holds"] is None
-    fell = came_to(
+    assert robustness_result("judge", [a, b], 0)["holds"] is True
+    assert robustness_result("judge", [a, b], 1)["holds"] is None
+    assert robustness_result("judge", [a, check("origin", None, "b")], 0)["holds"] is None
+    fell = robustness_result(
         "judge", [check("origin", False, "a"), check("origin", None, "b"), check("pair", False, "b", "c")], 0
     )
     assert (fell["holds"], fell["falls_without"]) == (False, ["a"])
-    many = came_to("judge", [check("origin", False, f"{c}.org") for c in "abcde"], 0)["said"]
+    many = robustness_result("judge", [check("origin", False, f"{c}.org") for c in "abcde"], 0)["said"]
     assert many == "Falls without a.org or b.org or c.org, or any of 2 others."
     assert fell["said"] == "Falls without a. Falls without both b and c, which say the same. 1 of 3 gave no answer."
