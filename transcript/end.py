@@ -12,7 +12,7 @@ from moot.nodes._runtime.state import Equal
 from moot.nodes._steps.compare import IN_WORDS
 from moot.nodes._steps.vote import majority
 from moot.nodes._texts.answers import abstains, same_answer
-from moot.nodes._texts.calibrated import backed
+from moot.nodes._texts.calibrated import calibration_basis
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import (
     MOST_REASONS,
@@ -72,7 +72,9 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
     yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
     if (sure := document["confidence"]) is not None:
-        yield own_line(f"Confidence {sure:.2f}, {backed(document)}: {clean(document['confidence_from'] or '')}", "")
+        yield own_line(
+            f"Confidence {sure:.2f}, {calibration_basis(document)}: {clean(document['confidence_from'] or '')}", ""
+        )
     yield from calibration_lines(document)
     yield from hangs_on(document)
     yield from reasons(document, said)

@@ -27,7 +27,7 @@ from moot.nodes._records.entries import Call
 from moot.nodes._runtime.trace import named_runs
 from moot.nodes._texts.datamarking import datamarked, unmarked, unmarked_message
 from moot.nodes._texts.replies import Reply, reply_schema, tight_schema
-from moot.nodes._vendors.clients import asked_for
+from moot.nodes._vendors.clients import reply_options
 from moot.prompts import as_data, fill, load
 from moot.retrievers._tampering import current_tampering
 
@@ -214,7 +214,7 @@ class Speaker(Caller):
             wanted = response_format(reply, tight_schema(reply, evidence_ids, self.model.longest_text))
         else:
             wanted = own_response_format(reply)
-        return asked_for(self.model.structure, wanted)
+        return reply_options(self.model.structure, wanted)
 
     async def converse(
         self,

@@ -25,7 +25,7 @@ from moot.nodes._runtime.tracing import conclude, describe
 from moot.nodes._steps.compare import IN_WORDS
 from moot.nodes._steps.person import check_resumable
 from moot.nodes._texts.calibrated import bound_to, changes_since, check_bound, prompt_digests, read_calibration
-from moot.nodes._texts.chat import claim_of, conversation_update, plain, read_messages
+from moot.nodes._texts.chat import as_plain_values, claim_of, conversation_update, read_messages
 from moot.nodes._texts.given import check_given, inherited_evidence
 from moot.nodes._texts.show import show_claim
 from moot.nodes._texts.task import check_claim, check_origin, make_task, wording
@@ -83,7 +83,7 @@ def open_node(
         try:
             document["id"] = await run.session.begin(graph, {key: state.get(key) for key in INPUT}, run.settings)
             messages = read_messages(state.get("messages"))
-            document["messages"] = overwrite(plain(messages))
+            document["messages"] = overwrite(as_plain_values(messages))
             asked = claim_of(state, messages)
             claim = check_claim(asked)
             earlier = isinstance(named, dict)  # the checked task of the thread's earlier debate

@@ -276,7 +276,7 @@ PROPOSED = {"queries": {"rag": "eggs"}, "evidence": [{"id": "ev-1", "text": "Egg
     ("moment", "reply", "problem"),
     [
         ("queries", {"queries": {"nobody": "eggs"}}, "nobody"),
-        ("queries", {"queries": {"rag": " \u200b"}}, "nothing that can be shown"),
+        ("queries", {"queries": {"rag": " \u200b"}}, "no visible text"),
         ("premises", {"premises": []}, "premises"),
         ("premises", {"accept": True, "premises": ["Eggs."]}, "either accept"),
         ("evidence", {"strike": ["ev-2"]}, "ev-2"),

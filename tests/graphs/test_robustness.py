@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes._texts.robustness import Check, robustness_result, say_the_same
+from moot.nodes._texts.robustness import Check, robustness_result, state_same_fact
 from moot.nodes._texts.verdict import in_words
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import ending
@@ -145,16 +145,16 @@ async def test_no_check_runs_if_the_setting_is_off_or_there_is_no_evidence(start
 
 
 def test_quotes_with_the_same_content() -> None:
-    assert say_the_same([KEY], [OTHER, SAME])
-    assert not say_the_same([KEY], [OTHER])
-    assert not say_the_same([], [KEY])
-    assert not say_the_same(["In 2019."], ["In 2019."])  # too short to tell
+    assert state_same_fact([KEY], [OTHER, SAME])
+    assert not state_same_fact([KEY], [OTHER])
+    assert not state_same_fact([], [KEY])
+    assert not state_same_fact(["In 2019."], ["In 2019."])  # too short to tell
 
 
 def test_the_error_rates_of_comparing_quotes() -> None:
     """The rates that `SAME_FACT` states. The pairs were written before the threshold was chosen."""
     pairs = [json.loads(line) for line in (Path(__file__).parent / "same_facts.jsonl").read_text().splitlines()]
-    found = Counter(one["same"] for one in pairs if say_the_same(one["quotes"][:1], one["quotes"][1:]))
+    found = Counter(one["same"] for one in pairs if state_same_fact(one["quotes"][:1], one["quotes"][1:]))
     assert (len(pairs), found[True], found[False]) == (40, 17, 2)
 
 

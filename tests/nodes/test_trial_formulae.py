@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Turn
 from moot.nodes._trial.admissibility import admissibility, rank_by_weight, ruling
-from moot.nodes._trial.courtroom import course_of
+from moot.nodes._trial.courtroom import values_by_round
 from moot.nodes._trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
 from moot.nodes._trial.record import exhibits
 from moot.nodes._trial.stopping import is_exhausted, is_plateau, reflection_score, reflection_total, stop_reason
@@ -376,7 +376,7 @@ def test_the_course_of_a_debate() -> None:
         turn(3, "discover", "plaintiff", {"novelty": 0.2}, evidence_ids=["e", "f"], ended=None),
         turn(3, "reflect", "defense", {"reflection": 0.5}),
     ]
-    assert course_of(turns, 4) == {
+    assert values_by_round(turns, 4) == {
         "reflection": {"plaintiff": [0.65, 0.7, None, None], "defense": [0.57, None, 0.5, None]},
         "reflection_total": [1.22, None, None, None],
         "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # 0.25 of four, not the mean of two means
@@ -416,7 +416,7 @@ def test_any_debate_stops_as_integer_arithmetic_says(rounds: list[dict[str, Any]
     def below(before: int | None, now: int | None) -> bool:
         return before is not None and now is not None and abs(now - before) < 5
 
-    course, last = course_of(turns, len(rounds)), totals[-3:]
+    course, last = values_by_round(turns, len(rounds)), totals[-3:]
     reason = stop_reason(
         rounds=len(rounds),
         totals=course["reflection_total"],

@@ -38,7 +38,7 @@ from moot.nodes._texts.replies import FinalReply, Reply, StatementsReply, reply_
 from moot.nodes._texts.show import show_claim, show_given, show_groups, show_heard, show_why
 from moot.nodes._texts.task import make_task, wording
 from moot.nodes._trial.counsel import statements
-from moot.nodes._trial.critique import close_or_go_on, critique, reflect
+from moot.nodes._trial.critique import critique, reflect, whether_to_close
 from moot.nodes._trial.discovery import query_for, refine_query, state_gap
 from moot.nodes._trial.hearing import argue, give_testimony, request_expert, rule_on_expert
 from moot.nodes._trial.negotiation import challenge, mine_premises, stance_queries, weigh_evidence
@@ -235,7 +235,7 @@ async def trial(given: Material, recorder: Recorder) -> None:
     await give_testimony(*case[:2], pieces, said, recorder, expertise=text, reason=text)
     await reflect(*case, said, said, recorder, side="plaintiff")
     await critique(*case, pieces, said, recorder)
-    await close_or_go_on(*case, said, recorder)
+    await whether_to_close(*case, said, recorder)
     await analyse_consistency(text, TASK, turns, recorder)
     await judge_record(text, TASK, turns, pieces, recorder, persona=text)
 

@@ -8,7 +8,7 @@ import pytest
 from moot.graphs import load_graph
 from moot.nodes._records.reducers import merge_rounds, recorded_round
 from moot.nodes._runtime.running import DebateRun
-from moot.nodes._texts.show import compared
+from moot.nodes._texts.show import score_and_threshold
 from moot.transcript import Line, Live, ending, lines
 from moot.transcript.report.codes import words_for
 from moot.transcript.report.report import report
@@ -205,4 +205,4 @@ async def test_a_round_in_which_an_agent_fails_is_reported(start_stub: StartStub
 def test_a_score_is_rounded_so_that_it_differs_from_its_threshold(
     value: float | None, threshold: float, text: str
 ) -> None:
-    assert compared(value, threshold) == text
+    assert score_and_threshold(value, threshold) == text
