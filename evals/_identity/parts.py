@@ -62,7 +62,7 @@ def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 def version_of(graph: str, settings: Settings) -> str:
     """The version of a system, with that of the debate that it may run."""
-    held = getattr(settings, "debate", None) if settings.beneath() else None
+    held = getattr(settings, "debate", None) if settings.inner_settings() else None
     return version_alone(graph) + (f"+{version_alone(held)}" if held else "")
 
 

@@ -248,14 +248,14 @@ async def _extract_claims(state: PartState, speaker: Speaker, run: NodeContext) 
 async def _rate_claims(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
     found = state["found"]
     reply = await speaker.ask(RATE, _prompt_values(state), RatingsReply)
-    said = {one.number: one for one in reversed(reply.ratings)}
+    rating_by_number = {one.number: one for one in reversed(reply.ratings)}
     dropped = [
         _unknown_number("rate", one.number, one.reason) for one in reply.ratings if not 0 < one.number <= len(found)
     ]
     kept: list[dict[str, Any]] = []
     left_out: list[Rated] = []
     for number, quote in enumerate(found, 1):
-        one = said.get(number)
+        one = rating_by_number.get(number)
         if one is None:
             dropped.append(_dropped_reply("rate", quote["quote"], "", "No rating was given."))
             continue
@@ -354,8 +354,8 @@ def _dropped_reply(step: Step, quote: str, claim: str, why: str) -> Dropped:
     return {"step": step, "quote": quote, "claim": claim, "why": why}
 
 
-def _unknown_number(step: Step, number: int, said: str) -> Dropped:
-    return _dropped_reply(step, "", said, f"There is no quote {number}.")
+def _unknown_number(step: Step, number: int, text: str) -> Dropped:
+    return _dropped_reply(step, "", text, f"There is no quote {number}.")
 
 
 # --- all claims -------------------------------------------------------------------------------------------------------

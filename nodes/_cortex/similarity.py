@@ -89,7 +89,7 @@ async def rate_similarity(
         claim: the claim of the debate.
         task: the form of an answer.
         first: one agent's output.
-        second: the other's.
+        second: the other agent's output.
         model: the model that compares.
         prompt: the prompt's name.
 

@@ -194,12 +194,12 @@ def agents_heard(
     by seed, round and agent (ours).
 
     Args:
-        weights: of all edges, from `edge_weights`.
+        weights: the weights of all edges, from `edge_weights`.
         graph: full or sparse.
         evaluation: the formula of the weights.
         pruning: how MDM's edges are pruned.
         d: the round of debate.
-        seed: of the draw.
+        seed: the seed of the draw.
     """
     others = {j: [i for i in weights if i != j] for j in weights}
     if graph == "full":

@@ -90,7 +90,7 @@ def weighing_needs(settings: WeighingSettings) -> Needs:
     """The resources that a debate with these settings needs.
 
     Args:
-        settings: the debate's.
+        settings: the debate's settings.
     """
     compared_by = settings.compared_by
     roles = dict(agents_needs(settings).roles) | (dict.fromkeys([ROLE]) if compared_by == "prompt" else {})

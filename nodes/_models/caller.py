@@ -95,7 +95,7 @@ class Caller:
         asks = (self.role, at.round, sample, agent, at.node, at.phase, at.number)
         seeds = CallSeeds(self.seed, asks, messages)
         asker = (seeds.first, branch.get()[1::2])
-        repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
+        repeated, at.times_made[asker] = at.times_made[asker], at.times_made[asker] + 1
         # With a ledger, equal calls of one step share a reply, and so they share the seed.
         run = run_metadata()
         shared = self.session.keeping is not None
@@ -129,11 +129,11 @@ class Caller:
             room = self._prompt_limit(prompt, beside)
             fit = fit_messages(messages, self.model, self.role, self.context_tokens, ranks, room)
             self._set_not_shown(fit.left_out)
-            asked = self._planned_call(prompt, fit.size + beside)
+            planned = self._planned_call(prompt, fit.size + beside)
             try:
                 message, call = await self._call_within_ceilings(
                     lambda chat, some=fit.messages: send(self._seeded_chat(chat, some), some),  # type: ignore[misc]
-                    asked,
+                    planned,
                     fit.messages,
                 )
             except UserError as error:
@@ -162,7 +162,7 @@ class Caller:
         return None if most is None else most - beside
 
     async def _call_within_ceilings(
-        self, send: Sending, asked: PlannedCall, messages: Sequence[BaseMessage] = ()
+        self, send: Sending, planned: PlannedCall, messages: Sequence[BaseMessage] = ()
     ) -> tuple[AIMessage, Call]:
         """One call within the debate's ceilings: its cost is reserved before it and settled after it.
 
@@ -174,7 +174,7 @@ class Caller:
         ceilings = self.ceilings
         if not ceilings.bounded:
             return await self._call(send, messages)
-        reservation, started = await ceilings.reserve(asked), time.perf_counter()
+        reservation, started = await ceilings.reserve(planned), time.perf_counter()
         spent = reservation.spend  # the cost of a call that was cancelled is not known
         try:
             if self._record_sent and ceilings.counted:

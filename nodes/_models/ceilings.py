@@ -3,7 +3,7 @@
 Before a call its prompt (`weight_of` by `bytes_per_token`: 3 until the endpoint has counted some, and with some
 margin until then) and its longest reply are reserved; afterwards its real cost is recorded. A call that does not fit
 waits for the calls in flight, which may cost less than was reserved; one that never fits is not made
-(`BudgetExhausted`). For the roles that decide a debate, the least cost of a decision is reserved
+(`BudgetExhausted`). For the roles that decide a debate, the cost of the smallest decision is reserved
 from the start. A debate within a debate has its own ceilings within those of the outer debate.
 """
 
@@ -44,7 +44,7 @@ class PlannedCall:
         role: the role that makes the call.
         prompt: the prompt's name; empty for a conversation.
         model: its name in the settings.
-        bytes: of the prompt (`weight_of`), with the schema.
+        bytes: the bytes of the prompt (`weight_of`), with the schema.
         reply: most tokens of the reply.
     """
 
@@ -150,7 +150,7 @@ class Ceilings:
     # --- a debate begins and ends ---------------------------------------------------------------------------------
 
     async def begin(self, budget: Mapping[str, Any], lost: Spend = NOTHING) -> None:
-        """Starts a debate: reserves the least cost of a decision.
+        """Starts a debate: reserves the cost of the smallest decision.
 
         Args:
             budget: from `moot.nodes._runtime.budget.open_budget`.
@@ -212,32 +212,32 @@ class Ceilings:
         """Whether budget is reserved for this call."""
         return (role, prompt) in self._deciding_calls
 
-    async def reserve(self, asked: PlannedCall) -> Reservation:
+    async def reserve(self, planned: PlannedCall) -> Reservation:
         """Reserves budget for a call; waits as long as calls in flight may release some.
 
         Raises:
             BudgetExhausted: there is not enough left for it.
         """
-        key = (asked.role, asked.prompt)
+        key = (planned.role, planned.prompt)
         own = self._deciding_calls.get(key)
         until = min(level._deadline(own is not None) for level in self._levels())
         reserved_bytes = own.bytes if own else 0
 
         def take(need: Spend) -> None:
             self._deciding_calls.pop(key, None)
-            self._note_call(asked)
+            self._note_call(planned)
             for level in self._levels():
                 level.reserved = level.reserved.plus(need)
 
         try:
             need = await self._take_when_available(
-                lambda: asked.spend(self.prices, UNCOUNTED_SHARE, reserved_bytes),
+                lambda: planned.spend(self.prices, UNCOUNTED_SHARE, reserved_bytes),
                 lambda need: self._usable_reserve(own, need) if own else NOTHING,
                 until,
                 take,
             )
         except BudgetExhausted:
-            self.left_out[asked.role] += 1
+            self.left_out[planned.role] += 1
             raise
         end = asyncio.get_running_loop().time() + until - time.monotonic()
         return Reservation(need, None if until == math.inf else end)
@@ -252,10 +252,10 @@ class Ceilings:
         reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))
         return self._own_reserve() if need.fits(Spend(*reserved)) else least
 
-    def _note_call(self, asked: PlannedCall) -> None:
-        self._last = asked
-        if self._least is None or asked.spend(self.prices).tokens < self._least.spend(self.prices).tokens:
-            self._least = asked
+    def _note_call(self, planned: PlannedCall) -> None:
+        self._last = planned
+        if self._least is None or planned.spend(self.prices).tokens < self._least.spend(self.prices).tokens:
+            self._least = planned
 
     def release_reservation(self, reservation: Reservation, spent: Spend, seconds: float) -> None:
         """Releases a call's reservation and records its real cost.
@@ -273,20 +273,20 @@ class Ceilings:
         for level in self._levels():
             level._wake_waiting()
 
-    def count_paid_calls(self, asked: PlannedCall, calls: Sequence[Call], *, left_out: bool) -> None:
+    def count_paid_calls(self, planned: PlannedCall, calls: Sequence[Call], *, left_out: bool) -> None:
         """Counts calls paid by an earlier run of the debate, with replies in the ledger; they are not made again.
 
         Args:
-            asked: the first call.
+            planned: the first call.
             calls: the calls from the ledger.
             left_out: whether that run also had a call refused.
         """
         if not self.bounded:
             return
-        self.left_out += Counter([asked.role] * left_out)
+        self.left_out += Counter([planned.role] * left_out)
         if calls:
-            self._deciding_calls.pop((asked.role, asked.prompt), None)
-            self._note_call(asked)
+            self._deciding_calls.pop((planned.role, planned.prompt), None)
+            self._note_call(planned)
         self._count_earlier(spent_by(calls, self.prices))
 
     def _count_earlier(self, spent: Spend) -> None:
@@ -374,7 +374,7 @@ class Ceilings:
 
     # --- the remaining budget -----------------------------------------------------------------------------------------
 
-    def kept(self) -> Spend:
+    def decision_reserve(self) -> Spend:
         """The reservation for roles that decide."""
         total = self._own_reserve()
         for part in self._parts:
@@ -431,12 +431,12 @@ class Ceilings:
         )
         return max(0, math.floor(min(shares, default=0)))
 
-    def prompt_bytes(self, asked: PlannedCall) -> int | None:
+    def prompt_bytes(self, planned: PlannedCall) -> int | None:
         """The most bytes (`weight_of`) that a deciding prompt may have; None if nothing bounds it.
 
         They are the bytes reserved for it, and its share of the budget that is not reserved.
         """
-        own, price = self._deciding_calls.get((asked.role, asked.prompt)), price_of(asked.model, self.prices)
+        own, price = self._deciding_calls.get((planned.role, planned.prompt)), price_of(planned.model, self.prices)
         among, tokens = max(1, len(self._deciding_calls)), math.inf
         for room in (level._obtainable() for level in self._levels()):
             tokens = min(tokens, max(0, room.tokens) / among)
@@ -444,7 +444,7 @@ class Ceilings:
                 tokens = min(tokens, max(0, room.usd) / among / costs_of(1, 0, price)[0])
         if tokens == math.inf:
             return None
-        ratio = bytes_per_token(asked.model)
+        ratio = bytes_per_token(planned.model)
         share = UNCOUNTED_SHARE if ratio == BYTES_PER_TOKEN else MARGIN
         return (own.bytes if own else 0) + math.floor(tokens * ratio * share)
 
@@ -494,6 +494,6 @@ def open_ceilings() -> Ceilings:
     return Ceilings(parent=_shared.get())
 
 
-def reservation_record(asked: PlannedCall) -> dict[str, Any]:
+def reservation_record(planned: PlannedCall) -> dict[str, Any]:
     """A call with a reservation, as plain JSON."""
-    return asdict(asked)
+    return asdict(planned)

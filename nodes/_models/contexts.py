@@ -129,7 +129,7 @@ def reply_room(context: int, max_tokens: int | None = None) -> int:
     """The tokens of a context that are reserved for a reply.
 
     Args:
-        context: of the model.
+        context: the model's context.
         max_tokens: the most tokens of a reply, if that is set.
     """
     return max_tokens or min(RESERVE, context // 4)
@@ -156,34 +156,34 @@ _OVER = re.compile(rf"max(?:imum)? context length by {_NUMBER}", re.IGNORECASE)
 """Ollama names the number of excess tokens."""
 
 
-def parse_refusal(said: str) -> tuple[int | None, int | None, int | None]:
+def parse_refusal(text: str) -> tuple[int | None, int | None, int | None]:
     """Parses an endpoint's refusal of a long prompt: its context, the prompt's tokens, and the excess tokens.
 
     Args:
-        said: the error's text; each value is None if the text does not contain it.
+        text: the error's text; each value is None if the text does not contain it.
     """
-    return _number_in(_CONTEXT, said), _number_in(_SENT, said), _number_in(_OVER, said)
+    return _number_in(_CONTEXT, text), _number_in(_SENT, text), _number_in(_OVER, text)
 
 
-def _number_in(pattern: re.Pattern[str], said: str) -> int | None:
-    found = pattern.search(said)
+def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
+    found = pattern.search(text)
     digits = next(filter(None, found.groups()), "") if found else ""
     return int(digits.replace(",", "").replace("_", "")[:12]) or None if digits else None
 
 
-def learn_refusal(model: str, address: str, said: str, sent: int, max_tokens: int | None = None) -> None:
+def learn_refusal(model: str, address: str, text: str, sent: int, max_tokens: int | None = None) -> None:
     """Learns from an endpoint's refusal of a prompt, so that the next prompt is shorter.
 
     If the endpoint names no context, half of the prompt's tokens are assumed.
 
     Args:
         model: its name in the settings, provider:name.
-        address: of the endpoint.
-        said: the error's text.
+        address: the endpoint's address.
+        text: the error's text.
         sent: bytes of the prompt's texts, as `weight_of` counts them.
         max_tokens: the most tokens of a reply, if that is set.
     """
-    context, tokens, over = parse_refusal(said)
+    context, tokens, over = parse_refusal(text)
     known = context_of(model, address)
     if context and max_tokens and context <= max_tokens:
         context += max_tokens  # some releases of vLLM name the context without max_tokens

@@ -31,7 +31,7 @@ def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str,
     """The cost of calls, with replies from the ledger included; a call sent for several counts once.
 
     Args:
-        calls: of a debate.
+        calls: the debate's calls.
         seconds: its duration; unknown if an earlier run made some of its calls.
         prices: from `read_prices`.
     """
@@ -84,6 +84,6 @@ def shared_settings(kind: type[Settings], settings: Mapping[str, Any]) -> dict[s
 
     Args:
         kind: the settings of the control's graph.
-        settings: the debate's.
+        settings: the debate's settings.
     """
     return {key: value for key, value in settings.items() if key in SHARED and key in kind.model_fields}

@@ -90,7 +90,7 @@ def fit_messages(
         "ids": made.ids,
         "rounds": made.rounds,
         "of_rounds": made.of_rounds,
-        "said": made.said,
+        "said": made.reasons_cut,
     }
     return FittedMessages(cut, least, left)
 

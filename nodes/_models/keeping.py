@@ -109,17 +109,17 @@ class DebateLedger:
     fault: str = ""
     """Why an entry could not be written; empty if all were written."""
     _pending: dict[str, PendingCall[Any]] = field(default_factory=dict)
-    _asked: dict[Any, dict[Any, int]] = field(default_factory=dict)
+    _steps_by_call: dict[Any, dict[Any, int]] = field(default_factory=dict)
     _embedded: set[str] = field(default_factory=set)
     opened: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
     """Properties of the sources that search a corpus, as in the ledger; see `open_ledger_corpus`."""
 
-    def ordinal(self, asked: Any, place: Any) -> int | list[int]:
+    def ordinal(self, call: Any, place: Any) -> int | list[int]:
         """How many earlier steps of the debate made this call, plus the number of a person's replies.
 
         Equal calls of one step share a reply, in whatever order they come.
         """
-        places = self._asked.setdefault(asked, {})
+        places = self._steps_by_call.setdefault(call, {})
         earlier = places.setdefault(place, len(places))
         return [self.replies, earlier] if self.replies else earlier
 

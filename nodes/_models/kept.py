@@ -104,7 +104,7 @@ def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
         message: the message.
         whole: whether to store all of it; otherwise only its finish reason.
     """
-    fields = {field: value for field in FIELDS if (value := getattr(message, field))}
+    fields = {field: content for field in FIELDS if (content := getattr(message, field))}
     if not whole:
         fields = {"response_metadata": {"finish_reason": message.response_metadata.get("finish_reason")}}
     value: dict[str, Any] = to_jsonable_python(fields, fallback=str)

@@ -33,7 +33,7 @@ class Ledger:
     calls: list[Call] = field(default_factory=list)
     warnings: list[Warned] = field(default_factory=list)
     depth: int = 0
-    asked: Counter[Any] = field(default_factory=Counter, repr=False)
+    times_made: Counter[Any] = field(default_factory=Counter, repr=False)
     """How often each branch has made the same call."""
     _places: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=lambda: ([], []), repr=False)
 

@@ -301,7 +301,7 @@ class Speaker(Caller):
             {"messages": key_messages(messages), "sample": self.sample, **parts}
         )
         asker = (*hashes.values(), branch.get()[1::2])
-        repeated, at.asked[asker] = at.asked[asker], at.asked[asker] + 1
+        repeated, at.times_made[asker] = at.times_made[asker], at.times_made[asker] + 1
         place = (at.node, at.phase, at.round, at.number, run_metadata().get("langgraph_step"), repeated)
         key = key_of("chat", {"ordinal": keeping.ordinal(tuple(hashes.values()), place)}, hashes)
         result, shared = await keeping.once(

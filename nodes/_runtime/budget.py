@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Decision:
-    """The least call of a role that decides a debate.
+    """The smallest call of a role that decides a debate.
 
     Args:
         prompt: the prompt's name.
@@ -54,14 +54,14 @@ async def open_budget(
     Args:
         settings: the debate's settings.
         models: all models that will be called.
-        deciding: the calls of the least decision.
+        deciding: the calls of the smallest decision.
         ceilings: the debate's ceilings.
         lost: the cost of lost calls of earlier runs.
 
     Raises:
-        UserError: the ceilings cannot pay even for the least decision; or cost is bounded, and a model has no price or
-            the file of prices cannot be read.
-        BudgetExhausted: ceilings that several debates share cannot pay for the least decision.
+        UserError: the ceilings cannot pay even for the smallest decision; or cost is bounded, and a model has no price
+            or the file of prices cannot be read.
+        BudgetExhausted: ceilings that several debates share cannot pay for the smallest decision.
     """
     bounds = {name: getattr(settings, setting, None) for name, setting in SETTINGS.items()}
     if not (ceilings.bounded or any(most is not None for most in bounds.values())):
@@ -74,7 +74,7 @@ async def open_budget(
         if (most := bounds[name]) is not None and (least := sum(getattr(one, name) for one in need)) > most:
             who = " and ".join(call.role for call in deciding)
             raise UserError(
-                f"`{SETTINGS[name]}` allows {in_words(name, most)}, but the least decision ({who} with the claim "
+                f"`{SETTINGS[name]}` allows {in_words(name, most)}, but the smallest decision ({who} with the claim "
                 f"alone) may cost {in_words(name, least)}. Raise `{SETTINGS[name]}`.",
                 kind="invalid_setting",
             )
@@ -148,8 +148,8 @@ def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
     """Whether no further round starts because the rounds or the budget are used up. Reads: rounds.
 
     Args:
-        state: the debate.
-        settings: with ``max_rounds``.
+        state: the debate's state.
+        settings: settings with ``max_rounds``.
     """
     return state["rounds"] >= settings.max_rounds or is_spent(state)
 
@@ -158,8 +158,8 @@ def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
     """The stop reason of a debate that has no other one: rounds or budget. Reads: rounds, if present.
 
     Args:
-        state: the debate.
-        settings: with ``max_rounds``; without it the rounds count as used up.
+        state: the debate's state.
+        settings: settings with ``max_rounds``; without it the rounds count as used up.
     """
     cut_short = state.get("rounds", 0) < getattr(settings, "max_rounds", 0) and is_spent(state)
     return "budget_exhausted" if cut_short else "max_rounds"
@@ -177,7 +177,7 @@ def spent_against(
 
     Args:
         budget: the state's ``budget``.
-        calls: of the debate.
+        calls: the debate's calls.
         seconds: the debate's duration.
         lost: the cost of lost calls of earlier runs.
     """

@@ -73,7 +73,7 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
     }
 
 
-def closing(state: DebateState) -> dict[str, Any]:
+def completed_fields(state: DebateState) -> dict[str, Any]:
     """Completes a result document.
 
     The status of a debate without an error is done. An abstention has no answer, and sets ``abstained`` in the metrics.
@@ -122,13 +122,13 @@ def shortened_prompts(calls: Sequence[Call]) -> list[Warned]:
 def _shortened_warning(role: str, model: str, calls: Sequence[Call]) -> Warned:
     most = max(calls, key=lambda call: (call["left_out"]["evidence"], len(call["left_out"]["rounds"])))["left_out"]
     rounds = max((call["left_out"] for call in calls), key=lambda left: len(left["rounds"]))
-    in_part, said = (max(call["left_out"][key] for call in calls) for key in ("in_part", "said"))
+    in_part, shortened = (max(call["left_out"][key] for call in calls) for key in ("in_part", "said"))
     parts = (
         [f"{most['evidence']} of {most['of_evidence']} pieces of evidence were left out"] if most["evidence"] else []
     )
     parts += [f"{in_part} piece{'s were' if in_part > 1 else ' was'} shown in part"] if in_part else []
     parts += [f"{len(rounds['rounds'])} of {rounds['of_rounds']} rounds were left out"] if rounds["rounds"] else []
-    parts += [f"{said} reasons or arguments were shown in part"] if said else []
+    parts += [f"{shortened} reasons or arguments were shown in part"] if shortened else []
     first, last = (pick(call["round"] for call in calls) for pick in (min, max))
     when = f" (rounds {first} to {last})" if first < last else f" (round {last})" if last else ""
     detail = (
@@ -141,7 +141,7 @@ def _shortened_warning(role: str, model: str, calls: Sequence[Call]) -> Warned:
 
 
 def closed_state(state: DebateState, update: Mapping[str, Any]) -> dict[str, Any]:
-    """The state with the updates of `closing`."""
+    """The state with the updates of `completed_fields`."""
     return {**state, **update, "warnings": [*state["warnings"], *update.get("warnings", [])]}
 
 
@@ -205,7 +205,7 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
     for written in within:
         state = with_inner_writes(state, {key: value for key, value in written.items() if value is not None})
     undecided = {"status": "interrupted", "prediction_set": None, "decision": None}
-    return document_of({**closed_state(state, closing(state)), **undecided})
+    return document_of({**closed_state(state, completed_fields(state)), **undecided})
 
 
 DEFAULTS_BEFORE: dict[str, dict[str, Any]] = {

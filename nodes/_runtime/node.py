@@ -214,9 +214,9 @@ class Node:
         reads: converts a state with other keys to the step's input; by default the state itself.
         writes: converts the step's writes and records to the state's keys; by default no change.
         moment: the moment at which it waits for a person; empty for other nodes.
-        idle: from the state and the settings, whether the step would do nothing; edges of a `DebateGraph` then lead
-            past the node. By default it always does something.
-        decides: from the settings, by role, the least call of each role that decides a debate in this node; for nodes
+        idle: returns, from the state and the settings, whether the step would do nothing; edges of a `DebateGraph`
+            then lead past the node. By default it always does something.
+        decides: returns, from the settings, by role the smallest call of each role that decides in this node; for nodes
             that answer, the role is None.
     """
 

@@ -17,7 +17,7 @@ from moot.nodes._models.speaker import own_response_format
 from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, overwrite
 from moot.nodes._runtime.budget import Decision, open_budget, refused_roles
-from moot.nodes._runtime.document import blank_document, closed_state, closing, document_of
+from moot.nodes._runtime.document import blank_document, closed_state, completed_fields, document_of
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import ClaimInput, DebateState
@@ -71,7 +71,7 @@ def open_node(
         graph: the graph's name.
         needs: returns the resources that the graph uses with these settings.
         check: raises `UserError` if the graph cannot handle the task with these settings.
-        decides: returns the least calls of the roles that decide, which ceilings reserve.
+        decides: returns the smallest calls of the roles that decide, which ceilings reserve.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def open_node(
             document["warnings"] = overwrite(run.ledger.warnings)
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
             lost = run.session.cost_of_lost_calls(run.ceilings)
-            calls = [least_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
+            calls = [smallest_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
             document["budget"] = await open_budget(run.settings, models, calls, run.ceilings, lost)
             await open_all(needed, task, run)
             run.ceilings.start_clock()  # loading an encoder does not count as the debate's time
@@ -145,10 +145,10 @@ def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
     return {choose_model(settings, role, own).model for role, own in roles_of(needs, task).items()}
 
 
-def least_call(
+def smallest_call(
     role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings
 ) -> PlannedCall:
-    """The least call of a role that decides: the claim alone, without evidence and turns."""
+    """The smallest call of a role that decides: the claim alone, without evidence and turns."""
     task, choice = state["task"], choose_model(settings, role, needs.roles.get(role))
     turn = {"round": 0, "phase": "primary", "agent": role, "step": "respond"}
     known = {"claim": state["claim"], "task": task, "debater": {"name": role}, "turns": [turn]}
@@ -235,7 +235,7 @@ def close_node() -> Node:
         cut = run.ceilings.left_out
         if cut:
             state = {**state, "stop_reason": "budget_exhausted"}
-        update = {"stop_reason": state["stop_reason"]} | closing(state)
+        update = {"stop_reason": state["stop_reason"]} | completed_fields(state)
         bounded = update["usage"].get("ceilings", {})
         for name, sent in run.session.cost_of_lost_calls(run.ceilings)._asdict().items():
             if SETTINGS[name] in bounded:

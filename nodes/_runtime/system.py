@@ -46,7 +46,7 @@ class Debate(DebateGraph):
     Args:
         name: the system's name.
         settings: the class of its settings.
-        needs: from the settings, the resources of a debate; they are opened before the first call.
+        needs: returns, from the settings, the resources of a debate; they are opened before the first call.
         check: raises `UserError` if the system cannot handle the task with these settings.
     """
 

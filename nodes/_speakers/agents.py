@@ -112,8 +112,8 @@ def everyone(name: str, names: Sequence[str]) -> list[str]:
     """All other agents.
 
     Args:
-        name: the agent's.
-        names: those of all agents, in their order.
+        name: the agent's name.
+        names: the names of all agents, in their order.
     """
     return [other for other in names if other != name]
 
@@ -122,8 +122,8 @@ def neighbours(name: str, names: Sequence[str]) -> list[str]:
     """The two neighbours of an agent in a ring; fewer if there are only one or two agents.
 
     Args:
-        name: the agent's.
-        names: those of all agents, in their order.
+        name: the agent's name.
+        names: the names of all agents, in their order.
     """
     at = names.index(name)
     return list(dict.fromkeys(n for n in (names[at - 1], names[(at + 1) % len(names)]) if n != name))
@@ -133,8 +133,8 @@ def no_agents(name: str, names: Sequence[str]) -> list[str]:
     """No agents.
 
     Args:
-        name: the agent's.
-        names: those of all agents, in their order.
+        name: the agent's name.
+        names: the names of all agents, in their order.
     """
     return []
 
@@ -176,7 +176,7 @@ def last_round(state: DebateState, settings: AgentsSettings) -> dict[str, Turn]:
     """The last answers of the active agents, by name.
 
     Args:
-        state: the debate.
+        state: the debate's state.
         settings: the debate's settings.
     """
     names = {agent.name for agent in active_agents(state, settings)}
@@ -197,7 +197,7 @@ def to_agents(
 
     Args:
         to: the node.
-        state: the debate.
+        state: the debate's state.
         settings: the debate's settings.
         hears: returns the agents that an agent hears.
         first: the number of the first round.

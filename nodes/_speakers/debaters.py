@@ -132,7 +132,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
     """Sends every debater into the next round, with its own and the others' last answers.
 
     Args:
-        state: the debate.
+        state: the debate's state.
         settings: the debate's settings.
     """
     last, why = answers_of(state["turns"]), round_reason(state, settings)
@@ -212,7 +212,7 @@ def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
     """Sends every answer without scores to scoring, with the evidence on which it is based.
 
     Args:
-        state: the debate.
+        state: the debate's state.
         metrics: the nodes that score an answer, in parallel.
     """
     known = {piece["id"]: piece for piece in state["evidence"]}

@@ -117,7 +117,7 @@ def gate_needs(settings: GateSettings, debate: Needs) -> Needs:
     """The resources of the gate, and of the debate if it may follow.
 
     Args:
-        settings: the gate's.
+        settings: the gate's settings.
         debate: the debate's resources.
     """
     found = [name for agent in settings.agents for name in sources_of(agent.model_dump())]

@@ -71,8 +71,8 @@ def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> 
     """Searches the shared sources for the claim itself, in a turn of ``name``.
 
     Args:
-        state: the debate.
-        settings: with the sources.
+        state: the debate's state.
+        settings: settings with ``sources``.
         name: the searching agent.
     """
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
@@ -124,7 +124,7 @@ def next_speakers(
 
     Args:
         to: the node.
-        state: the debate.
+        state: the debate's state.
         debaters: the debaters.
         in_turn: whether the speakers of a round speak one after the other, and so hear its earlier answers.
         also_before: whether they also hear the answers of the previous round if these were replaced in this round.
@@ -146,7 +146,7 @@ def round_is_over(state: DebateState, settings: PoolDebateSettings) -> bool:
     """Whether all debaters have spoken in the last round.
 
     Args:
-        state: the debate.
+        state: the debate's state.
         settings: the debate's settings.
     """
     return len(answers_of(state["turns"])) == len(settings.debaters)

@@ -116,7 +116,7 @@ def needs_for(
     """The resources of these speakers and of these sources.
 
     Args:
-        settings: the debate's.
+        settings: the debate's settings.
         speakers: each with its own model, if any.
         sources: the sources to open, by name.
         encoder: whether texts are compared by meaning.
@@ -169,7 +169,7 @@ def send_turn(
 
     Args:
         to: the node.
-        state: the debate.
+        state: the debate's state.
         speaker: the speaker's declaration as a mapping; at least its name.
         turn: its new turn.
         opponents: the other answers that it sees.
@@ -201,8 +201,8 @@ def send_turn(
 def person_instructions(state: DebateState) -> dict[str, Any]:
     """A person's instructions for speakers, and the ids that the person struck."""
     struck = [piece["id"] for piece in state["evidence"] if piece.get("struck")]
-    told = show_person(state["turns"])
-    return ({"told": told} if told else {}) | ({"struck": struck} if struck else {})
+    remarks = show_person(state["turns"])
+    return ({"told": remarks} if remarks else {}) | ({"struck": struck} if struck else {})
 
 
 def speaker_declaration(speaker: BaseModel) -> dict[str, Any]:

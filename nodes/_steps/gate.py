@@ -40,8 +40,8 @@ def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
     """Sends all agents to answer independently before any debate, each from its own retrieval.
 
     Args:
-        state: the debate.
-        settings: with the answering agents.
+        state: the debate's state.
+        settings: settings with ``agents``.
     """
     first = [
         (speaker_declaration(one) | {"place": place}, new_turn(0, one.name, phase=GATE))
@@ -67,7 +67,7 @@ def dependent_readers(answers: Iterable[Turn], settings: GateSettings) -> list[l
 
     Args:
         answers: their turns.
-        settings: with their models.
+        settings: the gate's settings.
     """
     own = {agent.name: agent.model for agent in settings.agents}
     groups: dict[tuple[Any, ...], list[str]] = {}

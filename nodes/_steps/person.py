@@ -23,7 +23,7 @@ from moot.nodes._runtime.tracing import set_prices
 from moot.nodes._steps.person_replies import REPLIES, PersonEvidence, PersonReply, check_person_reply
 from moot.nodes._texts.verdict import verdict_turns
 from moot.retrievers import Evidence
-from moot.retrievers._propose_evidence import active_evidence
+from moot.retrievers._evidence import active_evidence
 
 State = DebateState | DebaterState | TrialState
 Written = tuple[dict[str, Any], dict[str, Any]]

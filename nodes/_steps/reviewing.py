@@ -117,8 +117,8 @@ def reviews_of(state: DebateState, name: str) -> list[Turn]:
     """The reviews of an agent's last answer.
 
     Args:
-        state: the debate.
-        name: the agent's.
+        state: the debate's state.
+        name: the agent's name.
     """
     return [
         turn
@@ -132,7 +132,7 @@ def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: st
 
     Args:
         to: the node.
-        state: the debate.
+        state: the debate's state.
         settings: the debate's settings.
         step: the step of the turns.
     """

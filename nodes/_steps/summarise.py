@@ -189,7 +189,7 @@ def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summ
     """Sends the last round's answers to the summariser, in a turn of ``name``.
 
     Args:
-        state: the debate.
+        state: the debate's state.
         answers: the answers to summarise.
         name: the agent of the turn.
     """

@@ -58,8 +58,8 @@ def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
     """The stop reason of a debate that continues until all agree after a round; agreement in round 0 does not end it.
 
     Args:
-        state: the debate.
-        settings: with ``max_rounds``.
+        state: the debate's state.
+        settings: settings with ``max_rounds``.
     """
     agreed = agreed_answer(state["votes"]) is not None and state["rounds"] > 0
     return "consensus" if agreed else rounds_or_budget(state, settings)

@@ -46,7 +46,7 @@ def prices() -> dict[str, Price]:
     return read_prices()
 
 
-def show_endpoints(seen: Telemetry) -> None:
+def show_endpoints(instruments: Telemetry) -> None:
     """Adds a metric for the calls in flight and waiting at each endpoint."""
 
     def calls() -> Iterator[tuple[float, Mapping[str, Any]]]:
@@ -57,7 +57,9 @@ def show_endpoints(seen: Telemetry) -> None:
         for (address, state), count in found.items():
             yield count, {**server_of(address), "moot.state": state}
 
-    seen.gauge("moot.endpoint.calls", "{call}", "Calls to an endpoint that run, and that wait for their turn.", calls)
+    instruments.gauge(
+        "moot.endpoint.calls", "{call}", "Calls to an endpoint that run, and that wait for their turn.", calls
+    )
 
 
 # --- debates ----------------------------------------------------------------------------------------------------------
@@ -67,16 +69,16 @@ class DebateWatch:
     """Records metrics and a span of a run of a debate.
 
     Args:
-        seen: the instruments.
+        instruments: the metrics and the tracer.
         graph: the system.
     """
 
-    def __init__(self, seen: Telemetry, graph: str) -> None:
-        self._seen = seen
+    def __init__(self, instruments: Telemetry, graph: str) -> None:
+        self._instruments = instruments
         self._started = time.perf_counter()
         self._metric_attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": graph}
-        self.span = seen.tracer.start_span(f"invoke_workflow {graph}", attributes=self._metric_attributes)
-        seen.running.add(1, self._metric_attributes)
+        self.span = instruments.tracer.start_span(f"invoke_workflow {graph}", attributes=self._metric_attributes)
+        instruments.running.add(1, self._metric_attributes)
 
     def begun(self, id: str) -> None:
         """Called when the debate has its id."""
@@ -96,8 +98,8 @@ class DebateWatch:
         if status == "failed":
             facts["error.type"] = document["error"]["kind"] if document else kind_of(error)
             self.span.set_status(Status(StatusCode.ERROR))
-        self._seen.running.add(-1, self._metric_attributes)
-        self._seen.debates.record(time.perf_counter() - self._started, self._metric_attributes | facts)
+        self._instruments.running.add(-1, self._metric_attributes)
+        self._instruments.debates.record(time.perf_counter() - self._started, self._metric_attributes | facts)
         if document and self.span.is_recording():
             used = document["usage"]
             facts |= {"moot.rounds": document["rounds"], "moot.calls": used["calls"]}
@@ -112,7 +114,7 @@ class DebateWatch:
         around = None if _inside.get() is self else trace.set_span_in_context(self.span)
         entered = _inside.set(self)
         try:
-            with self._seen.tracer.start_as_current_span(
+            with self._instruments.tracer.start_as_current_span(
                 place.node or "node",
                 around,
                 attributes=place_attributes(place),
@@ -155,7 +157,7 @@ class CallWatch:
     """Context manager: records metrics and a span of a call to a model with all its requests.
 
     Args:
-        seen: the instruments.
+        instruments: the metrics and the tracer.
         role: the role that makes the call.
         model: the model.
         place: the position in the debate.
@@ -165,29 +167,29 @@ class CallWatch:
 
     def __init__(
         self,
-        seen: Telemetry,
+        instruments: Telemetry,
         role: str,
         model: ChatModel,
         place: Ledger,
         session: Session,
         messages: Sequence[BaseMessage],
     ) -> None:
-        self._seen = seen
+        self._instruments = instruments
         self._model = model
         self._session = session
         of: dict[str, Any] = {"gen_ai.operation.name": "chat", **server_of(model.endpoint.base_url)}
         self._attributes = of | provider_and_model(model.name) | place_attributes(place) | {"moot.role": role}
         if session.id:
             self._attributes["gen_ai.conversation.id"] = session.id
-        self._metric_attributes = of | seen.named(model.name)
+        self._metric_attributes = of | instruments.named(model.name)
         self._messages = messages
         self._requests = 0
         self._first = 0.0
 
     def __enter__(self) -> CallWatch:
         self._entered = time.perf_counter()
-        name = f"chat {self._told['gen_ai.request.model']}"
-        self._around = self._seen.tracer.start_as_current_span(
+        name = f"chat {self._attributes['gen_ai.request.model']}"
+        self._around = self._instruments.tracer.start_as_current_span(
             name,
             kind=SpanKind.CLIENT,
             attributes=self._attributes,
@@ -203,7 +205,7 @@ class CallWatch:
         async def watched() -> AIMessage:
             if not self._requests:
                 self._first = time.perf_counter()
-                self._seen.wait.record(self._first - self._entered, self._metric_attributes)
+                self._instruments.wait.record(self._first - self._entered, self._metric_attributes)
             self._requests += 1
             try:
                 message = await attempt()
@@ -216,23 +218,23 @@ class CallWatch:
         return watched
 
     def _record_reply(self, message: AIMessage) -> None:
-        usage, seen = message.usage_metadata, self._seen
+        usage, instruments = message.usage_metadata, self._instruments
         if usage:
             for kind, count in (("input", usage["input_tokens"]), ("output", usage["output_tokens"])):
-                seen.tokens.record(count, self._metric_attributes | {"gen_ai.token.type": kind})
+                instruments.tokens.record(count, self._metric_attributes | {"gen_ai.token.type": kind})
         price = price_of(self._model.name, prices())
         usd = sum(costs_of(usage["input_tokens"], usage["output_tokens"], price)) if usage and price else None
         if usd is None:
-            seen.unpriced.add(1, self._metric_attributes)
+            instruments.unpriced.add(1, self._metric_attributes)
         else:
-            seen.usd.add(usd, self._metric_attributes)
+            instruments.usd.add(usd, self._metric_attributes)
         if self._span.is_recording():
             self._describe(message, usd)
 
     def _describe(self, message: AIMessage, usd: float | None) -> None:
         usage, ended = message.usage_metadata, message.response_metadata
         finish = ended.get("finish_reason") or ended.get("stop_reason")
-        told = {
+        attributes = {
             "gen_ai.response.model": short_text(ended.get("model_name")),
             "gen_ai.response.id": short_text(ended.get("id")),
             "gen_ai.response.finish_reasons": [short_text(finish)] if finish else None,
@@ -242,29 +244,29 @@ class CallWatch:
             "gen_ai.request.max_tokens": getattr(self._model.chat, "max_tokens", None),
             "moot.cost.usd": usd,
         }
-        if self._seen.content:
-            told["gen_ai.output.messages"] = self._messages_as_json(
+        if self._instruments.content:
+            attributes["gen_ai.output.messages"] = self._messages_json(
                 [{**message_record(message), "finish_reason": str(finish or "")}]
             )
-        self._span.set_attributes({name: value for name, value in told.items() if value is not None})
+        self._span.set_attributes({name: value for name, value in attributes.items() if value is not None})
 
-    def _messages_as_json(self, messages: list[dict[str, Any]]) -> str:
+    def _messages_json(self, messages: list[dict[str, Any]]) -> str:
         return json.dumps(anonymised(messages, self._session.keys))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         now = time.perf_counter()
         if self._span.is_recording():
             self._span.set_attribute("moot.requests", self._requests)
-            if self._seen.content and self._messages:
+            if self._instruments.content and self._messages:
                 self._span.set_attribute(
-                    "gen_ai.input.messages", self._messages_as_json([*map(message_record, self._messages)])
+                    "gen_ai.input.messages", self._messages_json([*map(message_record, self._messages)])
                 )
         named: dict[str, Any] = {}
         if error is not None:
             named = {"error.type": kind_of(error)}
             mark_failed(self._span, named["error.type"])
         if self._requests:
-            self._seen.operation.record(now - self._first, self._metric_attributes | named)
+            self._instruments.operation.record(now - self._first, self._metric_attributes | named)
         self._around.__exit__(None, None, None)
 
 
@@ -292,20 +294,20 @@ class WatchedRetriever:
     """A source whose searches are recorded.
 
     Args:
-        seen: the instruments.
+        instruments: the metrics and the tracer.
         source: the source.
     """
 
-    def __init__(self, seen: Telemetry, source: Retriever) -> None:
+    def __init__(self, instruments: Telemetry, source: Retriever) -> None:
         self.name = source.name
-        self._seen = seen
+        self._instruments = instruments
         self._source = source
 
     async def search(self, query: str, k: int) -> list[Evidence]:
         """As the source's."""
-        of = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": self._seen.bounded(self.name)}
+        of = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": self._instruments.bounded(self.name)}
         started, named = time.perf_counter(), {}
-        with self._seen.tracer.start_as_current_span(
+        with self._instruments.tracer.start_as_current_span(
             f"retrieval {self.name}",
             kind=SpanKind.CLIENT,
             attributes=of,
@@ -319,8 +321,8 @@ class WatchedRetriever:
                 mark_failed(span, kind_of(error))
                 raise
             finally:
-                self._seen.operation.record(time.perf_counter() - started, of | named)
+                self._instruments.operation.record(time.perf_counter() - started, of | named)
             span.set_attribute("moot.found", len(found))
-            if self._seen.content:
+            if self._instruments.content:
                 span.set_attribute("gen_ai.retrieval.query.text", anonymised(query))
             return found

@@ -27,10 +27,10 @@ def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True)
     """
     if logs:
         log_json()
-    seen = turn_on(page=page, port=port)
-    if seen is not None:
-        _prepare_instruments(seen)
-    return seen
+    instruments = turn_on(page=page, port=port)
+    if instruments is not None:
+        _prepare_instruments(instruments)
+    return instruments
 
 
 async def watch(graph: str, id: str = "") -> DebateWatch | None:
@@ -43,18 +43,18 @@ async def watch(graph: str, id: str = "") -> DebateWatch | None:
     Raises:
         UserError: as `begin_telemetry`.
     """
-    seen = telemetry()
-    if seen is None:
-        if (seen := join()) is None:
+    instruments = telemetry()
+    if instruments is None:
+        if (instruments := join()) is None:
             return None
-        await asyncio.to_thread(_prepare_instruments, seen)
-    watch_of_run: DebateWatch = imported("moot.nodes._telemetry.observed").DebateWatch(seen, graph)
+        await asyncio.to_thread(_prepare_instruments, instruments)
+    watch_of_run: DebateWatch = imported("moot.nodes._telemetry.observed").DebateWatch(instruments, graph)
     if id:
         watch_of_run.begun(id)
     return watch_of_run
 
 
-def _prepare_instruments(seen: Telemetry) -> None:
+def _prepare_instruments(instruments: Telemetry) -> None:
     observed = imported("moot.nodes._telemetry.observed")
     observed.prices()
-    observed.show_endpoints(seen)
+    observed.show_endpoints(instruments)

@@ -161,30 +161,30 @@ def sentences(found: Robustness) -> list[str]:
     if any(one["same"] is not True for one in of["all"]):
         other = of["all"][0]["answer"] or "nothing"
         return [f"Not known: asked with all the evidence, {STEPS['answer']} says {other}, so it cannot tell."]
-    said = []
+    lines = []
     if found["falls_without"]:
-        said.append(f"Falls without {any_of(found['falls_without'])}.")
+        lines.append(f"Falls without {any_of(found['falls_without'])}.")
     elif found["holds"]:
-        said.append("Holds without any one source.")
+        lines.append("Holds without any one source.")
     else:
-        said.append("Whether it holds without any one source is not known.")
+        lines.append("Whether it holds without any one source is not known.")
     if pairs := [one["without"] for one in of["pair"] if one["same"] is False]:
         pairs = [pair for pair in pairs if not set(pair) & set(found["falls_without"])]
-        said += [
+        lines += [
             f"Falls without both {any_of(pair[:1])} and {any_of(pair[1:])}, which say the same."
             for pair in pairs[:MOST_NAMES]
         ]
     if again.get("reversed") is False:
-        said.append("Changes if the evidence is read in reversed order.")
+        lines.append("Changes if the evidence is read in reversed order.")
     if again.get("no_evidence"):
-        said.append("The same answer comes without any evidence.")
+        lines.append("The same answer comes without any evidence.")
     if of["all"]:
-        said.append(f"Asked again was {STEPS['answer'].rstrip(',')}, as no single judge decided.")
+        lines.append(f"Asked again was {STEPS['answer'].rstrip(',')}, as no single judge decided.")
     if found["not_asked"]:
-        said.append(f"{found['not_asked']} more could have been asked (robustness_calls).")
+        lines.append(f"{found['not_asked']} more could have been asked (robustness_calls).")
     if unknown:
-        said.append(f"{unknown} of {len(found['checks'])} gave no answer.")
-    return said
+        lines.append(f"{unknown} of {len(found['checks'])} gave no answer.")
+    return lines
 
 
 def any_of(names: Sequence[str]) -> str:

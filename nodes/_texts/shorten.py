@@ -84,7 +84,7 @@ class ShortenedTexts:
         of_evidence: number of all pieces.
         rounds: the rounds left out, by number.
         of_rounds: number of all rounds.
-        said: number of reasons and arguments shown in part.
+        reasons_cut: number of reasons and arguments shown in part.
         ids: ids of the pieces left out, unless remaining turns cite them.
         size: bytes of the texts; more than the limit if even the shortest version is longer.
     """
@@ -95,7 +95,7 @@ class ShortenedTexts:
     of_evidence: int = 0
     rounds: list[int] = field(default_factory=list)
     of_rounds: int = 0
-    said: int = 0
+    reasons_cut: int = 0
     ids: list[str] = field(default_factory=list)
     size: int = 0
 
@@ -171,7 +171,7 @@ def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
         made,
         texts=texts,
         evidence=made.evidence + len(pieces),
-        said=made.said + len(gone) - len(pieces),
+        reasons_cut=made.reasons_cut + len(gone) - len(pieces),
         ids=sorted({*made.ids, *ids}),
         size=sum(map(bytes_of, texts)),
     )
@@ -199,10 +199,10 @@ def _shorten_to(
         gone.update(left)
     if gone and rounds < room:
         allotted = _allot_bytes(pieces, only_cited, room - rounds)  # the space gained by leaving out whole rounds
-    over, said = sum(allotted.values()) + rounds - room, 0
+    over, reasons_cut = sum(allotted.values()) + rounds - room, 0
     written = _with_remaining_units(texts, lists, allotted, gone)
     if over > 0:
-        longest, saved, said = _longest_reasons(written, over)
+        longest, saved, reasons_cut = _longest_reasons(written, over)
         if saved < over:
             allotted = _allot_bytes(pieces, only_cited, max(0, sum(allotted.values()) - (over - saved)))
             written = _with_remaining_units(texts, lists, allotted, gone)
@@ -217,7 +217,7 @@ def _shorten_to(
         of_evidence=len(pieces),
         rounds=sorted({unit.place for unit in gone}),
         of_rounds=len({unit.place for found in lists for group in found for unit in group if unit.kind == "round"}),
-        said=said,
+        reasons_cut=reasons_cut,
         ids=sorted({unit.id for unit in pieces} - seen),
         size=sum(map(bytes_of, written)),
     )

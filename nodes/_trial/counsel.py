@@ -119,7 +119,7 @@ def to_sides(
 
     Args:
         to: the node.
-        state: the phase.
+        state: the phase's state.
         step: the step of their turns.
         sides: the sides.
         more: further state keys, by side.
@@ -169,9 +169,11 @@ def is_unadmitted(piece: Evidence) -> bool:
     return (piece.get("status") == "seed" or "weight" in piece) and piece["status"] != "admitted"
 
 
-def visible_exhibits(exhibits: Sequence[Evidence], said: Iterable[Turn] = (), *, whole: bool = True) -> list[Evidence]:
+def visible_exhibits(
+    exhibits: Sequence[Evidence], history: Iterable[Turn] = (), *, whole: bool = True
+) -> list[Evidence]:
     """The exhibits that `show_record` shows, and that may be cited: all, or only those already cited."""
-    cited = cited_ids(said)
+    cited = cited_ids(history)
     return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
 
 
@@ -208,13 +210,13 @@ def show_premises(premises: Sequence[str]) -> str:
 
 
 def show_record(
-    exhibits: Sequence[Evidence], said: Sequence[Turn] = (), *, whole: bool = True, titles: bool = False
+    exhibits: Sequence[Evidence], history: Sequence[Turn] = (), *, whole: bool = True, titles: bool = False
 ) -> str:
     """The exhibits on record, under a heading.
 
     Args:
         exhibits: the exhibits on record.
-        said: arguments and testimonies with quotes from them.
+        history: arguments and testimonies with quotes from them.
         whole: whether to show all texts; otherwise only cited exhibits, by their titles and verified quotes, and the
             number of other exhibits.
         titles: whether to list the titles of the other exhibits, too.
@@ -222,8 +224,8 @@ def show_record(
     pieces = active_evidence(exhibits)
     if whole or not pieces:
         return f"Exhibits on record:\n{show_evidence(pieces, NO_EXHIBIT)}"
-    passages = verified_passages(said)
-    used = visible_exhibits(pieces, said, whole=False)
+    passages = verified_passages(history)
+    used = visible_exhibits(pieces, history, whole=False)
     rest = [piece for piece in pieces if piece not in used]
     lines = [
         line
@@ -240,10 +242,10 @@ def show_record(
     return "\n".join([*parts, *([enclose("exhibits", lines)] if lines else []), *([others] if rest and others else [])])
 
 
-def verified_passages(said: Iterable[Turn]) -> dict[str, list[str]]:
+def verified_passages(history: Iterable[Turn]) -> dict[str, list[str]]:
     """The verified quotes from each exhibit, by its id, without quotes contained in longer ones."""
     found: dict[str, dict[str, str]] = {}
-    for turn in said:
+    for turn in history:
         for citation in turn.get("citations") or []:
             if citation["verified"]:
                 quote = citation["quote"]
@@ -266,9 +268,9 @@ def exhibits_for_statements(state: TrialState, settings: Any) -> list[Evidence]:
     return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 
-def show_recent(said: Sequence[Turn], nothing: str = "") -> str:
+def show_recent(history: Sequence[Turn], nothing: str = "") -> str:
     """The last arguments and testimonies, oldest first; ``nothing`` without any."""
-    return show_statements(said[-RECENT:], "What was said last, in its order:", nothing)
+    return show_statements(history[-RECENT:], "What was said last, in its order:", nothing)
 
 
 def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> str:

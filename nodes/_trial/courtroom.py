@@ -215,7 +215,7 @@ def trial_needs(settings: TrialSettings) -> Needs:
     """The resources of a trial with these settings.
 
     Args:
-        settings: the trial's.
+        settings: the trial's settings.
     """
     roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
     speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
@@ -229,7 +229,7 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
     """Starts the debates, each with the evidence from the negotiation.
 
     Args:
-        state: the trial.
+        state: the trial's state.
         debates: the node of each phase.
     """
     given = {
@@ -250,10 +250,10 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
 
     Args:
         to: the node.
-        state: the debate in court.
+        state: the state of the debate in court.
         side: the side that argues.
     """
-    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
+    record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
     last = this_round(state) - 1
     known = {"advice": advice_for(state["turns"], side, last), **side_findings(state["turns"], side, last)}
     return to_sides(
@@ -262,7 +262,7 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
         "argue",
         [side],
         evidence=lambda side: record,
-        heard=lambda side: said,
+        heard=lambda side: history,
         speaker=lambda side: known,
     )
 
@@ -272,10 +272,10 @@ def to_experts(to: str, state: TrialState) -> list[Send]:
 
     Args:
         to: the node.
-        state: the debate in court.
+        state: the state of the debate in court.
     """
-    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
-    return to_sides(to, state, "request_expert", evidence=lambda side: record, heard=lambda side: said)
+    record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
+    return to_sides(to, state, "request_expert", evidence=lambda side: record, heard=lambda side: history)
 
 
 def to_reflection(to: str, state: TrialState) -> list[Send]:
@@ -283,11 +283,11 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
 
     Args:
         to: the node.
-        state: the debate in court.
+        state: the state of the debate in court.
     """
-    record, said = on_record(state["evidence"], state["turns"]), statements(state["turns"])
-    spoken: list[Side] = [side for side in SIDES if any(t["step"] == "argue" and t["side"] == side for t in said)]
-    return to_sides(to, state, "reflect", spoken, evidence=lambda side: record, heard=lambda side: said)
+    record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
+    spoken: list[Side] = [side for side in SIDES if any(t["step"] == "argue" and t["side"] == side for t in history)]
+    return to_sides(to, state, "reflect", spoken, evidence=lambda side: record, heard=lambda side: history)
 
 
 def may_close(state: TrialState, settings: TrialSettings) -> bool:
@@ -296,8 +296,8 @@ def may_close(state: TrialState, settings: TrialSettings) -> bool:
     Its ruling cannot be the stop reason before ``min_rounds``, or if novelty is exhausted, which has priority.
 
     Args:
-        state: the debate in court.
-        settings: the trial's.
+        state: the state of the debate in court.
+        settings: the trial's settings.
     """
     rounds = this_round(state)
     if not settings.progressive_retrieval or rounds < settings.min_rounds:
@@ -377,8 +377,8 @@ def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
 
 
 def _reflection_score(turns: Sequence[Turn], round: int, side: str) -> float | None:
-    said = turns_in_round(turns, round, "reflect")
-    return next((turn["scores"].get("reflection") for turn in said if turn["side"] == side), None)
+    reflections = turns_in_round(turns, round, "reflect")
+    return next((turn["scores"].get("reflection") for turn in reflections if turn["side"] == side), None)
 
 
 def _mean_novelty(turns: Sequence[Turn], round: int) -> float | None:

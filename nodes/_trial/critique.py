@@ -48,7 +48,7 @@ CLOSE = Step("proclaim/close", ClosingReply, "court")
     own="the side's own last arguments.",
     others="the other side's last arguments.",
     exhibits="the evidence on record.",
-    said="arguments and testimonies with quotes from it; by default those of the two sides.",
+    history="arguments and testimonies with quotes from it; by default those of the two sides.",
 )
 async def reflect(
     claim: str,
@@ -60,7 +60,7 @@ async def reflect(
     *,
     side: str,
     exhibits: Sequence[Evidence] = (),
-    said: Sequence[Turn] = (),
+    history: Sequence[Turn] = (),
     whole: bool = False,
     round: int = 0,
     max_rounds: int | None = None,
@@ -69,20 +69,20 @@ async def reflect(
     """A counsel's assessment of its own side's last arguments (S2, section 2.6)."""
     both = statements([*own, *others])
     shown = {
-        "exhibits": show_record(exhibits, said or both, whole=whole),
+        "exhibits": show_record(exhibits, history or both, whole=whole),
         "statements": show_statements(both, "What the two sides argued last, in its order:", "Nothing was argued yet."),
         "round": show_round(round, max_rounds),
     }
     return await REFLECT.ask(model, common_values(claim, task, premises) | shown, prompt, side=side)
 
 
-@with_parameters(said="the statements so far; all of them are shown.")
+@with_parameters(history="the statements so far; all of them are shown.")
 async def critique(
     claim: str,
     task: Task,
     premises: Sequence[str],
     exhibits: Sequence[Evidence],
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     whole: bool = False,
@@ -92,8 +92,8 @@ async def critique(
 ) -> CritiqueReply:
     """A critic's view of both sides in a round, and the open questions (S2, section 2.6)."""
     shown = {
-        "exhibits": show_record(exhibits, said, whole=whole),
-        "statements": show_statements(said, "What was said so far, in its order:", "Nothing was said so far."),
+        "exhibits": show_record(exhibits, history, whole=whole),
+        "statements": show_statements(history, "What was said so far, in its order:", "Nothing was said so far."),
         "round": show_round(round, max_rounds),
     }
     return await CRITIQUE.ask(model, common_values(claim, task, premises) | shown, prompt)
@@ -104,7 +104,7 @@ async def whether_to_close(
     claim: str,
     task: Task,
     premises: Sequence[str],
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     round: int = 0,
@@ -112,7 +112,7 @@ async def whether_to_close(
     prompt: str = CLOSE.prompt,
 ) -> ClosingReply:
     """Whether the court closes the debate after a round (S2, section 2.5, iv)."""
-    shown = {"statements": show_recent(said, "Nothing was said yet."), "round": show_round(round, max_rounds)}
+    shown = {"statements": show_recent(history, "Nothing was said yet."), "round": show_round(round, max_rounds)}
     return await CLOSE.ask(model, common_values(claim, task, premises) | shown, prompt)
 
 
@@ -126,8 +126,8 @@ def reflect_node() -> Node:
     """
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[ReflectionReply]:
-        side, said = side_of(state), [turn for turn in state["heard"] if turn["step"] == "argue"]
-        own, others = ([turn for turn in said if turn["side"] == of][-2:] for of in (side, OTHER[side]))
+        side, history = side_of(state), [turn for turn in state["heard"] if turn["step"] == "argue"]
+        own, others = ([turn for turn in history if turn["side"] == of][-2:] for of in (side, OTHER[side]))
         return reflect(
             *trial_subject(state),
             own,
@@ -135,7 +135,7 @@ def reflect_node() -> Node:
             speaker,
             side=side,
             exhibits=state["evidence"],
-            said=state["heard"],
+            history=state["heard"],
             whole=settings.exhibits == "whole",
             **round_values(state, settings),
         )

@@ -67,7 +67,7 @@ async def state_gap(
     task: Task,
     premises: Sequence[str],
     exhibits: Sequence[Evidence],
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     side: str,
@@ -77,7 +77,7 @@ async def state_gap(
     prompt: str = GAP.prompt,
 ) -> GapReply:
     """The piece of evidence that a side needs most (S2, appendix I, step 1)."""
-    shown = {"exhibits": show_record(exhibits, said, whole=whole, titles=True), "statements": show_recent(said)}
+    shown = {"exhibits": show_record(exhibits, history, whole=whole, titles=True), "statements": show_recent(history)}
     values = common_values(claim, task, premises) | shown | {"round": show_round(round, max_rounds)}
     return await GAP.ask(model, values, prompt, side=side)
 
@@ -86,7 +86,7 @@ async def state_gap(
 async def query_for(
     claim: str,
     task: Task,
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     request: Sequence[str],
     model: Speaker | BaseChatModel,
     *,
@@ -94,7 +94,7 @@ async def query_for(
 ) -> QueryReply:
     """A query from the claim, the last statements and a side's request (S2, appendix I, step 2)."""
     wanted = as_data("request", "\n".join(request)) if request else "(whatever helps to decide)"
-    values = common_values(claim, task) | {"statements": show_recent(said), "request": wanted}
+    values = common_values(claim, task) | {"statements": show_recent(history), "request": wanted}
     return await QUERY.ask(model, values, prompt)
 
 
@@ -290,7 +290,7 @@ def still_searching(state: TrialState) -> list[Side]:
     """The sides whose progressive retrieval has not ended.
 
     Args:
-        state: the debate in court.
+        state: the state of the debate in court.
     """
     over = {turn["side"] for turn in state["turns"] if turn.get("ended")}
     return [side for side in SIDES if side not in over]
@@ -301,10 +301,10 @@ def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
 
     Args:
         to: the node.
-        state: the debate in court.
-        settings: with the sources.
+        state: the state of the debate in court.
+        settings: settings with ``sources``.
     """
-    said, record = statements(state["turns"]), on_record(state["evidence"], state["turns"])
+    history, record = statements(state["turns"]), on_record(state["evidence"], state["turns"])
     return to_sides(
         to,
         state,
@@ -314,7 +314,7 @@ def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
             searcher(counsel_for(side, state["phase"]), settings) | {"need": missing_evidence(state, side)}
         ),
         evidence=lambda side: record,
-        heard=lambda side: said,
+        heard=lambda side: history,
     )
 
 

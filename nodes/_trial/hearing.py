@@ -58,7 +58,7 @@ async def argue(
     task: Task,
     premises: Sequence[str],
     exhibits: Sequence[Evidence],
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     side: str,
@@ -71,7 +71,7 @@ async def argue(
     prompt: str = ARGUE.prompt,
 ) -> ArgumentReply:
     """A side's argument for a round (S2, section 2.5, step 2)."""
-    shown = {"exhibits": show_record(exhibits), "statements": show_recent(said), "advice": show_advice(advice)}
+    shown = {"exhibits": show_record(exhibits), "statements": show_recent(history), "advice": show_advice(advice)}
     shown |= {"reflection": show_reflection(flaws, stance), "round": show_round(round, max_rounds)}
     ids = {piece["id"] for piece in exhibits}
     speaker = as_speaker(model, side)
@@ -84,7 +84,7 @@ async def argue(
 async def request_expert(
     claim: str,
     task: Task,
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     side: str,
@@ -93,7 +93,7 @@ async def request_expert(
     prompt: str = REQUEST.prompt,
 ) -> ExpertRequestReply:
     """Whether a side wants an expert to testify (S2, section 2.5, step 3)."""
-    shown = {"statements": show_recent(said), "round": show_round(round, max_rounds)}
+    shown = {"statements": show_recent(history), "round": show_round(round, max_rounds)}
     values = common_values(claim, task) | shown
     return await REQUEST.ask(model, values, prompt, side=side)
 
@@ -106,7 +106,7 @@ async def request_expert(
 async def rule_on_expert(
     claim: str,
     task: Task,
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     side: str,
@@ -118,7 +118,7 @@ async def rule_on_expert(
 ) -> ExpertRulingReply:
     """Whether the court hears the expert that a side wants (S2, section 2.5, step 3)."""
     request = as_data("request", f"By the {side}: an expert in {expertise}.\nReason: {reason}")
-    shown = {"statements": show_recent(said), "request": request, "round": show_round(round, max_rounds)}
+    shown = {"statements": show_recent(history), "request": request, "round": show_round(round, max_rounds)}
     values = common_values(claim, task) | shown
     return await RULE.ask(model, values, prompt)
 
@@ -131,7 +131,7 @@ async def give_testimony(
     claim: str,
     task: Task,
     exhibits: Sequence[Evidence],
-    said: Sequence[Turn],
+    history: Sequence[Turn],
     model: Speaker | BaseChatModel,
     *,
     expertise: str,
@@ -140,9 +140,9 @@ async def give_testimony(
     prompt: str = TESTIFY.prompt,
 ) -> TestimonyReply:
     """An expert's testimony from the record (S2, section 2.5, step 3)."""
-    shown = {"exhibits": show_record(exhibits, said, whole=whole), "statements": show_recent(said)}
+    shown = {"exhibits": show_record(exhibits, history, whole=whole), "statements": show_recent(history)}
     shown |= {"request": as_data("request", reason), "expertise": one_line(expertise, LONGEST_FIELD)}
-    ids = sorted(piece["id"] for piece in visible_exhibits(exhibits, said, whole=whole))
+    ids = sorted(piece["id"] for piece in visible_exhibits(exhibits, history, whole=whole))
     return await TESTIFY.ask(model, common_values(claim, task) | shown, prompt, evidence_ids=ids)
 
 

@@ -120,7 +120,7 @@ def check_trial_task(settings: Any, task: Task) -> None:
     """Refuses a task that a trial cannot decide.
 
     Args:
-        settings: with ``verdict_labels``.
+        settings: settings with ``verdict_labels``.
         task: the task.
 
     Raises:
@@ -140,7 +140,7 @@ PANEL = Decision(
     lambda state, settings: record_of(state["claim"], state["task"], (), (), settings.panel_tokens)[0],
     around=1200,
 )
-"""The least call of each judge: the claim, with an empty record."""
+"""The smallest call of each judge: the claim, with an empty record."""
 
 
 @with_parameters(turns="of both debates.")
@@ -249,8 +249,8 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
 
     Args:
         to: the node.
-        state: the trial.
-        settings: with the ``judges``.
+        state: the trial's state.
+        settings: settings with ``judges``.
     """
     return [
         to_one(

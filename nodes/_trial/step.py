@@ -32,7 +32,7 @@ PARAMETERS = {
     "task": "the form of an answer.",
     "premises": "the premises of the claim.",
     "exhibits": "the evidence on record.",
-    "said": "the arguments and testimonies so far; the last four are shown.",
+    "history": "the arguments and testimonies so far; the last four are shown.",
     "model": "the model that is called.",
     "side": "``plaintiff`` or ``defense``.",
     "whole": "whether exhibits are shown whole; otherwise only their titles and quotes.",

@@ -80,7 +80,7 @@ async def test_a_ceiling_below_the_cost_of_a_decision_is_refused_before_the_firs
 ) -> None:
     document = await spend(name, [], budget=600)
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_setting")
-    assert document["error"]["detail"].startswith("`budget` allows 600 tokens, but the least decision (")
+    assert document["error"]["detail"].startswith("`budget` allows 600 tokens, but the smallest decision (")
     assert document["error"]["detail"].endswith("Raise `budget`.")
     assert plain.requests() == []
 

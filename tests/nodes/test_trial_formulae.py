@@ -166,8 +166,8 @@ def test_candidates_are_compared_with_those_that_joined_before() -> None:
     candidates = [at(0), at(30), at(60), at(90), at(0)]
     assert novelties(candidates, []) == pytest.approx([1, 1 - COS_30, 0.5, 1 - COS_30, 0])
     assert novelties(candidates, [at(180)]) == pytest.approx([2, 1 - COS_30, 0.5, 1 - COS_30, 0])
-    assert novelties(candidates, [], barred=[0]) == pytest.approx([0, 1, 1 - COS_30, 0.5, 1 - COS_30])
-    assert novelties(candidates, [], beside=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
+    assert novelties(candidates, [], ruled_out=[0]) == pytest.approx([0, 1, 1 - COS_30, 0.5, 1 - COS_30])
+    assert novelties(candidates, [], unfit=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
     assert novelties(candidates, [], 0.13) == pytest.approx([1, *[1 - COS_30] * 3, 0])
     assert novelties([], [at(0)]) == []
 
@@ -185,7 +185,7 @@ PLACES = st.sets(st.integers(0, 5))
 def test_any_candidates(
     candidates: list[list[float]], pool: list[list[float]], barred: set[int], beside: set[int]
 ) -> None:
-    found = novelties(candidates, pool, barred=barred, beside=beside)
+    found = novelties(candidates, pool, ruled_out=barred, unfit=beside)
     joined = list(pool)
     for place, (vector, value) in enumerate(zip(candidates, found, strict=True)):
         assert value == (0 if place in barred else novelty(vector, joined))
