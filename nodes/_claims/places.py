@@ -47,7 +47,7 @@ NEAR_YEARS = 2
 
 def score_of(ratings: Ratings) -> float:
     """How much a claim is worth checking, from 0 to 1: 0 if no source could settle it or no reader would care, else
-    the mean of the ratings, in which being checkable counts twice.
+    the mean of the ratings, in which ``checkable`` has double weight, divided by 2.
 
     Args:
         ratings: each 0, 1 or 2.

@@ -24,11 +24,11 @@ class ClaimSettings(Settings):
     """Settings of the graph that finds claims."""
 
     without: ClassVar = frozenset({"calibration", "corpus", "embedder", "reader_summary", "verified_quotes"})
-    why_without: ClassVar = "Finding claims looks for no evidence and gives no verdict"
+    why_without: ClassVar = "find_claims searches for no evidence and gives no verdict"
 
     split: bool = Field(
         default=False,
-        description="On: a quote that says several things becomes a claim for each that can be checked alone.",
+        description="On: a quote with several statements becomes a claim for each statement that can be checked alone.",
     )
     min_score: float = Field(
         default=0.5, ge=0, le=1, description="Claims with a lower score are listed, but neither rewritten nor kept."

@@ -306,9 +306,7 @@ class Ceilings:
         until: float,
         take: Callable[[Spend], None],
     ) -> Spend:
-        """Waits until an amount is available and takes it.
-
-        The amount is computed again after each wait, because calls in flight may correct the bytes per token.
+        """Waits until an amount is available and takes it. Calls in flight may change the amount (bytes per token).
 
         Args:
             wanted: returns the amount.
@@ -331,7 +329,7 @@ class Ceilings:
             if short is None or late:
                 for level in self._levels():
                     level.refused = level.refused or time.monotonic() >= level._deadline(False)
-                raise BudgetExhausted("Not asked: the time of `max_seconds` is used up.")
+                raise BudgetExhausted("The call was not made: the time of `max_seconds` is used up.")
             if await short.request_more(need, need.minus(short._available().plus(own))):
                 continue
             in_flight = short.in_flight()._replace(calls=0)
@@ -350,7 +348,9 @@ class Ceilings:
         name = next(n for n in Spend._fields if getattr(need, n) > getattr(room, n) + 1e-9)
         left, wanted = max(0, getattr(room, name)), getattr(need, name)
         whose = f"`{SETTINGS[name]}`" if level is self else f"the ceiling shared by several debates ({SETTINGS[name]})"
-        detail = f"Not asked: it may take {in_words(name, wanted)}, and {whose} leaves {in_words(name, left)}."
+        detail = (
+            f"A call was not made: it may take {in_words(name, wanted)}, and {whose} leaves {in_words(name, left)}."
+        )
         if level is self and (lost := getattr(self._lost, name)):
             least = getattr(self.most, name) - getattr(room, name) + wanted
             enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
@@ -465,8 +465,8 @@ def shared_ceilings(
         with shared_ceilings(max_cost=2.0):
             documents = await asyncio.gather(*(graph.ainvoke({"claim": claim}) for claim in claims))
 
-    If they cannot even pay for a decision, a debate fails before its first call (``budget_exhausted``). They hold in
-    one event loop.
+    If they cannot even pay for a decision, a debate fails before its first call (``budget_exhausted``). They apply
+    within one event loop.
 
     Args:
         budget: most tokens of prompts and replies.

@@ -273,7 +273,7 @@ async def open_debate_ledger(
     """Opens the ledger for a debate that starts or is resumed; None if the ledger is off.
 
     Args:
-        use: how it is used.
+        use: how the debate uses the ledger.
         graph: the system.
         given: the debate's input; values that are None are left out.
         settings: the debate's settings, as in the document.

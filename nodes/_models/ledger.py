@@ -65,7 +65,7 @@ class Ledger:
 
 
 def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
-    """Adds an item after those of earlier branches and its own."""
+    """Adds an item after the items of earlier branches and the earlier items of its own branch."""
     place = branch.get()
     at = len(places)
     while at and places[at - 1] > place:

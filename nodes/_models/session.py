@@ -89,7 +89,7 @@ class Session:
         if self.keeping is None:
             self.keeping = await open_debate_ledger(self.use, graph, given, settings.recorded(), self.id)
         self.id = self.keeping.id if self.keeping and self.is_written else self.id or uuid4().hex
-        self._announce(graph, again=False)
+        self._announce(graph, resumed=False)
         await self._tell_recorder()
         return self.id
 
@@ -105,7 +105,7 @@ class Session:
             replies = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
             self.keeping = await open_debate_ledger(self.use, graph, given, settings, self.id, replies)
             self.ceilings.count_lost_calls(self.cost_of_lost_calls(self.ceilings))
-            self._announce(graph, again=True)
+            self._announce(graph, resumed=True)
             await self._tell_recorder()
 
     def cost_of_lost_calls(self, ceilings: Ceilings) -> Spend:
@@ -125,10 +125,10 @@ class Session:
         else:
             self.document = document
 
-    def _announce(self, graph: str, *, again: bool) -> None:
+    def _announce(self, graph: str, *, resumed: bool) -> None:
         """Passes the debate's id to telemetry and the log."""
         self._graph = graph
-        log_start(self.id, graph, again=again)
+        log_start(self.id, graph, resumed=resumed)
         if self.watch:
             self.watch.begun(self.id)
 

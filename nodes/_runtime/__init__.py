@@ -1,1 +1,1 @@
-"""The frame of every graph: settings, state, nodes, the builder of a debate, its first and last node, tracing."""
+"""The parts that all graphs share: settings, state, nodes, the builder of a debate, its first and last node, tracing."""

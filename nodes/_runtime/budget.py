@@ -198,4 +198,4 @@ def refused_roles(left_out: Mapping[str, int]) -> str:
         left_out: the number of refused calls by role.
     """
     who = (f"{role} ({count})" if count > 1 else role for role, count in sorted(left_out.items()))
-    return f"The budget did not allow for every call. Not asked: {', '.join(who)}."
+    return f"The budget did not allow for every call. Not called: {', '.join(who)}."

@@ -50,7 +50,7 @@ def task_names() -> list[Any]:
     return list(TASKS)
 
 
-class Claimed(TypedDict):
+class ClaimFields(TypedDict):
     """A claim and the form of its answer, as given by the user."""
 
     claim: NotRequired[
@@ -69,7 +69,7 @@ class Claimed(TypedDict):
             str | None,
             Field(
                 description="Form of the answer: labels or choice (your own), short_answer, number, expression, or a "
-                "benchmark's name. By default as labels and options suggest, else fever.",
+                "benchmark's name. Default: choice with options, labels with labels, else fever.",
                 json_schema_extra=lambda schema: schema.update(examples=task_names()),
             ),
         ]
@@ -94,7 +94,7 @@ class OpeningInput(TypedDict):
     labels: NotRequired[
         Annotated[
             list[str] | dict[str, str] | None,
-            Field(description="For `labels`: the answers to choose from, or an object that explains each."),
+            Field(description="For `labels`: the possible answers, or an object that explains each of them."),
         ]
     ]
     options: NotRequired[
@@ -112,7 +112,7 @@ class OpeningInput(TypedDict):
     ]
 
 
-class ClaimInput(Claimed, OpeningInput):
+class ClaimInput(ClaimFields, OpeningInput):
     """The input of a debate: a claim, or a person's last message in ``messages``; with both, the claim."""
 
     messages: NotRequired[
@@ -200,7 +200,7 @@ class DocumentHead(TypedDict):
 
     schema_version: Annotated[str, Field(description="The version of this document's schema.")]
     id: Annotated[str, Field(description="The debate's id; empty in documents before 1.2.")]
-    status: Annotated[Status, Field(description="How the debate ended; a failed one says why in `error`.")]
+    status: Annotated[Status, Field(description="How the debate ended; if it failed, `error` has the reason.")]
     graph: Annotated[str, Field(description="The debate system.")]
 
 

@@ -163,20 +163,20 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             ceilings.end()
 
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
-        goes_on = input is None or isinstance(input, Command)
+        is_resumed = input is None or isinstance(input, Command)
         run_config: RunnableConfig = config or RunnableConfig()
-        found = await self.aget_state(config) if goes_on else None
-        before, again = (found.values, is_of_run(found, run_config)) if found else ({}, False)
+        found = await self.aget_state(config) if is_resumed else None
+        before, is_restart = (found.values, is_of_run(found, run_config)) if found else ({}, False)
         recorder = recording()
         use = recorder.use(run_config) if recorder else current_use()
         session = Session(before, use=use, recorder=recorder, run=run_config, state=before)
-        if goes_on:
-            await session.resume(replied=input is not None and not again)
-            left = await self.aget_state(config)
-            if again := is_of_run(left, run_config):  # the worker was lost after this state was written
+        if is_resumed:
+            await session.resume(replied=input is not None and not is_restart)
+            current = await self.aget_state(config)
+            if is_restart := is_of_run(current, run_config):  # the worker was lost after this state was written
                 input = None
-            if not left.next and not (isinstance(input, Command) and (input.goto or input.update)):
-                session.skip(document_of(left.values), by_another=not again)
+            if not current.next and not (isinstance(input, Command) and (input.goto or input.update)):
+                session.skip(document_of(current.values), by_another=not is_restart)
         elif NODE not in (place := run_config.get("configurable") or {}):
             run_config = {**run_config, "configurable": {**place, RESUMING: False}}
         added = with_values(options) if recorder else False

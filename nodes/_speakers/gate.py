@@ -61,7 +61,7 @@ class GateSettings(EvidenceSettings):
         description="The agents that answer independently: two or more, each with its own retriever or none.",
     )
     query_formulation: bool = Field(default=True, description="Off: the claim itself is their query.")
-    retrieval: Literal["once", "none"] = Field(default="once", description="none: they do not search.")
+    retrieval: Literal["once", "none"] = Field(default="once", description="none: the agents do not search.")
     min_verified: int = Field(
         default=1, ge=0, le=8, description="Fewest origins with a verified quote for an answer on which all agree."
     )

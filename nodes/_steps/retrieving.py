@@ -354,16 +354,16 @@ async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
 
 async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeContext) -> Evidence:
     """A scholarly source's piece with a summary, unchanged with a warning if that fails; other pieces unchanged."""
-    how = run.settings.source_summaries
-    if how == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
+    summariser = run.settings.source_summaries
+    if summariser == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
         return piece
     try:
-        if how == "model":
+        if summariser == "model":
             speaker = await run.speaker("source_summariser")
             read = shown_whole(piece) if is_short(piece["text"], SUMMARISED) else piece
             short = await summarise_evidence(state["claim"], state["task"], read, speaker)
             return with_summary(piece, short["text"], run.settings)
-        summary = (await open_summariser(how)).summarise(piece["text"])
+        summary = (await open_summariser(summariser)).summarise(piece["text"])
         return with_summary(piece, await in_time(summary, "summariser"), run.settings)
     except WorldError as error:
         run.ledger.warn("source_not_summarised", f"{piece['id']}: {error.detail} The abstract itself is shown.")

@@ -79,7 +79,7 @@ class DebateIdFilter(logging.Filter):
         return True
 
 
-def log_start(id: str, graph: str, *, again: bool) -> None:
+def log_start(id: str, graph: str, *, resumed: bool) -> None:
     """Logs that a debate starts or is resumed.
 
     Args:
@@ -87,7 +87,7 @@ def log_start(id: str, graph: str, *, again: bool) -> None:
         graph: the system.
         again: whether it is resumed.
     """
-    log.info("debate goes on" if again else "debate begun", extra={"debate": id, "graph": graph})
+    log.info("debate goes on" if resumed else "debate begun", extra={"debate": id, "graph": graph})
 
 
 def log_end(

@@ -54,9 +54,9 @@ def _groups(document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict
     """Last answers by the group of their votes; the key of the verdict's group is an empty text."""
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
-    for who, turn in last.items():
+    for speaker, turn in last.items():
         answer = _answer_of(turn)
-        key = f"group {voted[who]}" if voted.get(who) is not None else answer
+        key = f"group {voted[speaker]}" if voted.get(speaker) is not None else answer
         groups.setdefault(key, []).append(turn)
     of_verdict = [
         key for key, turns in groups.items() if any(_same_answer(document, _answer_of(t), verdict) for t in turns)
@@ -94,22 +94,22 @@ def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], an
     last: dict[SpeakerKey, str] = {}
     quoted: dict[SpeakerKey, set[str]] = {}
     for place, turn in enumerate(given):
-        who, answer = (turn["agent"], None), turn.get("answer")
+        speaker, answer = (turn["agent"], None), turn.get("answer")
         if answer is None or "number" in turn:  # samples are not changes of an answer
             continue
         new = [quote["evidence_id"] for quote in _verified_quotes(turn)]
-        if (before := last.get(who)) is not None and not _same_answer(document, before, answer):
+        if (before := last.get(speaker)) is not None and not _same_answer(document, before, answer):
             heard = [t["agent"] for t in given[:place] if t["agent"] != turn["agent"]]
             heard = [
                 agent
                 for agent in dict.fromkeys(heard)
                 if _same_answer(document, _last_answer(given[:place], agent, turn["round"]), answer)
             ]
-            found = [id for id in dict.fromkeys(new) if id not in quoted.get(who, set())]
+            found = [id for id in dict.fromkeys(new) if id not in quoted.get(speaker, set())]
             change = {"round": turn["round"], "before": before, "answer": answer, "after": heard}
             changes.append(answering_agent(turn) | change | {"evidence_ids": found})
-        last[who] = answer
-        quoted.setdefault(who, set()).update(new)
+        last[speaker] = answer
+        quoted.setdefault(speaker, set()).update(new)
     return changes
 
 

@@ -157,10 +157,10 @@ def sentences(found: Robustness) -> list[str]:
     again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
     unknown = sum(one["same"] is None for one in found["checks"])
     if not found["checks"]:
-        return ["Nothing to take away: the verdict was decided without evidence."]
+        return ["There is no evidence to remove: the verdict was decided without evidence."]
     if any(one["same"] is not True for one in of["all"]):
         other = of["all"][0]["answer"] or "nothing"
-        return [f"Not known: asked with all the evidence, {STEPS['answer']} says {other}, so it cannot tell."]
+        return [f"Unknown: with all the evidence, {STEPS['answer']} gives {other} instead of the verdict."]
     lines = []
     if found["falls_without"]:
         lines.append(f"Falls without {any_of(found['falls_without'])}.")
@@ -179,11 +179,11 @@ def sentences(found: Robustness) -> list[str]:
     if again.get("no_evidence"):
         lines.append("The same answer comes without any evidence.")
     if of["all"]:
-        lines.append(f"Asked again was {STEPS['answer'].rstrip(',')}, as no single judge decided.")
+        lines.append(f"No single judge decided, so the checks repeat {STEPS['answer'].rstrip(',')}.")
     if found["not_asked"]:
-        lines.append(f"{found['not_asked']} more could have been asked (robustness_calls).")
+        lines.append(f"{found['not_asked']} more checks were not made (robustness_calls).")
     if unknown:
-        lines.append(f"{unknown} of {len(found['checks'])} gave no answer.")
+        lines.append(f"{unknown} of {len(found['checks'])} checks gave no answer.")
     return lines
 
 

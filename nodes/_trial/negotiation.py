@@ -232,8 +232,8 @@ def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
         sends.append(to_one(to, state, searcher("retrieval", settings), {**turn, "query": premise, "pool": "premises"}))
-    (asked,) = turns_in_round(state["turns"], 0, "stance_queries")
-    for side, query in zip(SIDES, (asked["supporting_query"], asked["challenging_query"]), strict=True):
+    (queries,) = turns_in_round(state["turns"], 0, "stance_queries")
+    for side, query in zip(SIDES, (queries["supporting_query"], queries["challenging_query"]), strict=True):
         if query is not None:
             turn = new_turn(0, side, "retrieve", phase="negotiation", side=side)
             sends.append(to_one(to, state, searcher(side, settings), {**turn, "query": query, "pool": side}))

@@ -208,7 +208,7 @@ async def test_settings_without_effect_here_are_refused_and_not_listed() -> None
         "reader_summary": True,
         "verified_quotes": True,
     }.items():
-        with pytest.raises(UserError, match=f"Finding claims looks for no evidence and gives no verdict: .*{name}"):
+        with pytest.raises(UserError, match=f"find_claims searches for no evidence and gives no verdict: .*{name}"):
             checked_settings(ClaimSettings, {name: value})
         assert name not in ClaimSettings.model_json_schema()["properties"]
         assert name not in (graph.get_context_jsonschema() or {})["properties"]

@@ -115,7 +115,7 @@ async def held_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str
 
 async def test_an_agreement_is_checked_only_if_a_first_check_reproduces_it(start_stub: StartStub) -> None:
     fields: dict[str, Any] = {"selected": [1], "reason": "It helps."}
-    for answer, said in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Not known: asked with all")):
+    for answer, said in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Unknown: with all")):
         start_stub([says(answer, match="on your own. Answer from"), says("SUPPORTS", **fields)])
         document = await held("madke", max_rounds=1)
         assert document["answer"] == "SUPPORTS"
@@ -141,7 +141,7 @@ async def test_no_check_runs_if_the_setting_is_off_or_there_is_no_evidence(start
     off = await held("rag", robustness=False)
     assert (off["robustness"], off["usage"]["calls"]) == (None, 1)
     empty = await held("madke", retrieval="none", max_rounds=1)
-    assert empty["robustness"]["said"] == "Nothing to take away: the verdict was decided without evidence."
+    assert empty["robustness"]["said"] == "There is no evidence to remove: the verdict was decided without evidence."
 
 
 def test_quotes_with_the_same_content() -> None:
@@ -174,4 +174,6 @@ def test_the_summary_of_the_checks() -> None:
     assert (fell["holds"], fell["falls_without"]) == (False, ["a"])
     many = robustness_result("judge", [check("origin", False, f"{c}.org") for c in "abcde"], 0)["said"]
     assert many == "Falls without a.org or b.org or c.org, or any of 2 others."
-    assert fell["said"] == "Falls without a. Falls without both b and c, which say the same. 1 of 3 gave no answer."
+    assert (
+        fell["said"] == "Falls without a. Falls without both b and c, which say the same. 1 of 3 checks gave no answer."
+    )
