@@ -9,8 +9,8 @@ from typing import Any
 from moot.cli.resuming import DebateSetup
 from moot.core.errors import MootError, UserError
 from moot.graphs import DebateSystem, load_graph
+from moot.nodes._models.debate_ledger import LedgerUse
 from moot.nodes._models.equal_cost import BUDGET_NAMES, FullCost, ceiling_of, full_cost, ratios, shared_settings
-from moot.nodes._models.keeping import LedgerUse
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._runtime.settings import DEMONSTRATION, Settings, checked_settings

@@ -21,7 +21,7 @@ from moot.cli.waiting import waiting
 from moot.core.errors import USER_KINDS, MootError
 from moot.core.ledger import open_ledger
 from moot.graphs import DebateSystem
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.document import blank_document, unfinished
 from moot.nodes._runtime.running import DebateRun, Update
 from moot.transcript import Live

@@ -3,9 +3,9 @@
 from ._cortex.weigh import weigh_node as weigh_node
 from ._models.chat_models import ModelChoice as ModelChoice
 from ._models.chat_models import open_chat_model as open_chat_model
+from ._models.debate_ledger import LedgerUse as LedgerUse
+from ._models.debate_ledger import ledger_use as ledger_use
 from ._models.fake import FakeChatModel as FakeChatModel
-from ._models.keeping import LedgerUse as LedgerUse
-from ._models.keeping import ledger_use as ledger_use
 from ._records.entries import Task as Task
 from ._records.entries import Turn as Turn
 from ._records.entries import Vote as Vote

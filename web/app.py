@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from moot.core.errors import MootError
 from moot.core.garbage import collected_seldom
 from moot.graphs._registry import installed_systems
-from moot.nodes._models.keeping import current_use
+from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.session import recording, report_to
 from moot.web.batches.running import BATCHES
 from moot.web.caller import DATABASE, check_auth

@@ -29,7 +29,7 @@ from moot.core.ledger import Debate, open_ledger
 from moot.core.ledger.records import fingerprint_of
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
-from moot.nodes._models.keeping import stored_input
+from moot.nodes._models.debate_ledger import stored_input
 from moot.nodes._runtime.opening import INPUT
 from moot.nodes._runtime.settings import checked_settings
 from moot.web import debates

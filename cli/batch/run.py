@@ -25,8 +25,8 @@ from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._models.ceilings import Ceilings, share_ceilings
+from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.joint_ceilings import IS_POSSIBLE, SPENT, JointFile
-from moot.nodes._models.keeping import Mode
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.spend import NOTHING, Spend
 from rich.console import Console

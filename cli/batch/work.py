@@ -15,7 +15,7 @@ from moot.core.errors import MootError
 from moot.core.files import not_written, write_whole
 from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import LedgerUse, Mode, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, Mode, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price, cost_of, paid_calls
 from moot.nodes._runtime.settings import checked_settings

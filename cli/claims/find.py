@@ -24,7 +24,7 @@ from moot.nodes._claims.reading import read_article
 from moot.nodes._claims.state import ClaimSettings
 from moot.nodes._claims.steps import check_text
 from moot.nodes._models.chat_models import EMBEDDED
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.settings import Settings
 from moot.retrievers._evidence import clean
 from moot.transcript.claims import claims_csv, filled_words, place_in_words

@@ -91,15 +91,15 @@ class Caller:
         """The same speaker with the seeds for one question; unchanged if no seed is set."""
         if self.seed is None:
             return self
-        at, (agent, sample) = self.ledger, self.sample
-        asks = (self.role, at.round, sample, agent, at.node, at.phase, at.number)
+        ledger, (agent, sample) = self.ledger, self.sample
+        asks = (self.role, ledger.round, sample, agent, ledger.node, ledger.phase, ledger.number)
         seeds = CallSeeds(self.seed, asks, messages)
         asker = (seeds.first, branch.get()[1::2])
-        repeated, at.times_made[asker] = at.times_made[asker], at.times_made[asker] + 1
+        repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
         # With a ledger, equal calls of one step share a reply, and so they share the seed.
         run = run_metadata()
-        shared = self.session.keeping is not None
-        where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), at.agent, asker)
+        shared = self.session.debate_ledger is not None
+        where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
         earlier = self.session.count_earlier_steps(seeds.first, (*asks, *where, repeated))
         return replace(self, _seeds=replace(seeds, earlier=earlier) if earlier else seeds)
 
@@ -123,13 +123,13 @@ class Caller:
             UserError: the shortest prompt is too long.
             BudgetExhausted: a ceiling leaves too little for it.
         """
-        beside = len(json.dumps(more)) if more and self.ceilings.bounded else 0
+        extra_bytes = len(json.dumps(more)) if more and self.ceilings.bounded else 0
         name, address, before = self.model.name, self.model.endpoint.base_url, 0
         for refusals in range(REFUSALS + 1):
-            room = self._prompt_limit(prompt, beside)
+            room = self._prompt_limit(prompt, extra_bytes)
             fit = fit_messages(messages, self.model, self.role, self.context_tokens, ranks, room)
             self._set_not_shown(fit.left_out)
-            planned = self._planned_call(prompt, fit.size + beside)
+            planned = self._planned_call(prompt, fit.size + extra_bytes)
             try:
                 message, call = await self._call_within_ceilings(
                     lambda chat, some=fit.messages: send(self._seeded_chat(chat, some), some),  # type: ignore[misc]
@@ -155,11 +155,11 @@ class Caller:
     def _planned_call(self, prompt: str, size: int) -> PlannedCall:
         return PlannedCall(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY)
 
-    def _prompt_limit(self, prompt: str, beside: int) -> int | None:
+    def _prompt_limit(self, prompt: str, extra_bytes: int) -> int | None:
         """The most bytes of the prompt of a role that decides, by the ceilings; None for other roles."""
         ceilings = self.ceilings
         most = ceilings.prompt_bytes(self._planned_call(prompt, 0)) if ceilings.decides(self.role, prompt) else None
-        return None if most is None else most - beside
+        return None if most is None else most - extra_bytes
 
     async def _call_within_ceilings(
         self, send: Sending, planned: PlannedCall, messages: Sequence[BaseMessage] = ()

@@ -18,7 +18,7 @@ from moot.core.errors import MootError
 from moot.core.ledger.records import Status
 from moot.core.redaction import Keys, held_keys
 from moot.nodes._models.ceilings import Ceilings, open_ceilings
-from moot.nodes._models.keeping import DebateLedger, LedgerUse, open_debate_ledger
+from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, open_debate_ledger
 from moot.nodes._models.spend import NOTHING, Spend
 from moot.nodes._records.entries import PERSON
 from moot.nodes._telemetry.logs import log_end, log_start
@@ -46,7 +46,7 @@ class Session:
     before: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
     use: LedgerUse = field(default_factory=LedgerUse)
-    keeping: DebateLedger | None = None
+    debate_ledger: DebateLedger | None = None
     """The ledger for this debate's calls; set when it starts."""
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
@@ -86,9 +86,9 @@ class Session:
             given: the debate's input.
             settings: the debate's settings.
         """
-        if self.keeping is None:
-            self.keeping = await open_debate_ledger(self.use, graph, given, settings.recorded(), self.id)
-        self.id = self.keeping.id if self.keeping and self.is_written else self.id or uuid4().hex
+        if self.debate_ledger is None:
+            self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings.recorded(), self.id)
+        self.id = self.debate_ledger.id if self.debate_ledger and self.is_written else self.id or uuid4().hex
         self._announce(graph, resumed=False)
         await self._tell_recorder()
         return self.id
@@ -99,18 +99,18 @@ class Session:
         Args:
             replied: whether it is resumed with a person's reply.
         """
-        if self.id and self.keeping is None:
+        if self.id and self.debate_ledger is None:
             given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
             graph, settings = self.before.get("graph") or "", self.before.get("settings")
             replies = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
-            self.keeping = await open_debate_ledger(self.use, graph, given, settings, self.id, replies)
+            self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings, self.id, replies)
             self.ceilings.count_lost_calls(self.cost_of_lost_calls(self.ceilings))
             self._announce(graph, resumed=True)
             await self._tell_recorder()
 
     def cost_of_lost_calls(self, ceilings: Ceilings) -> Spend:
         """The cost of calls that earlier runs lost; zero for an inner debate, because the outer ceilings count it."""
-        return self.keeping.cost_of_lost_calls() if self.keeping and ceilings is self.ceilings else NOTHING
+        return self.debate_ledger.cost_of_lost_calls() if self.debate_ledger and ceilings is self.ceilings else NOTHING
 
     def skip(self, document: dict[str, Any], *, by_another: bool) -> None:
         """Ends a run that has nothing to do, because an earlier run finished the debate.
@@ -144,7 +144,7 @@ class Session:
     @property
     def is_written(self) -> bool:
         """Whether the ledger has a row for this debate."""
-        return self.keeping is not None and self.keeping.mode != "replay"
+        return self.debate_ledger is not None and self.debate_ledger.mode != "replay"
 
     async def end(self, error: BaseException | None = None) -> None:
         """Ends the run: the debate is finished, waits for a person, or was interrupted.
@@ -168,12 +168,12 @@ class Session:
         path = note = None
         if self.id and self.recorder:
             path, note = await self.recorder.ended(self, error)
-        if self.keeping is None or not self.is_written:
+        if self.debate_ledger is None or not self.is_written:
             return
         if self.document is not None and not self.use.ends:
             return
         try:
-            await self.keeping.ledger.end(self.id, self._status(error), path, note)
+            await self.debate_ledger.ledger.end(self.id, self._status(error), path, note)
         except MootError as fault:  # a failure here must not lose the debate; its row says that it was interrupted
             log.error("%s", fault.detail)
 

@@ -19,8 +19,8 @@ from moot.nodes._models.caller import Caller, Sending, SendingMessages, chain, r
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt
 from moot.nodes._models.fitting import weight_of_all
-from moot.nodes._models.kept import key_messages, ledger_model, message_of, model_hashes, value_of
 from moot.nodes._models.ledger import branch, tokens_of
+from moot.nodes._models.ledger_messages import key_messages, ledger_model, message_of, model_hashes, value_of
 from moot.nodes._models.reply_parsing import fault_of, read_reply, text_of
 from moot.nodes._models.spend import Spend, spent_by
 from moot.nodes._records.entries import Call
@@ -124,7 +124,7 @@ class Speaker(Caller):
                 last = message, (found, outcome, problem)
             return last[1]
 
-        async def asked(speaker: Speaker) -> AIMessage:
+        async def make_call(speaker: Speaker) -> AIMessage:
             def citable() -> dict[str, Any]:
                 hidden = speaker.not_shown
                 return (
@@ -135,7 +135,7 @@ class Speaker(Caller):
 
         parts = {"schema": request, "structured_output": self.structured_output}
         message = await self._from_ledger_or_call(
-            messages, parts, asked, send, lambda message: read(message)[0] is not None, prompt
+            messages, parts, make_call, send, lambda message: read(message)[0] is not None, prompt
         )
         found = read(message)[0]
         if found is None:
@@ -240,7 +240,7 @@ class Speaker(Caller):
 
         messages = self._with_marks(messages)
 
-        async def asked(speaker: Speaker) -> AIMessage:
+        async def make_call(speaker: Speaker) -> AIMessage:
             if messages:
                 message, call = await speaker._fitting_call(messages, cast(SendingMessages, send), more=tools)
             else:
@@ -262,19 +262,19 @@ class Speaker(Caller):
             message = await self._from_ledger_or_call(
                 messages,
                 {"tools": list(tools)},
-                asked,
+                make_call,
                 lambda chat: cast(SendingMessages, send)(chat, messages),
                 usable,
             )
         else:
-            message = await asked(self._with_seeds(messages))
+            message = await make_call(self._with_seeds(messages))
         return self._without_marks(message) if usable(message) else None
 
     async def _from_ledger_or_call(
         self,
         messages: Sequence[BaseMessage],
         parts: Mapping[str, Any],
-        asked: Callable[[Speaker], Awaitable[AIMessage]],
+        make_call: Callable[[Speaker], Awaitable[AIMessage]],
         send: Sending,
         usable: Callable[[AIMessage], bool],
         prompt: str = "",
@@ -284,41 +284,45 @@ class Speaker(Caller):
         Args:
             messages: the messages to send.
             parts: further parts of the ledger key, besides the seed.
-            asked: makes the call as the given speaker.
+            make_call: makes the call as the given speaker.
             send: sends the messages to a chat model.
             usable: whether a message is stored as a reply, not as a failure.
             prompt: the prompt's name; empty for a conversation.
         """
         if self.seed is not None and self._seeds is None:
-            return await self._with_seeds(messages)._from_ledger_or_call(messages, parts, asked, send, usable, prompt)
-        keeping = self.session.keeping
-        if keeping is None:
-            return await asked(self)
+            return await self._with_seeds(messages)._from_ledger_or_call(
+                messages, parts, make_call, send, usable, prompt
+            )
+        debate_ledger = self.session.debate_ledger
+        if debate_ledger is None:
+            return await make_call(self)
         if self._seeds is not None:
             parts = {**parts, "seed": self._seeds.first}
-        at = self.ledger
+        ledger = self.ledger
         hashes = model_hashes(self.model) | hashes_of(
             {"messages": key_messages(messages), "sample": self.sample, **parts}
         )
         asker = (*hashes.values(), branch.get()[1::2])
-        repeated, at.times_made[asker] = at.times_made[asker], at.times_made[asker] + 1
-        place = (at.node, at.phase, at.round, at.number, run_metadata().get("langgraph_step"), repeated)
-        key = key_of("chat", {"ordinal": keeping.ordinal(tuple(hashes.values()), place)}, hashes)
-        result, shared = await keeping.once(
-            key.hash, lambda: self._stored_or_new_result(key, messages, parts, asked, send, usable, prompt)
+        repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
+        superstep = run_metadata().get("langgraph_step")
+        place = (ledger.node, ledger.phase, ledger.round, ledger.number, superstep, repeated)
+        key = key_of("chat", {"ordinal": debate_ledger.ordinal(tuple(hashes.values()), place)}, hashes)
+        result, shared = await debate_ledger.once(
+            key.hash, lambda: self._stored_or_new_result(key, messages, parts, make_call, send, usable, prompt)
         )
         chain.set(chain.get() + result.depth)
-        at.depth = max(at.depth, chain.get())
-        own = {"node": at.node, "role": self.role, "agent": at.agent, "phase": at.phase, "round": at.round}
-        own |= {"number": at.number} if at.number else {}
+        ledger.depth = max(ledger.depth, chain.get())
+        own = {"node": ledger.node, "role": self.role, "agent": ledger.agent}
+        own |= {"phase": ledger.phase, "round": ledger.round}
+        own |= {"number": ledger.number} if ledger.number else {}
         unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
         self._set_not_shown(result.calls[-1].get("left_out") if result.calls else None)
         for call in result.calls:
-            at.note({**call, **own, **unpaid})  # type: ignore[typeddict-item]
+            ledger.note({**call, **own, **unpaid})  # type: ignore[typeddict-item]
         for kind, detail in result.warnings:
-            at.warn(kind, detail)
+            ledger.warn(kind, detail)
         if result.error is not None:
-            keeping.forget(key.hash)
+            debate_ledger.forget(key.hash)
             raise copy_error(result.error) if shared else result.error
         return result.message
 
@@ -327,15 +331,15 @@ class Speaker(Caller):
         key: Key,
         messages: Sequence[BaseMessage],
         parts: Mapping[str, Any],
-        asked: Callable[[Speaker], Awaitable[AIMessage]],
+        make_call: Callable[[Speaker], Awaitable[AIMessage]],
         send: Sending,
         usable: Callable[[AIMessage], bool],
         prompt: str,
     ) -> RequestResult:
         """The result in the ledger for a key, or the result of a new call, once it is stored there."""
-        keeping = self.session.keeping
-        assert keeping is not None
-        kept = await keeping.find(key, f"a call of {self.role} ({self.ledger.place()})")
+        debate_ledger = self.session.debate_ledger
+        assert debate_ledger is not None
+        kept = await debate_ledger.find(key, f"a call of {self.role} ({self.ledger.place()})")
         if kept is not None:
             value = kept.value
             message = message_of(value["message"])
@@ -353,9 +357,9 @@ class Speaker(Caller):
         part, before = self.ledger.part(), chain.get()
         result = RequestResult(NOTHING, part.calls, [], 0)
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
-        lost, prices = keeping.cost_of_lost_calls(key), self.ceilings.prices
+        lost, prices = debate_ledger.cost_of_lost_calls(key), self.ceilings.prices
         first, unusable = key_of("chat", {"unusable": True}, key.parts), None
-        if (kept := keeping.stored(first)) is not None:
+        if (kept := debate_ledger.stored(first)) is not None:
             call = cast(Call, {**kept.value["call"], "from_ledger": True})
             unusable = message_of(kept.value["message"]), call
             if any(lost):  # ``lost`` includes its cost, which this run counted as spent at its start
@@ -366,13 +370,13 @@ class Speaker(Caller):
         async def store_unusable(message: AIMessage, call: Call) -> None:
             nonlocal unusable
             unusable = message, call
-            await keeping.keep(first, {"message": value_of(message), "call": call}, about)
+            await debate_ledger.keep(first, {"message": value_of(message), "call": call}, about)
 
         async def record_sent(most: Spend) -> None:
-            await keeping.record_sent(key, lost.plus(spent_by(part.calls, prices)).plus(most), about)
+            await debate_ledger.record_sent(key, lost.plus(spent_by(part.calls, prices)).plus(most), about)
 
         try:
-            result.message = await asked(
+            result.message = await make_call(
                 replace(
                     self,
                     ledger=part,
@@ -401,9 +405,9 @@ class Speaker(Caller):
         elif self.ceilings.counted:
             lost = lost.plus(spent)
         if unusable and isinstance(result.error, ReplyError):  # a later run requests both replies again
-            await keeping.keep_failure(first, {"message": value_of(unusable[0]), "call": unusable[1]}, about)
+            await debate_ledger.keep_failure(first, {"message": value_of(unusable[0]), "call": unusable[1]}, about)
         about |= {SENT: [*lost]} if any(lost) else {}
-        await (keeping.keep if good else keeping.keep_failure)(key, value, about)
+        await (debate_ledger.keep if good else debate_ledger.keep_failure)(key, value, about)
         return result
 
     def _apply_stored_calls(
@@ -419,9 +423,11 @@ class Speaker(Caller):
         size = weight_of_all(messages)
         if calls and "left_out" not in calls[0]:
             count_prompt(self.model.name, size, calls[0]["prompt_tokens"])
-        beside = parts.get("schema") or parts.get("tools")
-        asked = self._planned_call(prompt, size + (len(json.dumps(beside)) if beside and self.ceilings.bounded else 0))
-        self.ceilings.count_paid_calls(asked, calls, left_out=left_out)
+        extra = parts.get("schema") or parts.get("tools")
+        make_call = self._planned_call(
+            prompt, size + (len(json.dumps(extra)) if extra and self.ceilings.bounded else 0)
+        )
+        self.ceilings.count_paid_calls(make_call, calls, left_out=left_out)
 
 
 @dataclass

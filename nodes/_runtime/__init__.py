@@ -1,1 +1,1 @@
-"""The parts that all graphs share: settings, state, nodes, the builder of a debate, its first and last node, tracing."""
+"""Shared by all graphs: settings, state, nodes, the builder of a debate, its first and last node, tracing."""

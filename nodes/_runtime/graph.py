@@ -126,11 +126,11 @@ class QuietNode(Runnable[Any, Any]):
         self._node, *self._edges = whole.steps
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         return self._whole.invoke(input, config, **kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         if config is None or has_callbacks(config):
             return await self._whole.ainvoke(input, config, **kwargs)
         config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in RUN_KEYS})
@@ -142,11 +142,11 @@ class QuietNode(Runnable[Any, Any]):
         return written
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Any]:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         return self._whole.stream(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def astream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         return self._whole.astream(input, config, **kwargs)  # type: ignore[no-any-return]
 
 

@@ -18,8 +18,8 @@ from moot.core.ledger import embeddings
 from moot.nodes._models.caller import start_chain
 from moot.nodes._models.ceilings import REPLY, Ceilings
 from moot.nodes._models.chat_models import ModelChoice, open_chat_model
-from moot.nodes._models.kept_sources import LedgerSource, open_ledger_corpus
 from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.ledger_sources import LedgerSource, open_ledger_corpus
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_ceilings, current_session
 from moot.nodes._models.speaker import Speaker
@@ -109,11 +109,11 @@ class NodeContext:
             keyless_web=settings.keyless_web,
             recent=recent,
         )
-        if (keeping := self.session.keeping) is None:
+        if (debate_ledger := self.session.debate_ledger) is None:
             return await open_source()
         if resolve(name, settings.keyless_web)[0] not in DEMO:
-            return LedgerSource(await open_source(), keeping, {"published_before": before})
-        return await open_ledger_corpus(open_source, keeping, {"source": name, **read})
+            return LedgerSource(await open_source(), debate_ledger, {"published_before": before})
+        return await open_ledger_corpus(open_source, debate_ledger, {"source": name, **read})
 
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
@@ -255,7 +255,7 @@ class Node:
         start_chain()
         tag_turn(ledger)
         run = NodeContext(settings, ledger)
-        embeddings.set(run.session.keeping)
+        embeddings.set(run.session.debate_ledger)
         replaying.set(run.session.use.mode == "replay")
         try:
             with run.session.watch.node(ledger) if run.session.watch else nullcontext():

@@ -243,8 +243,8 @@ def close_node() -> Node:
         if timed := bounded.get("max_seconds"):
             timed["spent"] = round(run.ceilings.elapsed(), 3)  # without waiting for a person
         warned = [{"kind": "budget_exhausted", "where": "close", "detail": refused_roles(cut)}] if cut else []
-        if (keeping := run.session.keeping) and keeping.fault:
-            warned.append({"kind": "not_kept", "where": "close", "detail": keeping.fault})
+        if (debate_ledger := run.session.debate_ledger) and debate_ledger.fault:
+            warned.append({"kind": "not_kept", "where": "close", "detail": debate_ledger.fault})
         if warned:
             update["warnings"] = [*update.get("warnings", []), *warned]
         document = closed_state(state, update)

@@ -127,7 +127,7 @@ class TracedRetriever:
         self._facts = metadata_of(place) if place else {}
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """As the source's."""
+        """The same as the source's `search`."""
         run = trace(
             self.name,
             "retriever",

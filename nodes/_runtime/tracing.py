@@ -30,8 +30,8 @@ from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
 from moot.core.redaction import anonymised, held_keys
 from moot.nodes._models.ceilings import Ceilings
-from moot.nodes._models.keeping import current_use
-from moot.nodes._models.kept import FROM_LEDGER
+from moot.nodes._models.debate_ledger import current_use
+from moot.nodes._models.ledger_messages import FROM_LEDGER
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
 from moot.nodes._models.session import Session, ceilings_in, nested_config, recording, session_in, with_session
 from moot.nodes._runtime.document import document_of
@@ -80,13 +80,13 @@ class Client(langsmith.Client):
         return anonymised(value, self._keys)
 
     def create_run(self, name: str, inputs: dict[str, Any], run_type: Any, **more: Any) -> None:
-        """As LangSmith's."""
+        """The same as LangSmith's method."""
         if more.get("parent_run_id") is None:
             self._keys = held_keys()  # only for the first run of a trace, because it is slow
         super().create_run(inputs=inputs, run_type=run_type, **self._prepared({"name": name, **more}))
 
     def update_run(self, run_id: Any, **more: Any) -> None:
-        """As LangSmith's."""
+        """The same as LangSmith's method."""
         super().update_run(run_id, **self._prepared(more))
 
     def _prepared(self, run: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph with guarded traces, whose runs have a session."""
 
     def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         guard_traces()
         return super().stream(*given, **options)
 

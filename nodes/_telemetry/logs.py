@@ -85,7 +85,7 @@ def log_start(id: str, graph: str, *, resumed: bool) -> None:
     Args:
         id: its id.
         graph: the system.
-        again: whether it is resumed.
+        resumed: whether it is resumed.
     """
     log.info("debate goes on" if resumed else "debate begun", extra={"debate": id, "graph": graph})
 

@@ -304,7 +304,7 @@ class WatchedRetriever:
         self._source = source
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """As the source's."""
+        """The same as the source's `search`."""
         of = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": self._instruments.bounded(self.name)}
         started, named = time.perf_counter(), {}
         with self._instruments.tracer.start_as_current_span(

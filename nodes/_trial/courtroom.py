@@ -205,7 +205,7 @@ class TrialSettings(SourcesSettings):
         return self.progressive_retrieval and bool(self.sources)
 
     def rounds_of(self, phase: str) -> int:
-        """Most rounds of a debate."""
+        """The most rounds of a debate in this phase."""
         if not self.progressive_retrieval:
             return WITHOUT_RETRIEVAL
         return self.switched_rounds if phase == "switched" else self.max_rounds

@@ -15,7 +15,7 @@ from moot.core.errors import UserError
 from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile
 from moot.graphs.find_claims import graph
 from moot.nodes._claims.state import ClaimSettings
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.settings import checked_settings
 from moot.transcript.claims import claims_csv
 

@@ -20,7 +20,7 @@ from moot.cli.verify import debate
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
-from moot.nodes._models.keeping import LedgerUse
+from moot.nodes._models.debate_ledger import LedgerUse
 from moot.nodes._runtime.running import DebateRun
 from moot.transcript import ending, lines
 from moot.transcript.line import Section

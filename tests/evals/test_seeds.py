@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.seeds import CallSeeds, derived_seed
 from moot.nodes._models.session import Session

@@ -16,7 +16,7 @@ from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
 from moot.nodes._models.ceilings import Ceilings, PlannedCall, reservation_record
 from moot.nodes._models.contexts import count_prompt, forget_contexts
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.spend import Spend, reservation, spent_by
 from moot.nodes._runtime.node import Node

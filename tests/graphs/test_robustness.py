@@ -174,6 +174,5 @@ def test_the_summary_of_the_checks() -> None:
     assert (fell["holds"], fell["falls_without"]) == (False, ["a"])
     many = robustness_result("judge", [check("origin", False, f"{c}.org") for c in "abcde"], 0)["said"]
     assert many == "Falls without a.org or b.org or c.org, or any of 2 others."
-    assert (
-        fell["said"] == "Falls without a. Falls without both b and c, which say the same. 1 of 3 checks gave no answer."
-    )
+    both = "Falls without both b and c, which say the same."
+    assert fell["said"] == f"Falls without a. {both} 1 of 3 checks gave no answer."

@@ -9,7 +9,7 @@ from typing import Any
 from moot.core.errors import MootError, error_of
 from moot.core.ledger import StoredCall, key_of
 from moot.core.ledger.records import FAILED
-from moot.nodes._models.keeping import DebateLedger
+from moot.nodes._models.debate_ledger import DebateLedger
 from moot.retrievers import Evidence, Retriever
 
 
@@ -18,22 +18,22 @@ class LedgerSource:
 
     Args:
         source: the source.
-        keeping: the debate's ledger.
+        debate_ledger: the debate's ledger.
         parts: the other values that its results depend on.
     """
 
-    def __init__(self, source: Retriever, keeping: DebateLedger, parts: Mapping[str, Any]) -> None:
+    def __init__(self, source: Retriever, debate_ledger: DebateLedger, parts: Mapping[str, Any]) -> None:
         self.name = source.name
         self.source = source
-        self.keeping = keeping
+        self.debate_ledger = debate_ledger
         self.parts = parts
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """As the source's."""
+        """The same as the source's `search`."""
         key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
 
         async def find() -> list[Evidence]:
-            kept = await self.keeping.find(key, words_for_search(self.name, query))
+            kept = await self.debate_ledger.find(key, words_for_search(self.name, query))
             if kept is not None:
                 found: list[Evidence] = value_of(kept)
                 return found
@@ -41,12 +41,12 @@ class LedgerSource:
             try:
                 found = await self.source.search(query, k)
             except MootError as error:
-                await self.keeping.keep_failure(key, error.record(""), about)
+                await self.debate_ledger.keep_failure(key, error.record(""), about)
                 raise
-            await self.keeping.keep(key, found, about)
+            await self.debate_ledger.keep(key, found, about)
             return found
 
-        found, _ = await self.keeping.once(key.hash, find)
+        found, _ = await self.debate_ledger.once(key.hash, find)
         return copy.deepcopy(found)
 
 
@@ -58,68 +58,68 @@ class LedgerCorpus:
 
     Args:
         source: the source; None in a replay.
-        keeping: the debate's ledger.
+        debate_ledger: the debate's ledger.
         parts: the arguments that the source was opened with.
         opened: its name, its number of passages, and its encoder.
     """
 
     def __init__(
-        self, source: Retriever | None, keeping: DebateLedger, parts: Mapping[str, Any], opened: Mapping[str, Any]
+        self, source: Retriever | None, debate_ledger: DebateLedger, parts: Mapping[str, Any], opened: Mapping[str, Any]
     ) -> None:
         self.name: str = opened["name"]
         self.passages: int | None = opened["passages"]
         self.encoder: str | None = opened["encoder"]
         self.source = source
-        self.keeping = keeping
+        self.debate_ledger = debate_ledger
         self.parts = parts
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """As the source's."""
+        """The same as the source's `search`."""
         key = key_of("search", {**self.parts, "passages": self.passages, "query": query, "k": k})
         if self.source is None:
-            found: list[Evidence] = value_of(await self.keeping.replayed(key, words_for_search(self.name, query)))
+            found: list[Evidence] = value_of(await self.debate_ledger.replayed(key, words_for_search(self.name, query)))
             return found
         about = {"source": self.name, "query": query[:200]}
         try:
             found = await self.source.search(query, k)
         except MootError as error:
-            await self.keeping.keep_failure(key, error.record(""), about)
+            await self.debate_ledger.keep_failure(key, error.record(""), about)
             raise
-        await self.keeping.keep(key, found, about)
+        await self.debate_ledger.keep(key, found, about)
         return found
 
 
 async def open_ledger_corpus(
-    open_source: Callable[[], Awaitable[Retriever]], keeping: DebateLedger, parts: Mapping[str, Any]
+    open_source: Callable[[], Awaitable[Retriever]], debate_ledger: DebateLedger, parts: Mapping[str, Any]
 ) -> LedgerCorpus:
     """Opens a source that searches a corpus; a replay reads its properties from the ledger instead.
 
     Args:
         open_source: opens the source.
-        keeping: the debate's ledger.
+        debate_ledger: the debate's ledger.
         parts: the arguments of ``open_source``.
 
     Raises:
         UserError, WorldError: the source cannot be opened, or could not be opened in the replayed debate.
     """
     arguments = tuple(parts.values())
-    key = None if arguments in keeping.opened else key_of("search", {**parts, "opened": True})
+    key = None if arguments in debate_ledger.opened else key_of("search", {**parts, "opened": True})
     source = None
-    if keeping.mode != "replay":
+    if debate_ledger.mode != "replay":
         try:
             source = await open_source()
         except MootError as error:
             if key is not None:
-                await keeping.keep_failure(key, error.record(""), {"source": parts["source"]})
+                await debate_ledger.keep_failure(key, error.record(""), {"source": parts["source"]})
             raise
     if key is not None:
         if source is None:
-            opened: Mapping[str, Any] = value_of(await keeping.replayed(key, f"the source {parts['source']}"))
+            opened: Mapping[str, Any] = value_of(await debate_ledger.replayed(key, f"the source {parts['source']}"))
         else:
             opened = {name: getattr(source, name, None) for name in ("name", "passages", "encoder")}
-            await keeping.keep(key, opened, {"source": source.name})
-        keeping.opened[arguments] = opened
-    return LedgerCorpus(source, keeping, parts, keeping.opened[arguments])
+            await debate_ledger.keep(key, opened, {"source": source.name})
+        debate_ledger.opened[arguments] = opened
+    return LedgerCorpus(source, debate_ledger, parts, debate_ledger.opened[arguments])
 
 
 def words_for_search(name: str, query: str) -> str:

@@ -15,7 +15,7 @@ from langchain_core.messages import BaseMessage
 from moot.core.errors import MootError, UserError, copy_error, error_of
 from moot.core.ledger import CallLedger, Key, StoredCall, key_of, open_ledger
 from moot.core.ledger.records import FAILED, SENT, hashes_of
-from moot.nodes._models.kept import key_messages
+from moot.nodes._models.ledger_messages import key_messages
 from moot.nodes._models.spend import NOTHING, Spend
 
 T = TypeVar("T")
