@@ -25,7 +25,7 @@ def read_article(given: str) -> ClaimsInput:
         given: a file (PDF, HTML, .docx, .csv, .txt, .md), or an address that begins with http:// or https://.
 
     Raises:
-        UserError: it cannot be read, or is of another kind.
+        UserError: the file cannot be read, or its kind is not supported.
         WorldError: a page cannot be fetched.
     """
     if not is_url(given):

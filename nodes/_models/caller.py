@@ -92,15 +92,15 @@ class Caller:
         if self.seed is None:
             return self
         ledger, (agent, sample) = self.ledger, self.sample
-        asks = (self.role, ledger.round, sample, agent, ledger.node, ledger.phase, ledger.number)
-        seeds = CallSeeds(self.seed, asks, messages)
+        question = (self.role, ledger.round, sample, agent, ledger.node, ledger.phase, ledger.number)
+        seeds = CallSeeds(self.seed, question, messages)
         asker = (seeds.first, branch.get()[1::2])
         repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
         # With a ledger, equal calls of one step share a reply, and so they share the seed.
         run = run_metadata()
         shared = self.session.debate_ledger is not None
         where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
-        earlier = self.session.count_earlier_steps(seeds.first, (*asks, *where, repeated))
+        earlier = self.session.count_earlier_steps(seeds.first, (*question, *where, repeated))
         return replace(self, _seeds=replace(seeds, earlier=earlier) if earlier else seeds)
 
     def _seeded_chat(self, chat: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseChatModel:

@@ -157,7 +157,7 @@ class Ceilings:
             lost: see `count_lost_calls`.
 
         Raises:
-            BudgetExhausted: the ceilings, or those of the batch, cannot pay even for that.
+            BudgetExhausted: the ceilings, or those of the batch, cannot pay even for the smallest decision.
         """
         self.resume(budget)
         self.count_lost_calls(lost)

@@ -149,7 +149,7 @@ def sync_client(timeout: float, own_machine: bool) -> Any:
     """The HTTP client for LangChain's synchronous methods, never closed. Blocking.
 
     Raises:
-        UserError: as `make_client`.
+        UserError: see `make_client`.
     """
     address = "http://127.0.0.1" if own_machine else ""
     return make_client(imported("openai").DefaultHttpxClient, address, timeout=timeout)

@@ -31,11 +31,11 @@ PARAMETERS = ("temperature", "max_tokens", "seed")
 
 
 class LedgerChatModel(BaseChatModel):
-    """A chat model that returns one message for any prompt; to callbacks it looks like the model that wrote it.
+    """A chat model that returns one message for any prompt. Callbacks see the model that wrote the message.
 
     Args:
         message: the message to return.
-        first: the model that wrote it.
+        first: the model that wrote the message.
     """
 
     message: AIMessage
@@ -115,7 +115,7 @@ def message_of(value: Any) -> AIMessage:
     """The message from a value of `value_of`.
 
     Raises:
-        UserError: it is not a message.
+        UserError: the entry is not a message.
     """
     try:
         return AIMessage(**{"content": "", **{field: value[field] for field in FIELDS if field in value}})

@@ -33,9 +33,9 @@ class LedgerSource:
         key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
 
         async def find() -> list[Evidence]:
-            kept = await self.debate_ledger.find(key, words_for_search(self.name, query))
-            if kept is not None:
-                found: list[Evidence] = value_of(kept)
+            entry = await self.debate_ledger.find(key, words_for_search(self.name, query))
+            if entry is not None:
+                found: list[Evidence] = value_of(entry)
                 return found
             about = {"source": self.name, "query": query[:200]}
             try:

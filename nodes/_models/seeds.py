@@ -40,19 +40,19 @@ class CallSeeds:
 
     Args:
         seed: the run's seed.
-        asks: the identity of the question in the debate: role, round, sample and so on.
-        messages: the messages in the usual case.
+        question: the identity of the question in the debate: role, round, sample and so on.
+        messages: the messages of the first try, not shortened.
         earlier: the number of earlier places of the debate with the same question.
     """
 
     seed: int
-    asks: tuple[Any, ...]
+    question: tuple[Any, ...]
     messages: Sequence[BaseMessage]
     earlier: int = 0
 
     @cached_property
     def first(self) -> int:
-        """The seed of the usual messages."""
+        """The seed of the first try, if its messages are not shortened."""
         return self._of(self.messages)
 
     def of(self, messages: Sequence[BaseMessage]) -> int:
@@ -60,7 +60,7 @@ class CallSeeds:
         return self.first if messages is self.messages else self._of(messages)
 
     def _of(self, messages: Sequence[BaseMessage]) -> int:
-        return derived_seed(self.seed, *self.asks, key_messages(messages), self.earlier)
+        return derived_seed(self.seed, *self.question, key_messages(messages), self.earlier)
 
 
 def with_seed(chat: BaseChatModel, seed: int) -> BaseChatModel:

@@ -70,7 +70,7 @@ class Speaker(Caller):
             values: the values of its placeholders.
 
         Raises:
-            ValueError: as `fill`.
+            ValueError: see `fill`.
         """
         return fill(self.prompts.get(prompt) or load(prompt), values)
 
@@ -312,7 +312,7 @@ class Speaker(Caller):
         )
         chain.set(chain.get() + result.depth)
         ledger.depth = max(ledger.depth, chain.get())
-        own = {"node": ledger.node, "role": self.role, "agent": ledger.agent}
+        own: dict[str, Any] = {"node": ledger.node, "role": self.role, "agent": ledger.agent}
         own |= {"phase": ledger.phase, "round": ledger.round}
         own |= {"number": ledger.number} if ledger.number else {}
         unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
@@ -339,9 +339,9 @@ class Speaker(Caller):
         """The result in the ledger for a key, or the result of a new call, once it is stored there."""
         debate_ledger = self.session.debate_ledger
         assert debate_ledger is not None
-        kept = await debate_ledger.find(key, f"a call of {self.role} ({self.ledger.place()})")
-        if kept is not None:
-            value = kept.value
+        entry = await debate_ledger.find(key, f"a call of {self.role} ({self.ledger.place()})")
+        if entry is not None:
+            value = entry.value
             message = message_of(value["message"])
             if not value["error"]:
                 with named_runs(self.role, self.model.name, self.ledger):
@@ -359,9 +359,9 @@ class Speaker(Caller):
         about: dict[str, Any] = {"role": self.role, "node": self.ledger.place(), "model": self.model.name}
         lost, prices = debate_ledger.cost_of_lost_calls(key), self.ceilings.prices
         first, unusable = key_of("chat", {"unusable": True}, key.parts), None
-        if (kept := debate_ledger.stored(first)) is not None:
-            call = cast(Call, {**kept.value["call"], "from_ledger": True})
-            unusable = message_of(kept.value["message"]), call
+        if (entry := debate_ledger.stored(first)) is not None:
+            call = cast(Call, {**entry.value["call"], "from_ledger": True})
+            unusable = message_of(entry.value["message"]), call
             if any(lost):  # ``lost`` includes its cost, which this run counted as spent at its start
                 lost = Spend(*(max(0, less) for less in lost.minus(spent_by([call], prices))))
             else:
@@ -463,7 +463,7 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
     """A speaker for a role, from a speaker or any LangChain chat model (such as your own application's).
 
     Raises:
-        UserError: it is neither.
+        UserError: ``model`` is neither.
     """
     if isinstance(model, Speaker):
         return model

@@ -104,22 +104,22 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
     if completed["turns"]:
         update["dissent"] = dissent_of(completed)
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
-    warned = verdict_warnings(completed) + shortened_prompts(state["calls"])
+    warned = verdict_warnings(completed) + shortened_prompt_warnings(state["calls"])
     if any(call["model"] == EMBEDDED for call in state["calls"]):
         warned.append({"kind": "demo_model", "where": "model", "detail": DEMO_MODEL_LINE})
     return {**update, "warnings": warned} if warned else update
 
 
-def shortened_prompts(calls: Sequence[Call]) -> list[Warned]:
+def shortened_prompt_warnings(calls: Sequence[Call]) -> list[Warned]:
     """A warning for each role and model with prompts that were shortened to fit into a context or a ceiling."""
     found: dict[tuple[str, str], list[Call]] = {}
     for call in calls:
         if "left_out" in call:
             found.setdefault((call["role"], call["model"]), []).append(call)
-    return [_shortened_warning(role, model, of) for (role, model), of in found.items()]
+    return [_shortened_prompt_warning(role, model, same) for (role, model), same in found.items()]
 
 
-def _shortened_warning(role: str, model: str, calls: Sequence[Call]) -> Warned:
+def _shortened_prompt_warning(role: str, model: str, calls: Sequence[Call]) -> Warned:
     most = max(calls, key=lambda call: (call["left_out"]["evidence"], len(call["left_out"]["rounds"])))["left_out"]
     rounds = max((call["left_out"] for call in calls), key=lambda left: len(left["rounds"]))
     in_part, shortened = (max(call["left_out"][key] for call in calls) for key in ("in_part", "said"))

@@ -41,7 +41,7 @@ def prices() -> dict[str, Price]:
     """The prices for the cost of calls, read once. Blocking.
 
     Raises:
-        UserError: as `read_prices`.
+        UserError: see `read_prices`.
     """
     return read_prices()
 

@@ -41,7 +41,7 @@ async def watch(graph: str, id: str = "") -> DebateWatch | None:
         id: the debate's id, if it is resumed.
 
     Raises:
-        UserError: as `begin_telemetry`.
+        UserError: see `begin_telemetry`.
     """
     instruments = telemetry()
     if instruments is None:

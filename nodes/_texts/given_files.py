@@ -26,7 +26,8 @@ def read_given(given: str | Path) -> list[Any]:
         page or heading, for plain text and Markdown one.
 
     Raises:
-        UserError: it cannot be read, is of another kind, is too long, or a line is not an object with a text.
+        UserError: the file cannot be read, its kind is not supported, it is too long, or a line is not an object
+            with a text.
         WorldError: a page cannot be fetched.
     """
     if not is_url(str(given)):

@@ -215,7 +215,7 @@ NOT_FOUND = re.compile(
 
 
 def _numbers(value: Any) -> Any:
-    """Numbers as a list if they are written in another way; other values unchanged."""
+    """The list of the numbers in a value, such as "1 and 3"; a value that is not only numbers is unchanged."""
     if isinstance(value, list):
         if any(isinstance(item, bool | list) for item in value):
             raise ValueError("contains something that is not a number")

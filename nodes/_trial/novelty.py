@@ -38,7 +38,7 @@ def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
     """The cosine of two vectors of one dimension, in [-1, 1].
 
     Raises:
-        ValueError: as `novelty`.
+        ValueError: see `novelty`.
     """
     return round(1 - novelty(vector, [other]), PLACES) + 0.0
 

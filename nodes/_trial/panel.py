@@ -124,7 +124,7 @@ def check_trial_task(settings: Any, task: Task) -> None:
         task: the task.
 
     Raises:
-        UserError: as `verdict_labels`.
+        UserError: see `verdict_labels`.
     """
     verdict_labels(task, settings.verdict_labels)
 
