@@ -9,7 +9,7 @@ from typing import Any
 from moot.nodes._models.equal_cost import BUDGET_NAMES
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.state import Equal
-from moot.nodes._steps.compare import IN_WORDS
+from moot.nodes._steps.compare import WORDED_KINDS
 from moot.nodes._steps.vote import majority
 from moot.nodes._texts.answers import abstains, same_answer
 from moot.nodes._texts.calibrated import calibration_basis
@@ -328,7 +328,7 @@ def compared_words(task: Task, own: str, its: str) -> str:
     """Whether a control's answer equals its debate's, in words."""
     if same_answer(task, own, its):
         return "as the debate"
-    return "in other words than the debate" if task["kind"] in IN_WORDS else "unlike the debate"
+    return "in other words than the debate" if task["kind"] in WORDED_KINDS else "unlike the debate"
 
 
 def _multiples(told: Mapping[str, Any]) -> str:

@@ -19,9 +19,9 @@ GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 LEAST_SENTENCE_WORDS = 4
 """Fewest words of a sentence."""
-SHORT = 3
+GRAMMAR_LETTERS = 3
 """Most letters of a word that counts as grammar, in any language."""
-STEM = 4
+FEWEST_STEM_LETTERS = 4
 """Fewest letters that two forms of a word share."""
 SMALL_WORDS = """
 a about above according across after again against all along also although among an and are around as at be because been
@@ -36,8 +36,8 @@ MONTHS = MONTH_NAMES.split()
 LANGUAGE_CODES = "en de fr es it pt nl pl cs sv da nb fi ru uk tr el"
 LANGUAGES = LANGUAGE_CODES.split()
 """The languages whose names of months are known."""
-JOINTS = "and or to und oder bis et ou au y al e o a en tot och og of de di st nd rd th er"
-WORDS_BETWEEN_DAY_AND_MONTH = frozenset(JOINTS.split())
+DATE_WORDS = "and or to und oder bis et ou au y al e o a en tot och og of de di st nd rd th er"
+WORDS_BETWEEN_DAY_AND_MONTH = frozenset(DATE_WORDS.split())
 """Words allowed between a day and its month, as in "10 and 11 May"."""
 MOST_WORDS_TO_MONTH = 6
 """Words from a day to its month."""
@@ -195,7 +195,7 @@ def months() -> frozenset[str]:
     """The names of months, normalised, without short forms: some are words of other languages ("set")."""
     data = (import_module(f"dateparser.data.date_translation_data.{name}").info for name in LANGUAGES)
     names = ((month, _normalised(name)) for language in data for month in MONTHS for name in language[month])
-    return frozenset(name for month, name in names if month == "may" or len(name) > SHORT)
+    return frozenset(name for month, name in names if month == "may" or len(name) > GRAMMAR_LETTERS)
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
@@ -206,19 +206,21 @@ def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
         return False
     if word[0].isupper() and not first:
         return any(_differ_in_ending(plain, other) for other in known)
-    stem = plain[: max(STEM, len(plain) - 3)]
-    return len(plain) <= SHORT or any(other.startswith(stem) or _is_lengthened(plain, other) for other in known)
+    stem = plain[: max(FEWEST_STEM_LETTERS, len(plain) - 3)]
+    return len(plain) <= GRAMMAR_LETTERS or any(
+        other.startswith(stem) or _is_lengthened(plain, other) for other in known
+    )
 
 
 def _is_lengthened(word: str, other: str) -> bool:
     """Whether a word is another word with an ending, as "letting" is "let" with an ending."""
-    if len(other) < SHORT or other in GRAMMAR or not word.startswith(other):
+    if len(other) < GRAMMAR_LETTERS or other in GRAMMAR or not word.startswith(other):
         return False
     more = len(word) - len(other)
-    return more <= STEM - 1 or (more == STEM and word[len(other)] == other[-1])
+    return more <= FEWEST_STEM_LETTERS - 1 or (more == FEWEST_STEM_LETTERS and word[len(other)] == other[-1])
 
 
 def _differ_in_ending(one: str, other: str) -> bool:
     """Whether one of two words is the other with one or two letters more, as in a genitive."""
     short, long = sorted((one, other), key=len)
-    return len(short) >= STEM and len(long) - len(short) <= 2 and long.startswith(short)
+    return len(short) >= FEWEST_STEM_LETTERS and len(long) - len(short) <= 2 and long.startswith(short)

@@ -39,7 +39,7 @@ from moot.nodes._runtime.document import DEMO_MODEL_LINE, usage
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import LONGEST_SPEAKER
 from moot.nodes._steps.reader import figures
-from moot.nodes._texts.quotes import SHOWN, find_quote, fold
+from moot.nodes._texts.quotes import LONGEST_SHOWN, find_quote, fold
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.task import LONGEST_CLAIM, check_origin
 from moot.prompts._files import as_data, blocks_or_none, enclose
@@ -240,7 +240,9 @@ async def _extract_claims(state: PartState, speaker: Speaker, run: NodeContext) 
         name = " ".join(clean(one.speaker).split())
         known = bool(name) and len(name) <= LONGEST_SPEAKER and find_quote(name, asked["text"]) is not None
         if name and not known:
-            run.ledger.warn("unknown_speaker", f"{name[:SHOWN]!r}, named as a claim's speaker, is not in the text.")
+            run.ledger.warn(
+                "unknown_speaker", f"{name[:LONGEST_SHOWN]!r}, named as a claim's speaker, is not in the text."
+            )
         found.setdefault((place["start"], place["end"]), {**place, "speaker": name if known else None})
     return {"found": [found[at] for at in sorted(found)], "dropped": dropped}
 

@@ -27,7 +27,7 @@ from typing_extensions import TypedDict
 
 FIRST_CONFIDENCE = 0.3
 """The confidence of an agent that has not stated one yet."""
-SILENT = 1.0
+SILENT_SIMILARITY = 1.0
 """Similarity to an agent without any output: its intimacy is 0, because it offers no other view."""
 
 
@@ -79,7 +79,7 @@ def extend_history(
     `next_round`.
 
     An agent that gave no confidence keeps its last H, or `FIRST_CONFIDENCE`. A pair without a cosine keeps its last
-    Sim, or `SILENT`.
+    Sim, or `SILENT_SIMILARITY`.
     """
     h: dict[str, float] = {}
     for agent, raw in confidences.items():
@@ -87,7 +87,7 @@ def extend_history(
         h[agent] = last if raw is None else recalibrate_confidence(raw, thresholds)
     similarity: dict[str, float] = {}
     for key in (pair(*both) for both in combinations(confidences, 2)):
-        known = history["similarity"][key] if d > 1 else SILENT
+        known = history["similarity"][key] if d > 1 else SILENT_SIMILARITY
         similarity[key] = mean_similarity(known, d, similarities.get(key, known))
     return {
         "confidence": h,

@@ -163,7 +163,7 @@ def highest(weights: Mapping[str, float], count: int) -> list[str]:
     return [i for i in weights if i in chosen]
 
 
-PRUNED: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
+PRUNING_RULES: dict[Pruning, Callable[[Mapping[str, float]], list[str]]] = {
     "average": lambda weights: at_least(weights, math.fsum(weights.values()) / len(weights)),
     "median": lambda weights: at_least(weights, median(weights.values())),
     "top-3": lambda weights: highest(weights, 3),
@@ -212,4 +212,4 @@ def agents_heard(
         mean = math.fsum(scores.values()) / max(1, len(scores))
         above = [i for i, w in scores.items() if w > mean and not math.isclose(w, mean, rel_tol=TOLERANCE)]
         return {j: [i for i in others[j] if i in above] for j in weights}
-    return {j: PRUNED[pruning](weights[j]) if weights[j] else [] for j in weights}
+    return {j: PRUNING_RULES[pruning](weights[j]) if weights[j] else [] for j in weights}

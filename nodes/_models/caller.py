@@ -20,7 +20,7 @@ from moot.core.lazy import imported
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.core.telemetry.switch import telemetry
-from moot.nodes._models.ceilings import REPLY, Ceilings, PlannedCall
+from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings, PlannedCall
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.contexts import count_prompt, learn_refusal
 from moot.nodes._models.fitting import fit_messages, most_tokens
@@ -42,10 +42,10 @@ Sending = Callable[[BaseChatModel], Awaitable[BaseMessage]]
 SendingMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
 """Sends messages to a chat model."""
 
-REFUSALS = 4
+MOST_REFUSALS = 4
 """How often a prompt is shortened if its endpoint refuses it as too long."""
 
-UNSEEN: AbstractContextManager[None] = nullcontext()
+NO_CONTEXT: AbstractContextManager[None] = nullcontext()
 chain: ContextVar[int] = ContextVar("chain", default=0)
 """The length of the chain of calls that depend on each other."""
 
@@ -125,7 +125,7 @@ class Caller:
         """
         extra_bytes = len(json.dumps(more)) if more and self.ceilings.bounded else 0
         name, address, before = self.model.name, self.model.endpoint.base_url, 0
-        for refusals in range(REFUSALS + 1):
+        for refusals in range(MOST_REFUSALS + 1):
             room = self._prompt_limit(prompt, extra_bytes)
             fit = fit_messages(messages, self.model, self.role, self.context_tokens, ranks, room)
             self._set_not_shown(fit.left_out)
@@ -137,7 +137,7 @@ class Caller:
                     fit.messages,
                 )
             except UserError as error:
-                if error.kind != "too_long" or refusals == REFUSALS or fit.size == before:
+                if error.kind != "too_long" or refusals == MOST_REFUSALS or fit.size == before:
                     raise
                 learn_refusal(name, address, error.detail, fit.size, most_tokens(self.model))
                 before = fit.size
@@ -153,7 +153,7 @@ class Caller:
         self.not_shown.update(left["ids"] if left else ())
 
     def _planned_call(self, prompt: str, size: int) -> PlannedCall:
-        return PlannedCall(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY)
+        return PlannedCall(self.role, prompt, self.model.name, size, most_tokens(self.model) or REPLY_TOKENS)
 
     def _prompt_limit(self, prompt: str, extra_bytes: int) -> int | None:
         """The most bytes of the prompt of a role that decides, by the ceilings; None for other roles."""
@@ -201,7 +201,7 @@ class Caller:
     def _call_watch(self, messages: Sequence[BaseMessage]) -> AbstractContextManager[CallWatch | None]:
         """The call as telemetry records it; None if telemetry is off."""
         if (seen := telemetry()) is None:
-            return UNSEEN
+            return NO_CONTEXT
         kind: type[CallWatch] = imported("moot.nodes._telemetry.observed").CallWatch
         return kind(seen, self.role, self.model, self.ledger, self.session, messages)
 

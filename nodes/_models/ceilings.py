@@ -20,12 +20,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from moot.core.errors import BudgetExhausted
-from moot.nodes._models.contexts import BYTES_PER_TOKEN, MARGIN, bytes_per_token
+from moot.nodes._models.contexts import BYTES_PER_TOKEN, CONTEXT_SHARE, bytes_per_token
 from moot.nodes._models.prices import Price, costs_of, is_counted, price_of
 from moot.nodes._models.spend import FREE, NOTHING, Spend, in_words, reservation, spent_by
 from moot.nodes._records.entries import Call
 
-REPLY = 512
+REPLY_TOKENS = 512
 """Most tokens of a reply under a ceiling, if `max_tokens` is not set."""
 UNCOUNTED_SHARE = 0.8
 """The share of `BYTES_PER_TOKEN` that a token is assumed to have until the endpoint has counted some."""
@@ -52,7 +52,7 @@ class PlannedCall:
     prompt: str
     model: str
     bytes: int
-    reply: int = REPLY
+    reply: int = REPLY_TOKENS
 
     def spend(self, prices: Mapping[str, Price], share: float = 1.0, reserved: int = 0) -> Spend:
         """The cost that is reserved for the call.
@@ -445,7 +445,7 @@ class Ceilings:
         if tokens == math.inf:
             return None
         ratio = bytes_per_token(planned.model)
-        share = UNCOUNTED_SHARE if ratio == BYTES_PER_TOKEN else MARGIN
+        share = UNCOUNTED_SHARE if ratio == BYTES_PER_TOKEN else CONTEXT_SHARE
         return (own.bytes if own else 0) + math.floor(tokens * ratio * share)
 
 

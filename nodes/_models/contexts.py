@@ -24,18 +24,18 @@ BYTES_PER_TOKEN = 3.0
 fit."""
 FEWEST, MOST = 0.5, 8.0
 """Bounds of the bytes per token, against absurd counts of an endpoint."""
-COUNTED = 500
+FEWEST_COUNTED_BYTES = 500
 """Least bytes of a prompt whose count is used: in short prompts the endpoint's own few tokens distort it."""
 DIGIT, OTHER_SCRIPT = 4, 2
 """Weight of a digit, and of a byte outside ASCII, in estimates, in bytes of English text. Many models
 take each digit as a token, and one or two bytes of other scripts: SmolLM2's tokens have 1.0 byte in a table of
 numbers, 1.5 in Thai, 1.7 in Chinese, 2.4 in Russian, and 3.8 in English."""
 _DIGITS, _ASCII = b"0123456789", bytes(range(128))
-SLOWLY = 0.1
+RISE_SHARE = 0.1
 """The share of the difference by which an estimate rises; a lower count, which is safer, is used at once."""
-RESERVE = 512
+REPLY_RESERVE = 512
 """Tokens reserved for a reply without ``max_tokens``; a quarter of a small context."""
-MARGIN = 0.97
+CONTEXT_SHARE = 0.97
 """The share of the context that prompts may fill, because tokens are estimated and endpoints add some per message."""
 
 _PRICED = (resources.files("moot.nodes._models") / "prices.jsonl").read_text(encoding="utf-8").splitlines()
@@ -86,10 +86,10 @@ def count_prompt(model: str, sent: int, tokens: int | None) -> None:
         sent: bytes of a prompt's texts, as `weight_of` counts them.
         tokens: the endpoint's count; None if it returned none.
     """
-    if not tokens or sent < COUNTED:
+    if not tokens or sent < FEWEST_COUNTED_BYTES:
         return
     found, before = min(MOST, max(FEWEST, sent / tokens)), bytes_per_token(model)
-    _bytes_per_token[model] = found if found < before else before + SLOWLY * (found - before)
+    _bytes_per_token[model] = found if found < before else before + RISE_SHARE * (found - before)
 
 
 # --- contexts ---------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def reply_room(context: int, max_tokens: int | None = None) -> int:
         context: the model's context.
         max_tokens: the most tokens of a reply, if that is set.
     """
-    return max_tokens or min(RESERVE, context // 4)
+    return max_tokens or min(REPLY_RESERVE, context // 4)
 
 
 # --- refusals of endpoints --------------------------------------------------------------------------------------------
@@ -192,9 +192,9 @@ def learn_refusal(model: str, address: str, text: str, sent: int, max_tokens: in
     if context is None:
         less = 3 * over // 2 if over else estimate // 2  # tokens may have more bytes than we estimate
         room = estimate - less if 4 * less < 3 * estimate else estimate // 2
-        context = room + (max_tokens or min(RESERVE, room // 3))
+        context = room + (max_tokens or min(REPLY_RESERVE, room // 3))
     context = max(1, min(context, known) if known else context)
     _learnt[address, model] = context
     if tokens is None and estimate <= context - reply_room(context, max_tokens):
         tokens = context + context // 8  # the prompt would fit by our estimate, so the estimate was too low
-    count_prompt(model, max(sent, COUNTED), tokens)
+    count_prompt(model, max(sent, FEWEST_COUNTED_BYTES), tokens)

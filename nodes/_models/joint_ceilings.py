@@ -27,9 +27,9 @@ SPENT, IN_FLIGHT, RESERVED = range(3)
 IS_POSSIBLE = fcntl is not None
 """Whether this system supports the locks that this needs."""
 FIELDS = struct.Struct("3d")
-PLACE = 3 * FIELDS.size
+PROCESS_BYTES = 3 * FIELDS.size
 """Bytes of a process: tokens, USD and calls spent, in flight, and reserved."""
-AGAIN = 0.2
+RECHECK_SECONDS = 0.2
 """Seconds after which a waiting call checks whether another process has released budget."""
 
 
@@ -47,11 +47,11 @@ class JointFile:
 
     def __init__(self, path: Path, places: int = 0, *, lasting: bool = False) -> None:
         self._handle = os.open(path, os.O_RDWR | (os.O_CREAT if places else 0), 0o600)
-        if places and not (lasting and os.fstat(self._handle).st_size == places * PLACE):
+        if places and not (lasting and os.fstat(self._handle).st_size == places * PROCESS_BYTES):
             os.ftruncate(self._handle, 0)
-            os.write(self._handle, bytes(places * PLACE))  # mapping a file with holes fails if the disk is full
+            os.write(self._handle, bytes(places * PROCESS_BYTES))  # mapping a file with holes fails if the disk is full
         self._memory = mmap.mmap(self._handle, 0)
-        self.places = range(len(self._memory) // PLACE)
+        self.places = range(len(self._memory) // PROCESS_BYTES)
 
     def close(self) -> None:
         """Closes the file."""
@@ -73,11 +73,11 @@ class JointFile:
 
     def read(self, place: int, what: int) -> Spend:
         """Reads the values of a process."""
-        return Spend(*FIELDS.unpack_from(self._memory, place * PLACE + what * FIELDS.size))
+        return Spend(*FIELDS.unpack_from(self._memory, place * PROCESS_BYTES + what * FIELDS.size))
 
     def write(self, place: int, what: int, spend: Spend) -> None:
         """Writes the values of a process."""
-        FIELDS.pack_into(self._memory, place * PLACE + what * FIELDS.size, *spend)
+        FIELDS.pack_into(self._memory, place * PROCESS_BYTES + what * FIELDS.size, *spend)
 
     def total(self, what: int, but: int | None = None) -> Spend:
         """The sum over all processes; ``but`` is left out."""
@@ -105,7 +105,7 @@ class JointCeilings(Ceilings):
         seconds: most seconds from now.
     """
 
-    recheck_seconds = AGAIN
+    recheck_seconds = RECHECK_SECONDS
 
     def __init__(self, file: JointFile, place: int, most: Spend, seconds: float) -> None:
         self._file = file

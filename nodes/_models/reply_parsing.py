@@ -19,8 +19,8 @@ R = TypeVar("R", bound=Reply)
 OBJECT = re.compile(r"\{\s*\"")
 THOUGHT = re.compile(r"\s*<think>(?:.*?</think>|.*)", re.DOTALL)
 DECODER = json.JSONDecoder()
-HALF = re.compile("[\ud800-\udfff]")
-DEEPEST = 5
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+MOST_LEVELS = 5
 """Most levels of lists and objects that are searched in a reply; no valid reply has as many."""
 MOST_OBJECTS = 10_000
 """Most starting points of an object that are tried in a reply."""
@@ -52,8 +52,15 @@ def without_environment_keys(message: BaseMessage, keys: Keys) -> AIMessage:
     return reply if clean == fields else reply.model_copy(update=clean)
 
 
-REFUSED = {"content_filter", "content_filtered", "refusal", "safety", "prohibited_content", "guardrail_intervened"}
-CUT = {"length", "max_tokens", "model_length", "model_context_window_exceeded"}
+REFUSAL_REASONS = {
+    "content_filter",
+    "content_filtered",
+    "refusal",
+    "safety",
+    "prohibited_content",
+    "guardrail_intervened",
+}
+CUT_REASONS = {"length", "max_tokens", "model_length", "model_context_window_exceeded"}
 """The providers' reasons for the end of a reply."""
 
 
@@ -62,9 +69,9 @@ def fault_of(message: AIMessage) -> tuple[str, str]:
     ended = message.response_metadata
     finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
     refusal = message.additional_kwargs.get("refusal")
-    if refusal or finish in REFUSED:
+    if refusal or finish in REFUSAL_REASONS:
         return "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"
-    if finish in CUT:
+    if finish in CUT_REASONS:
         return "cut", "it was cut off at the limit of its length"
     return ("", "") if text_of(message).strip() else ("empty", "it was empty")
 
@@ -98,7 +105,7 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     return None, "unparsed", "it holds several replies that differ" if found else problems[-1]
 
 
-def clean_texts(value: Any, levels: int = DEEPEST) -> Any:
+def clean_texts(value: Any, levels: int = MOST_LEVELS) -> Any:
     """A reply's texts without invisible and control characters; lone surrogates stay, so that they are refused.
 
     Args:
@@ -106,7 +113,7 @@ def clean_texts(value: Any, levels: int = DEEPEST) -> Any:
         levels: the depth to which it is cleaned.
     """
     if isinstance(value, str):
-        return value if HALF.search(value) else clean(value)
+        return value if LONE_SURROGATE.search(value) else clean(value)
     if isinstance(value, list) and levels:
         return [clean_texts(item, levels - 1) for item in value]
     return {k: clean_texts(v, levels - 1) for k, v in value.items()} if isinstance(value, dict) and levels else value

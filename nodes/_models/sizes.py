@@ -25,7 +25,7 @@ SUFFIX = re.compile(
 """A suffix that changes neither N nor M: tuning, a release of it, a file format, a quantisation."""
 DEFAULT = "latest"
 """The tag of an Ollama model that is named without a tag; the table has its size."""
-FREE = "free"
+UNINFORMATIVE_TAG = "free"
 """A tag without information on the model."""
 
 
@@ -87,12 +87,12 @@ def spellings(model: str) -> Iterator[str]:
         provider, rest = "", model
     path, _, tag = rest.strip().lower().removeprefix("library/").partition(":")
     name = folded(path)
-    tags = list(shortened(f"-{tag}")) if tag not in ("", DEFAULT, FREE) else []
+    tags = list(shortened(f"-{tag}")) if tag not in ("", DEFAULT, UNINFORMATIVE_TAG) else []
     if tags and tags[-1]:
         yield from (f"{name}:{given[1:]}" for given in tags)
     elif "/" in path:
         yield from shortened(name)
-    elif provider == "ollama" or tag not in ("", FREE):
+    elif provider == "ollama" or tag not in ("", UNINFORMATIVE_TAG):
         yield f"{name}:{DEFAULT}"
     else:
         yield from shortened(name)

@@ -33,7 +33,7 @@ from moot.retrievers._tampering import current_tampering
 
 R = TypeVar("R", bound=Reply)
 
-ECHO = 2000
+LONGEST_ECHO = 2000
 """Most characters of an unusable reply that the second try shows to the model."""
 
 NOTHING = AIMessage("")
@@ -186,7 +186,7 @@ class Speaker(Caller):
             if earlier:
                 chain.set(chain.get() + 1)
                 self._set_not_shown(call.get("left_out"))
-            sent += [AIMessage(text_of(message)[:ECHO] or "(nothing)"), HumanMessage(repeat_request(problem))]
+            sent += [AIMessage(text_of(message)[:LONGEST_ECHO] or "(nothing)"), HumanMessage(repeat_request(problem))]
         raise AssertionError("unreachable")
 
     def _with_marks(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:

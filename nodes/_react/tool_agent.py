@@ -58,7 +58,7 @@ from moot.prompts import as_data
 from pydantic import ValidationError
 
 PROMPT = "react/agent"
-NOTHING: Any = {"ids": ()}
+NOTHING_LEFT_OUT: Any = {"ids": ()}
 """Stands for ``left_out`` of a call whose prompt was complete."""
 AGENT_PROMPTS = {PROMPT: ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
 """The prompts of `tool_agent`, each with its nodes."""
@@ -241,7 +241,7 @@ async def _send_request(
 def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: NodeContext) -> Turn:
     """The answer in a message without tool calls, or its text as a thought."""
     evidence = state["evidence"]
-    never = speaker.not_shown.intersection(*(call.get("left_out", NOTHING)["ids"] for call in state["calls"]))
+    never = speaker.not_shown.intersection(*(call.get("left_out", NOTHING_LEFT_OUT)["ids"] for call in state["calls"]))
     turn = without_ids(new_turn(1, AGENT) | {"evidence_ids": [piece["id"] for piece in evidence]}, never)
     reply, outcome, problem = read_reply(message, answer_reply(state["task"], may_abstain=bool(evidence)))
     shown, text = shown_ids(evidence) - never, text_of(message).strip()

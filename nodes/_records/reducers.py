@@ -75,14 +75,14 @@ def merge_readings(old: list[Reading], new: list[Reading]) -> list[Reading]:
     return result
 
 
-REPEATING = ("stand_in", "evidence_cut")
+REPEATED_KINDS = ("stand_in", "evidence_cut")
 """Kinds of warnings that repeat in every round."""
 
 
 def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
-    """Joins two lists of warnings; equal warnings of the kinds in `REPEATING` are kept once."""
+    """Joins two lists of warnings; equal warnings of the kinds in `REPEATED_KINDS` are kept once."""
     result = list(old)
-    result.extend(w for i, w in enumerate(new) if w["kind"] not in REPEATING or w not in [*old, *new[:i]])
+    result.extend(w for i, w in enumerate(new) if w["kind"] not in REPEATED_KINDS or w not in [*old, *new[:i]])
     return result
 
 

@@ -16,7 +16,7 @@ from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_of
 from moot.core.ledger import embeddings
 from moot.nodes._models.caller import start_chain
-from moot.nodes._models.ceilings import REPLY, Ceilings
+from moot.nodes._models.ceilings import REPLY_TOKENS, Ceilings
 from moot.nodes._models.chat_models import ModelChoice, open_chat_model
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.ledger_sources import LedgerSource, open_ledger_corpus
@@ -26,7 +26,7 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.budget import Decision, uncounted_error
 from moot.nodes._runtime.node_errors import StateKeys, no_setting, no_settings
 from moot.nodes._runtime.progress import progress, step_event
-from moot.nodes._runtime.prompt_settings import PROMPT, with_prompts
+from moot.nodes._runtime.prompt_settings import PROMPT_SUFFIX, with_prompts
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._runtime.trace import is_turn, tag_turn
 from moot.retrievers import Retriever, open_encoder, open_retriever
@@ -64,7 +64,7 @@ class NodeContext:
             temperature=choice.temperature
             if "temperature" in choice.model_fields_set
             else settings.temperature_of(role),
-            max_tokens=most or (REPLY if self.ceilings.metered else None),
+            max_tokens=most or (REPLY_TOKENS if self.ceilings.metered else None),
             timeout=settings.timeout,
         )
         if self.ceilings.metered and not most:
@@ -153,7 +153,7 @@ def resume_settings(settings: Any, state: Mapping[str, Any], prompts: Sequence[s
     if vars(settings) != vars(default) or begun == recorded:
         return settings
     kind = type(settings) if settings.prompts else _with_prompts(type(settings), tuple(prompts))
-    known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT)}
+    known = {key: value for key, value in begun.items() if key in kind.model_fields or not key.endswith(PROMPT_SUFFIX)}
     return _checked_settings(kind, json.dumps(known))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from moot.core.errors import MootError, WorldError
-from moot.nodes._models.ceilings import REPLY, SETTINGS, PlannedCall
+from moot.nodes._models.ceilings import REPLY_TOKENS, SETTINGS, PlannedCall
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
 from moot.nodes._models.speaker import own_response_format
@@ -22,7 +22,7 @@ from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import ClaimInput, DebateState
 from moot.nodes._runtime.tracing import conclude, describe
-from moot.nodes._steps.compare import IN_WORDS
+from moot.nodes._steps.compare import WORDED_KINDS
 from moot.nodes._steps.person import check_resumable
 from moot.nodes._texts.calibrated import bound_to, changes_since, check_bound, prompt_digests, read_calibration
 from moot.nodes._texts.chat import as_plain_values, claim_of, conversation_update, read_messages
@@ -137,7 +137,7 @@ async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContex
 
 def roles_of(needs: Needs, task: Task) -> dict[str, str | ModelChoice | None]:
     """The roles that a debate may call, each with its own model, if any."""
-    return dict(needs.roles) | ({"equivalence": None} if task["kind"] in IN_WORDS else {})
+    return dict(needs.roles) | ({"equivalence": None} if task["kind"] in WORDED_KINDS else {})
 
 
 def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
@@ -158,7 +158,9 @@ def smallest_call(
     values |= decision.values(known, settings) if decision.values else {}
     schema = json.dumps(own_response_format(decision.reply(task)))
     size = decision.around + sum(map(weight_of, (*fill(text, values), schema)))
-    return PlannedCall(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY)
+    return PlannedCall(
+        role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY_TOKENS
+    )
 
 
 async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:

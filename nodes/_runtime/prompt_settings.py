@@ -10,7 +10,7 @@ from moot.nodes._runtime.settings import Settings
 from moot.prompts._files import check_edited, placeholders, shipped
 from pydantic import AfterValidator, Field, create_model
 
-PROMPT = "_prompt"
+PROMPT_SUFFIX = "_prompt"
 """The suffix of the fields' names."""
 LONGEST_PROMPT = 20_000
 """Most characters of an edited prompt."""
@@ -39,7 +39,7 @@ def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> typ
 
 def field_of(prompt: str) -> str:
     """The settings' field of a prompt."""
-    return prompt.rpartition("/")[2] + PROMPT
+    return prompt.rpartition("/")[2] + PROMPT_SUFFIX
 
 
 def _prompt_field(name: str, nodes: Sequence[str]) -> Any:

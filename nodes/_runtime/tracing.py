@@ -50,7 +50,7 @@ ENVIRONMENT = {"LANGSMITH_USE_DAEMON": "true", "LANGSMITH_DISABLE_RUN_COMPRESSIO
 
 ``langgraph.json`` sets them for ``langgraph dev``, whose own clients are made before any graph is loaded.
 """
-PATIENCE = 1.0
+LONGEST_WAIT = 1.0
 """Seconds that a process waits at its end for the rest of the trace to be sent."""
 
 
@@ -116,9 +116,9 @@ def guard_traces() -> None:
         langsmith.configure(client=Client())
 
 
-NODE = "__pregel_task_id"
+TASK_KEY = "__pregel_task_id"
 """The key in LangGraph's ``configurable`` of a graph that runs as a node."""
-RESUMING = "__pregel_resuming"
+RESUMING_KEY = "__pregel_resuming"
 """With this key set to false, a graph with an input starts from its first node; without it LangGraph would resume if
 the thread's state is from the same run.
 
@@ -141,7 +141,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         An inner debate has its own ceilings, which are bounded by the ceilings of the outer debate.
         """
         guard_traces()
-        if NODE in ((config or {}).get("configurable") or {}):
+        if TASK_KEY in ((config or {}).get("configurable") or {}):
             # otherwise ``astream_events`` would stream all of an inner graph's state
             options.setdefault("output_keys", self.output_channels)
         parent = var_child_runnable_config.get()
@@ -177,8 +177,8 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 input = None
             if not current.next and not (isinstance(input, Command) and (input.goto or input.update)):
                 session.skip(document_of(current.values), by_another=not is_restart)
-        elif NODE not in (place := run_config.get("configurable") or {}):
-            run_config = {**run_config, "configurable": {**place, RESUMING: False}}
+        elif TASK_KEY not in (place := run_config.get("configurable") or {}):
+            run_config = {**run_config, "configurable": {**place, RESUMING_KEY: False}}
         added = with_values(options) if recorder else False
         session.watch = await watch(getattr(self.builder, "opened", "") or self.name, session.id)
         run: Any = super().astream(input, with_session(run_config, session), **options)
@@ -274,11 +274,11 @@ def conclude(document: Mapping[str, Any]) -> None:
     outcome = {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read}
     add_metadata(run, debate_metadata(document) | outcome)
     if scores := list(scores_of(document)):
-        sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING, daemon=True)
+        sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING_THREAD, daemon=True)
         sending.start()  # it may block on the server
 
 
-SENDING = "moot-scores"
+SENDING_THREAD = "moot-scores"
 """The name of threads that send scores."""
 
 
@@ -327,7 +327,7 @@ def finish(seconds: float) -> bool:
     """Waits until everything is sent, at most ``seconds``; returns whether everything was sent."""
     deadline = time.monotonic() + seconds
     for thread in threading.enumerate():
-        if thread.name == SENDING:
+        if thread.name == SENDING_THREAD:
             thread.join(max(0, deadline - time.monotonic()))
     client = run_trees._CLIENT
     if client is None or client.tracing_queue is None:
@@ -337,6 +337,6 @@ def finish(seconds: float) -> bool:
 
 
 def end() -> None:
-    """Sends the rest of the trace at the end of a process; waits at most `PATIENCE` for LangSmith."""
-    if not finish(PATIENCE):
+    """Sends the rest of the trace at the end of a process; waits at most `LONGEST_WAIT` for LangSmith."""
+    if not finish(LONGEST_WAIT):
         log.error("moot: parts of the trace have not reached LangSmith.")

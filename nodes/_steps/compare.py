@@ -25,7 +25,7 @@ METRICS = ("faithfulness", "answer_relevance", "consistency")
 """Scores of answers that are averaged over a debate, if present."""
 EQUIVALENCE = "tasks/equivalence"
 """The prompt that compares answers."""
-IN_WORDS = ("short_answer", "expression")
+WORDED_KINDS = ("short_answer", "expression")
 """Kinds of tasks whose answers may be the same in different words."""
 
 
@@ -135,7 +135,7 @@ async def group_answers(
         if answer is not None:
             fit = [i for i, members in enumerate(groups) if not any(surely_differ(one, answer) for one in members)]
             group = next((i for i in fit if same_answer(task, groups[i][0], answer)), None)
-            if group is None and model is not None and task["kind"] in IN_WORDS:
+            if group is None and model is not None and task["kind"] in WORDED_KINDS:
                 made = await all_at_once(same_meaning(claim, task, groups[i][0], answer, model) for i in fit)
                 group = next((i for i, check in zip(fit, made, strict=True) if check.same), None)
             if group is None:
@@ -211,7 +211,7 @@ async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = F
             retryable=True,
         )
     answers = [t.get("answer") for t in last]
-    in_words = state["task"]["kind"] in IN_WORDS and not by_text
+    in_words = state["task"]["kind"] in WORDED_KINDS and not by_text
     speaker = await run.speaker("equivalence") if in_words else None
     groups, checks = await group_answers(state["claim"], state["task"], answers, speaker)
     turns = [_comparison_turn(turn, made) for turn, made in zip(last, checks, strict=True) if made]

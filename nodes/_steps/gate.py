@@ -30,9 +30,9 @@ SAME_MODEL_AND_EVIDENCE = (
     "models, or a temperature above 0."
 )
 """The warning for readers that are hardly independent."""
-PASSED_ON = ("turns", "corpora", "calls", "warnings", "round_log", "debates", "graphs", "scores", "votes", "rounds")
-VERDICT = ("answer", "raw_verdict", "stop_reason", "error")
-CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
+PASSED_KEYS = ("turns", "corpora", "calls", "warnings", "round_log", "debates", "graphs", "scores", "votes", "rounds")
+VERDICT_KEYS = ("answer", "raw_verdict", "stop_reason", "error")
+CONFIDENCE_KEYS = ("confidence", "confidence_parts", "confidence_from")
 """The keys that the inner debate passes to the outer one."""
 
 
@@ -164,10 +164,10 @@ def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
             **state["metrics"]["gate"],
             "debate": {"graph": document["graph"], **calls_and_tokens(document["calls"])},
         }
-        update = {key: document[key] for key in (*PASSED_ON, *VERDICT)}
+        update = {key: document[key] for key in (*PASSED_KEYS, *VERDICT_KEYS)}
         # Without parts of its own, the confidence is computed from the answers of the gate and the debate.
         if set(document["confidence_parts"] or {}) - {"answer_share"}:
-            update |= {key: document[key] for key in CONFIDENCE}
+            update |= {key: document[key] for key in CONFIDENCE_KEYS}
         return update | {
             "evidence": as_outer_evidence(document["evidence"]),
             "depth": state["depth"] + document["depth"],

@@ -17,12 +17,12 @@ from moot.nodes._steps.compare import EQUIVALENCE, close_round
 from moot.nodes._steps.vote import majority, vote_node
 from moot.nodes._texts.answers import UNTOLD
 from moot.nodes._texts.show import best_rank
-from moot.nodes._texts.task import BORNE_OUT, unsettled_label
+from moot.nodes._texts.task import EVIDENCE_REASONS, unsettled_label
 from moot.retrievers._evidence import Evidence, active_evidence
 from moot.retrievers._origins import origins
 from typing_extensions import TypedDict
 
-FEWEST = 2
+FEWEST_ORIGINS = 2
 """Fewest origins for an answer that another origin contradicts."""
 
 
@@ -88,7 +88,7 @@ def origin_instructions(state: DebaterState, settings: Any) -> Mapping[str, str]
     if not state["evidence"]:
         return {"untold": ""}
     task = state["task"]
-    words = {"grounds": "the evidence in front of you", "reasons": BORNE_OUT.format(subject=task["subject"])}
+    words = {"grounds": "the evidence in front of you", "reasons": EVIDENCE_REASONS.format(subject=task["subject"])}
     if task["kind"] == "short_answer":  # the task's own rules say how to write an open answer
         return words | {"untold": "- Leave open what this evidence leaves open. Do not guess."}
     label = unsettled_label(task)
@@ -129,7 +129,9 @@ def decide_by_origins_node() -> Node:
     (``abstained``) after a tie, or if a single origin has the best answer and another one contradicts it; ``undecided``
     says which (``tie``, ``contradicted``).
     """
-    vote = vote_node("single_pass", weigh=lambda vote, settings: vote.get("weight"), tie="none", contested=FEWEST)
+    vote = vote_node(
+        "single_pass", weigh=lambda vote, settings: vote.get("weight"), tie="none", contested=FEWEST_ORIGINS
+    )
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await close_round(state, run)

@@ -112,10 +112,10 @@ def question_to_person(state: State, moment: Moment, turn: Turn) -> str:
     phase = turn["phase"] if turn["phase"] in ("primary", "switched") and "phase" in state else None
     parts = (f"round {turn['round']}" if turn["round"] else None, f"{phase} debate" if phase else None, who)
     where = ", ".join(filter(None, parts))
-    return f"{ABOUT[moment]} ({where})" if where else ABOUT[moment]
+    return f"{QUESTIONS[moment]} ({where})" if where else QUESTIONS[moment]
 
 
-ABOUT: dict[Moment, str] = {
+QUESTIONS: dict[Moment, str] = {
     "queries": "The next queries. Accept them, or replace them.",
     "premises": "The premises of the claim; each guides a search for evidence. Accept them, or list other premises.",
     "evidence": "The evidence found. Accept it, strike pieces, or add texts.",

@@ -33,7 +33,7 @@ from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence, given_in
 
 PROMPT = "tool_mad/respond"
-FROM_EVIDENCE = "rag/answer"
+SINGLE_PROMPT = "rag/answer"
 """The prompt of an agent that answers alone, once."""
 
 
@@ -92,7 +92,7 @@ async def respond(
         "opponents": show_opponents(opponents),
         "own": show_own(own),
         "persona": show_persona(persona),
-        "confidence": HOW_SURE if confidence else "",
+        "confidence": CONFIDENCE_LINE if confidence else "",
         **(more or {}),
     }
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
@@ -102,7 +102,7 @@ async def respond(
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
 
-HOW_SURE = "- In `confidence`, say how likely your answer is to be right, from 0 to 1."
+CONFIDENCE_LINE = "- In `confidence`, say how likely your answer is to be right, from 0 to 1."
 """The line of a prompt that asks for a confidence."""
 
 

@@ -35,9 +35,9 @@ from moot.retrievers._summariser import open_summariser
 
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
 """Prompts."""
-SUMMARISED = 16_000
+MOST_SUMMARISED_TOKENS = 16_000
 """Most tokens of a text that a model summarises whole; of a longer text it reads only the part shown to debaters."""
-FEW = 10_000
+MOST_CHARACTERS_MERGED_HERE = 10_000
 """Most characters of results that are merged without a thread, because starting one would take longer."""
 
 
@@ -115,7 +115,7 @@ def retrieve_node(*, required: bool = False) -> Node:
     ``source_summaries``; if a model returns none, the query and the abstract stay, with a warning. There is a warning
     for every failure and every source that replaced another; the turn's ``retrieval`` says whether evidence was found.
     A text that is too long is shown in part, with a warning: its beginning and the sentences nearest to the query. A
-    model that summarises an abstract reads all of it, up to `SUMMARISED` tokens.
+    model that summarises an abstract reads all of it, up to `MOST_SUMMARISED_TOKENS` tokens.
 
     Args:
         required: whether the debate fails if no source can be searched.
@@ -130,7 +130,7 @@ def retrieve_node(*, required: bool = False) -> Node:
         rules, size = rules_of(run.settings, debater), sum(len(piece["text"]) for found in lists for piece in found)
         pool = active_evidence(merge_evidence(state.get("found") or (), state.get("evidence") or ()))
         pool_lists = partial(pool_results, lists, rules, retrieved, run.settings.max_origin_share, pool)
-        pieces, excess = pool_lists() if size <= FEW else await asyncio.to_thread(pool_lists)
+        pieces, excess = pool_lists() if size <= MOST_CHARACTERS_MERGED_HERE else await asyncio.to_thread(pool_lists)
         if excess:
             run.ledger.warn("origin_share", share_warning(excess, pool, run.settings))
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
@@ -150,7 +150,7 @@ def retrieve_node(*, required: bool = False) -> Node:
         shortened = await all_at_once(shorten_piece(piece, query, run) for piece in pieces)
         found = await all_at_once(summarise_abstract(state, piece, run) for piece in shortened)
         for read, piece in zip(shortened, found, strict=True):
-            if "shown" in piece or ("shown" in read and not is_short(read["text"], SUMMARISED)):
+            if "shown" in piece or ("shown" in read and not is_short(read["text"], MOST_SUMMARISED_TOKENS)):
                 warning = _shortened_warning({**read, "id": piece["id"]}, run.settings.max_evidence_tokens)
                 run.ledger.warn("evidence_cut", warning, "evidence")
         undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
@@ -360,7 +360,7 @@ async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeCont
     try:
         if summariser == "model":
             speaker = await run.speaker("source_summariser")
-            read = shown_whole(piece) if is_short(piece["text"], SUMMARISED) else piece
+            read = shown_whole(piece) if is_short(piece["text"], MOST_SUMMARISED_TOKENS) else piece
             short = await summarise_evidence(state["claim"], state["task"], read, speaker)
             return with_summary(piece, short["text"], run.settings)
         summary = (await open_summariser(summariser)).summarise(piece["text"])

@@ -13,7 +13,7 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.judging import judge
-from moot.nodes._steps.responding import FROM_EVIDENCE, respond
+from moot.nodes._steps.responding import SINGLE_PROMPT, respond
 from moot.nodes._texts.answers import same_answer
 from moot.nodes._texts.robustness import Check, checks_of, robustness_result
 from moot.nodes._texts.show import show_person
@@ -22,7 +22,7 @@ from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence
 from moot.retrievers._origins import origins
 
-RULED_OUT = ("seed", "disputed", "discarded")
+UNUSED_STATUSES = ("seed", "disputed", "discarded")
 """Statuses of evidence that the debates of a trial did not use."""
 
 
@@ -63,7 +63,7 @@ def decider_evidence(state: DebateState, decided: Turn | None) -> list[Evidence]
     return [
         piece
         for piece in active_evidence(state["evidence"])
-        if (piece["id"] in ids if ids is not None else piece.get("status") not in RULED_OUT)
+        if (piece["id"] in ids if ids is not None else piece.get("status") not in UNUSED_STATUSES)
     ]
 
 
@@ -110,7 +110,7 @@ async def repeat_decision(
             reply = await judge(claim, task, turns, left, speaker, scores=scores, **options)
         else:
             reply = await respond(
-                claim, task, left, await answering_speaker(state, run), prompt=FROM_EVIDENCE, **options
+                claim, task, left, await answering_speaker(state, run), prompt=SINGLE_PROMPT, **options
             )
     except MootError as error:
         if not affects_only_call(error):

@@ -103,14 +103,14 @@ STATEMENTS, VERDICTS, QUESTIONS = "scoring/statements", "scoring/verdicts", "sco
 
 
 OF_ALL = ": also what is doubtful or beside the point, and what it says that the evidence does not tell."
-OF_THE_EVIDENCE = (
+EVIDENCE_STATEMENTS = (
     " and takes from the evidence. What it knows, works out or concludes by itself is no statement here; if there is "
     "nothing else, leave `statements` empty."
 )
 """Which statements of an answer are listed: all; or, if it may go beyond the evidence, only statements from the
 evidence."""
 
-ORIGIN = "Who said what the statements are about, and when. A statement that only repeats this is supported:"
+ORIGIN_HEADING = "Who said what the statements are about, and when. A statement that only repeats this is supported:"
 """The heading of the claim's origin, after the evidence."""
 
 
@@ -162,14 +162,14 @@ async def faithfulness(
     speaker = as_speaker(model, "scorer")
     origin = show_origin(task) if task else ""
     topic = "\n".join(filter(None, (as_data("topic", claim), origin)))
-    drawn = OF_THE_EVIDENCE if task and by_reasoning(task) else OF_ALL
+    drawn = EVIDENCE_STATEMENTS if task and by_reasoning(task) else OF_ALL
     values = {"claim": topic, "answer": as_data("answer", rationale), "of": drawn}
     listed = await speaker.ask(STATEMENTS, values, StatementsReply)
     if not listed.statements:
         return Faithfulness(None, [], [])
     count = len(listed.statements)
     numbered = "\n".join(as_data("statement", s, index=str(i)) for i, s in enumerate(listed.statements))
-    shown = "\n".join([show_evidence(evidence), *([f"{ORIGIN}\n{origin}"] if origin else [])])
+    shown = "\n".join([show_evidence(evidence), *([f"{ORIGIN_HEADING}\n{origin}"] if origin else [])])
     values = {"evidence": shown, "statements": numbered, "count": str(count)}
     judged = await speaker.ask(VERDICTS, values, verdicts_reply(count))
     supported = [v.supported for v in judged.verdicts]
@@ -307,14 +307,14 @@ def answer_relevance_node() -> Node:
     return Node(step, prompts=(QUESTIONS,))
 
 
-COSINE = "cosine of"
+COSINE_PREFIX = "cosine of"
 """Prefix of a similarity by the text encoder; the encoder's name follows."""
 
 
 def similarity_node() -> Node:
     """Loads the cross-encoder that compares answers with evidence, and writes its name to ``metrics.similarity``.
 
-    If it cannot be loaded, the text encoder's cosine is used (`COSINE`), with a warning. If no answer has
+    If it cannot be loaded, the text encoder's cosine is used (`COSINE_PREFIX`), with a warning. If no answer has
     evidence to compare with, nothing is loaded or written. Reads: metrics, turns.
     """
 
@@ -327,7 +327,7 @@ def similarity_node() -> Node:
         except UserError as error:
             run.ledger.warn("cross_encoder_missing", f"{error.detail} The cosine of {run.settings.embedder} is used.")
             await run.encoder()
-            name = f"{COSINE} {run.settings.embedder}"
+            name = f"{COSINE_PREFIX} {run.settings.embedder}"
         return {"metrics": {**state["metrics"], "similarity": name}}
 
     return Node(step)
@@ -348,7 +348,7 @@ def consistency_node() -> Node:
         documents = [shown_text(piece) for piece in state["evidence"]]
         name: str = state["metrics"]["similarity"]
         try:
-            if name.startswith(COSINE):
+            if name.startswith(COSINE_PREFIX):
                 compared = closeness(answer, documents, await run.encoder(), mean_cosine)
                 score = await in_time(compared, "text encoder")
             else:

@@ -17,7 +17,7 @@ from moot.nodes._runtime.budget import Decision, rounds_or_budget, was_cut
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._speakers.turns import new_turn, send_turn
-from moot.nodes._steps.compare import IN_WORDS, agreed_answer, common_outcome, last_answers
+from moot.nodes._steps.compare import WORDED_KINDS, agreed_answer, common_outcome, last_answers
 from moot.nodes._texts.answers import surely_differ
 from moot.nodes._texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes._texts.show import show_answers, show_claim, show_person
@@ -109,7 +109,7 @@ def undecided(state: DebateState) -> bool:
     Votes do not leave it open if two of them certainly differ, such as an answer and an abstention.
     """
     given = [vote["answer"] for vote in state["votes"]]
-    if state["task"]["kind"] not in IN_WORDS or agreed_answer(state["votes"]) is not None:
+    if state["task"]["kind"] not in WORDED_KINDS or agreed_answer(state["votes"]) is not None:
         return False
     answers = [answer for answer in given if answer is not None]
     return answers == given and not any(surely_differ(one, other) for one, other in combinations(answers, 2))

@@ -15,7 +15,7 @@ from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, cl
 from moot.nodes._texts.agreement import confidence_by_votes
 
 Tie = Literal["first", "none"]
-SAME = 9
+SUM_DECIMALS = 9
 """Decimal places of sums of weights in comparisons."""
 
 
@@ -36,8 +36,8 @@ def majority(
             sums[vote["group"]] = sums.get(vote["group"], 0.0) + weight
     if not sums:
         return None
-    most = round(max(sums.values()), SAME)
-    leading = [group for group, total in sums.items() if round(total, SAME) == most]
+    most = round(max(sums.values()), SUM_DECIMALS)
+    leading = [group for group, total in sums.items() if round(total, SUM_DECIMALS) == most]
     won = [vote for vote in votes if vote["group"] == leading[0]]
     if (tie == "none" and len(leading) > 1) or (len(sums) > 1 and len(won) < contested):
         return None

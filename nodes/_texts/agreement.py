@@ -14,7 +14,7 @@ from moot.nodes._texts.answers import same_answer
 
 CONFIDENCE = ("confidence", "confidence_parts", "confidence_from")
 """Keys of a document for the confidence in its verdict."""
-PLACES = 6
+CONFIDENCE_DECIMALS = 6
 """Decimal places of a confidence."""
 NO_VERDICT = "there is no verdict to be sure of"
 ONE_ANSWER = "there is one answer, and no other to hold it against"
@@ -76,9 +76,9 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
     if silent := len(votes) - len(counted):
         found += f"; {silent} without an answer"
     stated = [sure for vote in winners if (sure := vote.get("confidence")) is not None]
-    parts = {"vote_share": round(share, PLACES)}
-    parts |= {"stated": round(sum(stated) / len(stated), PLACES)} if stated else {}
-    return {"confidence": round(share, PLACES), "confidence_parts": parts, "confidence_from": found}
+    parts = {"vote_share": round(share, CONFIDENCE_DECIMALS)}
+    parts |= {"stated": round(sum(stated) / len(stated), CONFIDENCE_DECIMALS)} if stated else {}
+    return {"confidence": round(share, CONFIDENCE_DECIMALS), "confidence_parts": parts, "confidence_from": found}
 
 
 def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
         own = known["confidence"] is not None and "vote_share" not in (known["confidence_parts"] or {})
         return known if own else _without_confidence(NO_VERDICT)
     same, given = answers_like(state["task"], state["round_log"], answer)
-    shares = {"answer_share": round(same / given, PLACES)} if given > 1 else {}
+    shares = {"answer_share": round(same / given, CONFIDENCE_DECIMALS)} if given > 1 else {}
     rounds = sum(bool(record.get("votes")) for record in state["round_log"])
     if known["confidence"] is not None:
         return known | ({"confidence_parts": {**(known["confidence_parts"] or {}), **shares}} if rounds > 1 else {})

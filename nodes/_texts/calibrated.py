@@ -23,7 +23,7 @@ from moot.nodes._runtime.settings import Settings
 from moot.prompts._files import shipped
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-FEW = 200
+FEW_CASES = 200
 """Number of cases below which documents state the limits of the guarantee."""
 WITHOUT_EFFECT = {
     "calibration",
@@ -36,9 +36,9 @@ WITHOUT_EFFECT = {
 }
 WITHOUT_EFFECT |= {"max_wait", "robustness", "robustness_calls"}
 """Settings that do not affect how often a system is right."""
-SHORT = 80
+LONGEST_VALUE = 80
 """Most characters of a setting in a message."""
-PLACES = 9
+SCORE_DECIMALS = 9
 """Decimal places for comparisons of scores."""
 
 
@@ -127,7 +127,9 @@ def differences(fitted: Bound, here: Bound) -> Iterator[str]:
         if was != now:
             old, new = _in_short(was), _in_short(now)
             difference = (
-                f"fitted with {old}, here {new}" if old != new and len(old + new) <= SHORT else "not as it was fitted"
+                f"fitted with {old}, here {new}"
+                if old != new and len(old + new) <= LONGEST_VALUE
+                else "not as it was fitted"
             )
             yield f"{key} ({difference})"
     for name in sorted(fitted.sources.keys() | here.sources.keys()):
@@ -227,8 +229,8 @@ def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0)
         score: 1 - the share of a label (`label_shares`).
         tie: the weight of debates with the same score: 1, or drawn from [0, 1] for exact coverage.
     """
-    known = [(round(one, PLACES), count) for one, count in scores]
-    here = round(score, PLACES)
+    known = [(round(one, SCORE_DECIMALS), count) for one, count in scores]
+    here = round(score, SCORE_DECIMALS)
     more = sum(count for one, count in known if one > here)
     same = sum(count for one, count in known if one == here) + 1
     return (more + tie * same) / (sum(count for _, count in known) + 1)
@@ -263,11 +265,11 @@ def guarantee_limits(n: int, alpha: float) -> str:
     The coverage of one fitted file varies around the guaranteed average, with a standard deviation of about
     sqrt(alpha (1 - alpha) / (n + 2)) (Vovk 2012).
     """
-    if n >= FEW:
+    if n >= FEW_CASES:
         return ""
     off = 1.96 * (alpha * (1 - alpha) / (n + 2)) ** 0.5
     none = " With so few, every prediction set contains all labels." if n + 1 < 1 / alpha else ""
-    return f"With fewer than {FEW} cases it may be off by {off:.0%} either way for this file.{none}"
+    return f"With fewer than {FEW_CASES} cases it may be off by {off:.0%} either way for this file.{none}"
 
 
 def calibrated(

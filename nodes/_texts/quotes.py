@@ -20,12 +20,12 @@ from moot.nodes._runtime.turns import Citation
 from moot.nodes._texts.replies import Quote
 from moot.retrievers._evidence import Evidence
 
-SHOWN = 80
+LONGEST_SHOWN = 80
 """Most characters of an id or a quote in a message."""
 
 MARKS = frozenset("\"'`´ʹʺʻʼʽ«»‘’‚‛“”„‟′″‴‵‶‷⁗‹›❛❜❝❞❟❠❮❯⹂〝〞〟＂＇｀「」『』｢｣")
 """Quotation marks, single and double alike: models exchange them inside JSON."""
-TWOFOLD = frozenset('"″‶‴‷⁗“”„‟〞〟＂')
+DOUBLE_MARKS = frozenset('"″‶‴‷⁗“”„‟〞〟＂')
 """Marks of two or more strokes; after a figure they mean another unit than a single stroke, as primes do anywhere."""
 PRIMES = frozenset("″‶‴‷⁗")
 HYPHENS = frozenset("-‐‑－﹣")
@@ -131,7 +131,7 @@ def _folded(text: str) -> FoldedText:
     spans: list[tuple[int, int]] = []
     for char, at in _ordered((char, at) for at, one in enumerate(text) for char in _forms(one)):
         last = chars[-1] if chars else ""
-        if char == "'" and (text[at] in PRIMES or (text[at] in TWOFOLD and last.isdecimal())):
+        if char == "'" and (text[at] in PRIMES or (text[at] in DOUBLE_MARKS and last.isdecimal())):
             char = '"'
         if char in (" ", "'") and char == last:
             spans[-1] = spans[-1][0], at + 1
@@ -238,7 +238,7 @@ def faults_of(citations: Iterable[Citation]) -> list[tuple[str, str]]:
     keys = held_keys() if wrong else ()
     faults = []
     for citation in wrong:
-        cited, quote = (redact(text, keys)[:SHOWN] for text in (citation["evidence_id"], citation["quote"]))
+        cited, quote = (redact(text, keys)[:LONGEST_SHOWN] for text in (citation["evidence_id"], citation["quote"]))
         if citation["fabricated"]:
             faults.append(("fabricated_citation", f"cites {cited!r}, which was not shown"))
         else:

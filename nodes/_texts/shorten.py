@@ -27,16 +27,16 @@ from typing import Literal
 from moot.nodes._models.contexts import bytes_of
 from moot.retrievers._excerpts import GAP, ranks_by_words, sentences
 
-SHARE = 0.25
+EVIDENCE_SHARE = 0.25
 """The share of a prompt that is reserved for evidence, if there is as much, until rounds are left out."""
-LEAST_PART = 400
+FEWEST_PART_BYTES = 400
 """Fewest bytes of a piece of evidence that is shown in part."""
-LEAST_REASONS = 160
+FEWEST_REASONS_BYTES = 160
 """Bytes of reasons and arguments that are always shown."""
 TAIL = 1200
 """Characters at the end of a part that are searched for the end of a sentence."""
 TRIES = 10
-STEP = 100
+BYTES_PER_TRY = 100
 """Bytes by which each try shows less, because parts end with a sentence."""
 
 EVIDENCE, ROUNDS, LINES = (
@@ -128,7 +128,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
         made = _shorten_to(texts, lists, pieces, only_cited, old, aim, size)
         if made.size <= most:
             break
-        aim -= made.size - most + attempt * STEP
+        aim -= made.size - most + attempt * BYTES_PER_TRY
     return made
 
 
@@ -189,7 +189,7 @@ def _shorten_to(
     """Shortens the texts to about ``aim`` bytes; notes and marks may make them longer."""
     shown, rounds = sum(_size(unit) for unit in pieces), sum(_size(unit) for unit in old)
     room = aim - (size - shown - rounds)
-    allotted = _allot_bytes(pieces, only_cited, max(room - rounds, min(shown, int(aim * SHARE))))
+    allotted = _allot_bytes(pieces, only_cited, max(room - rounds, min(shown, int(aim * EVIDENCE_SHARE))))
     gone: set[Unit] = set()
     for _, same in groupby(sorted(old, key=lambda unit: unit.place), key=lambda unit: unit.place):
         if sum(allotted.values()) + rounds <= room:
@@ -236,7 +236,7 @@ def _allot_bytes(pieces: Sequence[Unit], only_cited: str, room: int) -> dict[Uni
     half = room if len(pieces) == 1 else room // 2
     for unit in pieces:
         given = min(_size(unit), room if unit.id == only_cited else half, room)
-        if given < min(_size(unit), LEAST_PART):
+        if given < min(_size(unit), FEWEST_PART_BYTES):
             break
         allotted[unit] = given
         room -= given
@@ -297,9 +297,9 @@ def _longest_reasons(texts: Sequence[str], over: int) -> tuple[int, int, int]:
     """The most bytes for each text of reasons so that ``over`` bytes are saved; the bytes saved, and the number of
     texts cut."""
     sizes = sorted((bytes_of(found[3]) for text in texts for found in _REASONS.finditer(text)), reverse=True)
-    longest, saved = max([LEAST_REASONS, *sizes]), 0
+    longest, saved = max([FEWEST_REASONS_BYTES, *sizes]), 0
     for number, following in enumerate([*sizes[1:], 0], 1):
-        lower = max(following, LEAST_REASONS)
+        lower = max(following, FEWEST_REASONS_BYTES)
         if saved + number * (longest - lower) >= over:
             longest -= -(-(over - saved) // number)
             break

@@ -310,7 +310,7 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
         pool: whether the prompt shows evidence, but the reader's knowledge counts as well.
     """
     if task["kind"] == "short_answer" and (evidence or pool):
-        return f"{RULES['short_answer']} {OR_UNKNOWN if pool else OR_UNTOLD}"
+        return f"{RULES['short_answer']} {ABSTAIN_BY_KNOWLEDGE if pool else ABSTAIN_BY_EVIDENCE}"
     if task["kind"] != "labels":
         return RULES[task["kind"]]
     meanings = task["meanings"] if evidence else {k: WITHOUT_EVIDENCE.get(v, v) for k, v in task["meanings"].items()}
@@ -333,9 +333,9 @@ RULES = {
 }
 
 
-OR_UNTOLD = f"If the evidence does not tell it, `answer` is, in these very words: {UNTOLD}"
+ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these very words: {UNTOLD}"
 """The sentence by which prompts with evidence allow an abstention on a question in words."""
-OR_UNKNOWN = f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {UNTOLD}"
+ABSTAIN_BY_KNOWLEDGE = f"If neither the evidence nor what you know tells it, `answer` is, in these very words: {UNTOLD}"
 """The same if the reader's knowledge counts as well."""
 
 
@@ -351,13 +351,13 @@ CITE = (
 CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
 
 
-BORNE_OUT = (
+EVIDENCE_REASONS = (
     "give your reasons in at most four plain sentences, each a statement that the evidence bears out: what speaks for "
     "your answer and, if the evidence holds one, the strongest point against it. Say nothing that the evidence does "
     "not bear out; you may say what it does not tell. Pass over pieces about another matter. The last sentence gives "
     "the result in the words of the {subject} itself: what is so, what is not so, or what is left open."
 )
-WORKED_OUT = (
+EVIDENCE_STEPS = (
     "go step by step, as briefly as it can be followed: what the evidence says that helps, what you know yourself, "
     "and how the answer follows. Evidence need not state the answer."
 )
@@ -429,9 +429,9 @@ def _wording(
         "grounds": "what you know" if known else read,
         "reasons": (KNOWN_STEPS if reasoned else KNOWN)
         if known
-        else WORKED_OUT
+        else EVIDENCE_STEPS
         if reasoned
-        else BORNE_OUT.format(subject=task["subject"]),
+        else EVIDENCE_REASONS.format(subject=task["subject"]),
         "others": FROM_OTHERS if known else FROM_OWN_EVIDENCE,
         "cite": CITE if given else CITE_NOTHING,
     }

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import Standing
 
-PLACES = 9
+SCORE_DECIMALS = 9
 """Decimal places of weights, scores and their changes in comparisons with a threshold."""
 
 
 def is_above(value: float, threshold: float) -> bool:
-    """Whether a value is above a threshold, both rounded to `PLACES`."""
-    return round(value - threshold, PLACES) > 0
+    """Whether a value is above a threshold, both rounded to `SCORE_DECIMALS`."""
+    return round(value - threshold, SCORE_DECIMALS) > 0
 
 
 def admissibility(relevance: float, credibility: float) -> float:
@@ -28,7 +28,7 @@ def admissibility(relevance: float, credibility: float) -> float:
     """
     if not (0 <= relevance <= 1 and 0 <= credibility <= 1):
         raise ValueError(f"relevance and credibility must be from 0 to 1, not {relevance} and {credibility}")
-    return round(relevance * credibility, PLACES) + 0.0  # never -0.0
+    return round(relevance * credibility, SCORE_DECIMALS) + 0.0  # never -0.0
 
 
 def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> Standing:

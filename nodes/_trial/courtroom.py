@@ -31,7 +31,7 @@ from moot.nodes._trial.critique import advice_for, side_findings
 from moot.nodes._trial.stopping import is_exhausted, reflection_total, stop_reason
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-WITHOUT_RETRIEVAL = 3
+ROUNDS_WITHOUT_RETRIEVAL = 3
 """Rounds of both debates without retrieval (S2, Table 6)."""
 TEMPERATURES: dict[str, float | None] = {
     **dict.fromkeys(("plaintiff", "defense", "expert"), 0.5),
@@ -104,7 +104,8 @@ class TrialSettings(SourcesSettings):
     role_switch: bool = Field(default=True, description="Off: no debate with switched sides.")
     progressive_retrieval: bool = Field(
         default=True,
-        description=f"Off: no retrieval during the debates, and each debate has exactly {WITHOUT_RETRIEVAL} rounds.",
+        description="Off: no retrieval during the debates, and each debate has exactly "
+        f"{ROUNDS_WITHOUT_RETRIEVAL} rounds.",
     )
     self_reflection: bool = Field(default=True, description="Off: no side reflects on its case.")
     novelty_threshold: float = Field(
@@ -207,7 +208,7 @@ class TrialSettings(SourcesSettings):
     def rounds_of(self, phase: str) -> int:
         """The most rounds of a debate in this phase."""
         if not self.progressive_retrieval:
-            return WITHOUT_RETRIEVAL
+            return ROUNDS_WITHOUT_RETRIEVAL
         return self.switched_rounds if phase == "switched" else self.max_rounds
 
 

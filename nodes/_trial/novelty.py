@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from moot.core.lazy import imported
-from moot.nodes._trial.admissibility import PLACES, is_above
+from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 from moot.retrievers._encoders import Vector
 
 RetrievalEnd = Literal["redundancy", "retrievals", "relevance_gain"]
@@ -31,7 +31,7 @@ def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
     lengths = np.linalg.norm(p, axis=1) * np.linalg.norm(d)
     if not np.all(np.isfinite(lengths) & (lengths > 0)):
         raise ValueError("a vector is zero or not finite, so it has no cosine")
-    return round(1 - float(np.max(p @ d / lengths)), PLACES) + 0.0  # never -0.0
+    return round(1 - float(np.max(p @ d / lengths)), SCORE_DECIMALS) + 0.0  # never -0.0
 
 
 def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
@@ -40,7 +40,7 @@ def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
     Raises:
         ValueError: see `novelty`.
     """
-    return round(1 - novelty(vector, [other]), PLACES) + 0.0
+    return round(1 - novelty(vector, [other]), SCORE_DECIMALS) + 0.0
 
 
 def is_new(novelty: float, least: float) -> bool:
@@ -118,4 +118,4 @@ def relevance_gain(relevances: Sequence[float | None]) -> float | None:
     """
     if len(relevances) < 2 or relevances[-1] is None or relevances[-2] is None:
         return None
-    return round(relevances[-1] - relevances[-2], PLACES)
+    return round(relevances[-1] - relevances[-2], SCORE_DECIMALS)

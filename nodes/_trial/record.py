@@ -13,7 +13,7 @@ from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence
 from moot.retrievers._excerpts import count_tokens
 
-NAMES = {"primary": "first", "switched": "second"}
+DEBATE_NAMES = {"primary": "first", "switched": "second"}
 """Names of the debates in the record."""
 
 
@@ -103,7 +103,7 @@ def _status_attributes(piece: Evidence) -> dict[str, str]:
 def show_debate(turns: Iterable[Turn], phase: str) -> str:
     """The transcript of a debate under a heading; empty if there was none."""
     of = [turn for turn in turns if turn["phase"] == phase]
-    heading = f"The {NAMES[phase]} debate:"
+    heading = f"The {DEBATE_NAMES[phase]} debate:"
     return show_statements(statements(of), heading, f"{heading}\n(nothing was said)" if of else "")
 
 
@@ -169,7 +169,7 @@ def show_consistency(turns: Iterable[Turn]) -> str:
 
 
 def _round_text(turn: Turn) -> str:
-    return f"{NAMES[turn['phase']]} debate, round {turn['round']}"
+    return f"{DEBATE_NAMES[turn['phase']]} debate, round {turn['round']}"
 
 
 def _block(heading: str, tag: str, lines: Sequence[str]) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from moot.nodes._records.entries import StopReason
-from moot.nodes._trial.admissibility import PLACES, is_above
+from moot.nodes._trial.admissibility import SCORE_DECIMALS, is_above
 
-RUN = 2
+FEWEST_ROUNDS = 2
 """Number of consecutive rounds that make a plateau or exhaust novelty."""
 
 
@@ -20,18 +20,19 @@ def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
         novelty: how much of the case is new.
         rebuttal: how well the case answers the other side.
     """
-    return round(0.4 * logic + 0.3 * novelty + 0.3 * rebuttal, PLACES) + 0.0  # never -0.0
+    return round(0.4 * logic + 0.3 * novelty + 0.3 * rebuttal, SCORE_DECIMALS) + 0.0  # never -0.0
 
 
 def reflection_total(plaintiff: float | None, defense: float | None) -> float | None:
     """The sum of both sides' reflection scores of a round, in [0, 2]; None if either is unknown."""
-    return None if plaintiff is None or defense is None else round(plaintiff + defense, PLACES)
+    return None if plaintiff is None or defense is None else round(plaintiff + defense, SCORE_DECIMALS)
 
 
 def changes(totals: Sequence[float | None]) -> list[float | None]:
     """The difference of each total from the previous one; None if either is unknown."""
     return [
-        None if before is None or now is None else round(abs(now - before), PLACES) for before, now in pairwise(totals)
+        None if before is None or now is None else round(abs(now - before), SCORE_DECIMALS)
+        for before, now in pairwise(totals)
     ]
 
 
@@ -49,8 +50,8 @@ def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool
 
 
 def _all_below(values: Sequence[float | None], least: float) -> bool:
-    last = values[-RUN:]
-    return len(last) == RUN and all(value is not None and is_above(least, value) for value in last)
+    last = values[-FEWEST_ROUNDS:]
+    return len(last) == FEWEST_ROUNDS and all(value is not None and is_above(least, value) for value in last)
 
 
 def stop_reason(

@@ -12,7 +12,7 @@ from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.nodes._vendors.catalogue import VENDORS, Structure, Vendor
 
-NAMES = {
+OPTION_NAMES = {
     "temperature": ("temperature",),
     "max_tokens": ("max_tokens", "max_output_tokens"),
     "seed": ("seed",),
@@ -98,11 +98,11 @@ def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         kind: the client's class.
-        given: values by the names in `NAMES`.
+        given: values by the names in `OPTION_NAMES`.
     """
     fields = kind.model_fields
     known = {*fields, *(field.alias for field in fields.values() if field.alias)}
-    found = {option: next((name for name in NAMES[option] if name in known), None) for option in given}
+    found = {option: next((name for name in OPTION_NAMES[option] if name in known), None) for option in given}
     return {name: given[option] for option, name in found.items() if name and given[option] is not None}
 
 

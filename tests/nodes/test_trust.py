@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._cortex.debating_graph import History, first_history, next_round, pair, peer_means
 from moot.nodes._cortex.trust import (
-    PRUNED,
+    PRUNING_RULES,
     THRESHOLDS,
     Evaluation,
     Graph,
@@ -312,7 +312,7 @@ SHARE = st.floats(0, 1)
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=12), st.sampled_from(get_args(Pruning)))
 def test_an_agent_with_edges_keeps_a_heaviest_one(values: list[float], pruning: Pruning) -> None:
     weights = {f"agent-{k}": w for k, w in enumerate(values)}
-    kept = PRUNED[pruning](weights)
+    kept = PRUNING_RULES[pruning](weights)
     assert kept == [i for i in weights if i in kept]  # in order, each once
     assert any(weights[i] == max(values) for i in kept)
     for i in kept:  # no pruned edge weighs more, but for rounding
