@@ -27,7 +27,7 @@ from ._runtime.turns import Citation as Citation
 from ._speakers.agents import RoundsSettings as RoundsSettings
 from ._speakers.agents import agent_node as agent_node
 from ._speakers.agents import agents_needs as agents_needs
-from ._speakers.agents import everyone as everyone
+from ._speakers.agents import all_others as all_others
 from ._speakers.agents import join_node as join_node
 from ._speakers.agents import n_agents as n_agents
 from ._speakers.agents import neighbours as neighbours

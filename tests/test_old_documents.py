@@ -57,5 +57,5 @@ def test_fields_that_an_old_document_lacks_are_filled_in() -> None:
 
 def test_a_document_of_a_later_version_is_refused() -> None:
     later = json.loads(DOCUMENTS[0].read_text()) | {"schema_version": "9.0"}
-    with pytest.raises(UserError, match=r"of schema_version 9\.0, but .* 1\.3, 1\.4\. Install"):
+    with pytest.raises(UserError, match=r"has schema_version 9\.0, but .* 1\.3, 1\.4\. Install"):
         debates.parse_document(json.dumps(later).encode())

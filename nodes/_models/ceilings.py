@@ -245,8 +245,8 @@ class Ceilings:
     def _usable_reserve(self, own: PlannedCall, need: Spend) -> Spend:
         """The reservation available to a deciding call.
 
-        A call that fits into it may use the debate's whole reservation. After lost calls this may be too little for
-        all roles that decide; then the ones that come first are called.
+        A call that is not larger than planned may use the debate's whole reservation. After lost calls this may be too
+        little for all roles that decide; then the first of them are called.
         """
         least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
         reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))

@@ -50,8 +50,8 @@ def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
     return sorted(merged.values(), key=_phase_and_round)  # stable: agents keep their order
 
 
-def _phase_and_round(of: Turn | RoundRecord) -> tuple[int, int]:
-    return PHASES.index(of["phase"]) if of["phase"] in PHASES else len(PHASES), of["round"]
+def _phase_and_round(entry: Turn | RoundRecord) -> tuple[int, int]:
+    return PHASES.index(entry["phase"]) if entry["phase"] in PHASES else len(PHASES), entry["round"]
 
 
 def recorded_round(round: int, phase: str = "primary", **found: Any) -> dict[str, Any]:

@@ -157,12 +157,12 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
     difference was paid by this run. Of equal calls that shared a request, only the one that was sent has tokens.
     """
 
-    def total(of: Sequence[Call]) -> dict[str, int]:
+    def total(counted: Sequence[Call]) -> dict[str, int]:
         return {
-            "calls": len(of),
-            "prompt_tokens": sum(c["prompt_tokens"] or 0 for c in of),
-            "completion_tokens": sum(c["completion_tokens"] or 0 for c in of),
-            "uncounted": sum(c["prompt_tokens"] is None for c in of),
+            "calls": len(counted),
+            "prompt_tokens": sum(c["prompt_tokens"] or 0 for c in counted),
+            "completion_tokens": sum(c["completion_tokens"] or 0 for c in counted),
+            "uncounted": sum(c["prompt_tokens"] is None for c in counted),
         }
 
     roles = sorted({c["role"] for c in calls})

@@ -109,8 +109,8 @@ def without_steps(written: list[Written], graph: tuple[str, ...], written_at_end
 
     under_way = {
         run_of(place)
-        for place, of in written
-        if any(turn_key(turn) not in turns for turn in of.get("turns") or ())
-        or any(call not in calls for call in of.get("calls") or ())
+        for place, update in written
+        if any(turn_key(turn) not in turns for turn in update.get("turns") or ())
+        or any(call not in calls for call in update.get("calls") or ())
     }
-    return [(place, of) for place, of in written if run_of(place) is None or run_of(place) in under_way]
+    return [(place, update) for place, update in written if run_of(place) is None or run_of(place) in under_way]

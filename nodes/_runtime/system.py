@@ -89,10 +89,10 @@ class Debate(DebateGraph):
             needs: the debate's resources.
         """
         found = [self._decisions[node](settings) for node in self._deciding if node in self._decisions]
-        judges = {role: decision for of in found for role, decision in of.items() if role}
+        judges = {role: decision for decisions in found for role, decision in decisions.items() if role}
         if judges or not needs.roles:
             return judges
-        answers = (of(settings).get(None) for of in self._decisions.values())
+        answers = (decisions_of(settings).get(None) for decisions_of in self._decisions.values())
         decision = next(filter(None, answers), None)
         return {next(iter(needs.roles)): decision} if decision else {}
 

@@ -274,7 +274,7 @@ class Kind:
         """The kind as a TypedDict without further fields."""
         fields = get_type_hints(TurnKey, include_extras=True) | {"step": Literal[self.step]}
         for group in self.sometimes:
-            fields |= {name: NotRequired[of] for name, of in get_type_hints(group).items()}
+            fields |= {name: NotRequired[kind] for name, kind in get_type_hints(group).items()}
         for group in self.always:
             fields |= get_type_hints(group)
         return typed_dict(self.name, self.about, fields, "forbid")
@@ -366,13 +366,13 @@ class FieldsByStep:
         """The kinds, discriminated by their step."""
         steps = list(dict.fromkeys(kind.step for kind in self.kinds))
         unknown = Annotated[str, Field(json_schema_extra={"not": {"enum": steps}})]
-        known = {name: NotRequired[of] for name, of in get_type_hints(turn).items()}
+        known = {name: NotRequired[kind] for name, kind in get_type_hints(turn).items()}
         fields = known | get_type_hints(TurnKey, include_extras=True) | {"step": unknown}
         other = typed_dict("OtherTurn", "A turn of another system's step.", fields, "ignore")
         choices = [Annotated[other, Tag("")]]
         for step in steps:
-            of = tuple(kind.typed() for kind in self.kinds if kind.step == step)
-            choices.append(Annotated[Union[of], Tag(step)])  # noqa: UP007
+            shapes = tuple(kind.typed() for kind in self.kinds if kind.step == step)
+            choices.append(Annotated[Union[shapes], Tag(step)])  # noqa: UP007
 
         def step_of(found: Any) -> str:
             step = found.get("step") if isinstance(found, dict) else ""

@@ -108,8 +108,8 @@ def agents_needs(settings: AgentsSettings) -> Needs:
 # --- topologies -----------------------------------------------------------------------------------------------------
 
 
-def everyone(name: str, names: Sequence[str]) -> list[str]:
-    """All other agents.
+def all_others(name: str, names: Sequence[str]) -> list[str]:
+    """The names of all other agents.
 
     Args:
         name: the agent's name.

@@ -45,10 +45,10 @@ def by_origin(evidence: Iterable[Evidence]) -> list[OriginRead]:
     found: dict[str, OriginRead] = {}
     for place, piece in enumerate(pieces, 1):
         name, rank = named[piece["id"]], best_rank(piece, place)
-        of = found.setdefault(name, {"origin": name, "rank": rank, "evidence_ids": []})
-        of["rank"] = min(of["rank"], rank)
-        of["evidence_ids"].append(piece["id"])
-    return sorted(found.values(), key=lambda of: of["rank"])
+        origin = found.setdefault(name, {"origin": name, "rank": rank, "evidence_ids": []})
+        origin["rank"] = min(origin["rank"], rank)
+        origin["evidence_ids"].append(piece["id"])
+    return sorted(found.values(), key=lambda origin: origin["rank"])
 
 
 def group_origins_node() -> Node:
@@ -61,7 +61,7 @@ def group_origins_node() -> Node:
         found = await asyncio.to_thread(by_origin, state["evidence"])
         read, left = found[: run.settings.max_origins], found[run.settings.max_origins :]
         if left:
-            names = ", ".join(of["origin"] for of in left)
+            names = ", ".join(origin["origin"] for origin in left)
             run.ledger.warn("origins_left_out", f"`max_origins` is {run.settings.max_origins}; not read: {names}.")
         return {"metrics": {**state["metrics"], "origins": read}}
 
@@ -77,9 +77,9 @@ def to_origins(state: DebateState) -> list[Send] | Send:
             state,
             {"name": AGENT, "sample": number},
             new_turn(1, AGENT, number=number),
-            evidence=[known[id] for id in of["evidence_ids"]],
+            evidence=[known[id] for id in origin["evidence_ids"]],
         )
-        for number, of in enumerate(state["metrics"]["origins"], 1)
+        for number, origin in enumerate(state["metrics"]["origins"], 1)
     ] or to_agent(state)
 
 
@@ -112,7 +112,7 @@ def weighted_votes(task: Task, votes: Sequence[Vote], read: Sequence[OriginRead]
         votes: numbered by the origins.
         read: the origins.
     """
-    ranks = {number: of["rank"] for number, of in enumerate(read, 1)}
+    ranks = {number: origin["rank"] for number, origin in enumerate(read, 1)}
     some_decisive = any(is_decisive(task, vote) for vote in votes)
     return [
         {**vote, "weight": 1 / ranks.get(vote.get("number", 0), 1)}

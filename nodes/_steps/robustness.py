@@ -88,8 +88,8 @@ def cited_origins(state: DebateState, names: dict[str, str]) -> list[str]:
 
 def cites_only(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
     """Whether all verified citations of a turn belong to origins that the check removes."""
-    of = {names.get(one["evidence_id"]) for one in turn.get("citations") or [] if one["verified"]}
-    return bool(of) and of <= without
+    cited = {names.get(one["evidence_id"]) for one in turn.get("citations") or [] if one["verified"]}
+    return bool(cited) and cited <= without
 
 
 async def repeat_decision(

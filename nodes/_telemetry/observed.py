@@ -177,11 +177,11 @@ class CallWatch:
         self._instruments = instruments
         self._model = model
         self._session = session
-        of: dict[str, Any] = {"gen_ai.operation.name": "chat", **server_of(model.endpoint.base_url)}
-        self._attributes = of | provider_and_model(model.name) | place_attributes(place) | {"moot.role": role}
+        labels: dict[str, Any] = {"gen_ai.operation.name": "chat", **server_of(model.endpoint.base_url)}
+        self._attributes = labels | provider_and_model(model.name) | place_attributes(place) | {"moot.role": role}
         if session.id:
             self._attributes["gen_ai.conversation.id"] = session.id
-        self._metric_attributes = of | instruments.named(model.name)
+        self._metric_attributes = labels | instruments.named(model.name)
         self._messages = messages
         self._requests = 0
         self._first = 0.0
@@ -305,12 +305,12 @@ class WatchedRetriever:
 
     async def search(self, query: str, k: int) -> list[Evidence]:
         """The same as the source's `search`."""
-        of = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": self._instruments.bounded(self.name)}
+        labels = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": self._instruments.bounded(self.name)}
         started, named = time.perf_counter(), {}
         with self._instruments.tracer.start_as_current_span(
             f"retrieval {self.name}",
             kind=SpanKind.CLIENT,
-            attributes=of,
+            attributes=labels,
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
@@ -321,7 +321,7 @@ class WatchedRetriever:
                 mark_failed(span, kind_of(error))
                 raise
             finally:
-                self._instruments.operation.record(time.perf_counter() - started, of | named)
+                self._instruments.operation.record(time.perf_counter() - started, labels | named)
             span.set_attribute("moot.found", len(found))
             if self._instruments.content:
                 span.set_attribute("gen_ai.retrieval.query.text", anonymised(query))

@@ -35,7 +35,7 @@ def vote_share(votes: Sequence[Vote], group: int) -> float:
     weights = [(vote["group"], vote.get("weight", 1.0)) for vote in votes if vote["group"] is not None]
     if not sum(weight for _, weight in weights):
         raise ValueError("all votes with an answer have weight 0")
-    return sum(weight for of, weight in weights if of == group) / sum(weight for _, weight in weights)
+    return sum(weight for other, weight in weights if other == group) / sum(weight for _, weight in weights)
 
 
 def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tuple[int, int]:
@@ -84,8 +84,8 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
 def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """The confidence of a finished debate, as in its document; null if there is none, with the reason.
 
-    A confidence from the system itself stays. If answers of several rounds are known, the share that gives the
-    verdict is among the parts.
+    A confidence from the system itself stays. If answers of several rounds are known, the share of them that gives
+    the verdict is among the parts.
 
     Args:
         state: a debate's state, with its ``answer`` as in its document.

@@ -153,13 +153,13 @@ def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check],
 
 def sentences(found: Robustness) -> list[str]:
     """The result in sentences; the first says whether the verdict holds without any single source."""
-    of = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
+    by_kind = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
     again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
     unknown = sum(one["same"] is None for one in found["checks"])
     if not found["checks"]:
         return ["There is no evidence to remove: the verdict was decided without evidence."]
-    if any(one["same"] is not True for one in of["all"]):
-        other = of["all"][0]["answer"] or "nothing"
+    if any(one["same"] is not True for one in by_kind["all"]):
+        other = by_kind["all"][0]["answer"] or "nothing"
         return [f"Unknown: with all the evidence, {STEPS['answer']} gives {other} instead of the verdict."]
     lines = []
     if found["falls_without"]:
@@ -168,7 +168,7 @@ def sentences(found: Robustness) -> list[str]:
         lines.append("Holds without any one source.")
     else:
         lines.append("Whether it holds without any one source is not known.")
-    if pairs := [one["without"] for one in of["pair"] if one["same"] is False]:
+    if pairs := [one["without"] for one in by_kind["pair"] if one["same"] is False]:
         pairs = [pair for pair in pairs if not set(pair) & set(found["falls_without"])]
         lines += [
             f"Falls without both {any_of(pair[:1])} and {any_of(pair[1:])}, which say the same."
@@ -178,7 +178,7 @@ def sentences(found: Robustness) -> list[str]:
         lines.append("Changes if the evidence is read in reversed order.")
     if again.get("no_evidence"):
         lines.append("The same answer comes without any evidence.")
-    if of["all"]:
+    if by_kind["all"]:
         lines.append(f"No single judge decided, so the checks repeat {STEPS['answer'].rstrip(',')}.")
     if found["not_asked"]:
         lines.append(f"{found['not_asked']} more checks were not made (robustness_calls).")

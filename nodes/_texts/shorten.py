@@ -268,7 +268,8 @@ def _remaining(group: Sequence[Unit], allotted: Mapping[Unit, int], gone: set[Un
         rest = [unit.text for unit in group if unit not in gone]
         series = dict.fromkeys(unit.series for unit in group if unit in gone)
         out = [
-            _rounds_in_words(sorted({unit.place for unit in gone & {*group} if unit.series == of}), of) for of in series
+            _rounds_in_words(sorted({unit.place for unit in gone & {*group} if unit.series == debate}), debate)
+            for debate in series
         ]
         return [_note_of_missing(" and ".join(out)), *rest] if out else rest
     kept = [unit for unit in group if unit in allotted]

@@ -164,7 +164,7 @@ def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
     found = sorted({g for g in groups if g is not None}, key=lambda g: -groups.count(g))
     parts = []
     for group in found:
-        same = [turn for turn, of in zip(turns, groups, strict=True) if of == group]
+        same = [turn for turn, other in zip(turns, groups, strict=True) if other == group]
         count = f"{len(same)} of {len(turns)} gave this answer:"
         parts.append(show_answers(same, heading=count, confidence=True))
     return "\n\n".join(parts)
@@ -243,10 +243,12 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
         over = f" ({count} round{'s' if count > 1 else ''})" if count else ""
         return f"{name.replace('_', ' ')} {'unknown' if value is None else f'{value:.2f}'}{over}"
 
-    measured = dict.fromkeys(name for of in scores.values() for name, value in of.items() if value is not None)
+    measured = dict.fromkeys(name for means in scores.values() for name, value in means.items() if value is not None)
     if not measured:
         return ""
-    lines = (f"- {agent}: {', '.join(mean(agent, m, of.get(m)) for m in measured)}" for agent, of in scores.items())
+    lines = (
+        f"- {agent}: {', '.join(mean(agent, m, means.get(m)) for m in measured)}" for agent, means in scores.items()
+    )
     meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
     return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
 

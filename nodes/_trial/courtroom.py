@@ -371,7 +371,7 @@ def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
     ``novelty`` is the mean over both sides' candidates of a round, null without retrieval.
     """
     sides = {side: [_reflection_score(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
-    totals = [reflection_total(*of) for of in zip(*sides.values(), strict=True)]
+    totals = [reflection_total(*scores) for scores in zip(*sides.values(), strict=True)]
     novelty = [_mean_novelty(turns, round) for round in range(1, rounds + 1)]
     ended = {turn["side"]: turn["ended"] for turn in turns if turn.get("ended")}
     return {"reflection": sides, "reflection_total": totals, "novelty": novelty, "retrieval_ended": ended}

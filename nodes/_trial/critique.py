@@ -127,7 +127,7 @@ def reflect_node() -> Node:
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[ReflectionReply]:
         side, history = side_of(state), [turn for turn in state["heard"] if turn["step"] == "argue"]
-        own, others = ([turn for turn in history if turn["side"] == of][-2:] for of in (side, OTHER[side]))
+        own, others = ([turn for turn in history if turn["side"] == party][-2:] for party in (side, OTHER[side]))
         return reflect(
             *trial_subject(state),
             own,

@@ -102,9 +102,9 @@ def _status_attributes(piece: Evidence) -> dict[str, str]:
 
 def show_debate(turns: Iterable[Turn], phase: str) -> str:
     """The transcript of a debate under a heading; empty if there was none."""
-    of = [turn for turn in turns if turn["phase"] == phase]
+    spoken = [turn for turn in turns if turn["phase"] == phase]
     heading = f"The {DEBATE_NAMES[phase]} debate:"
-    return show_statements(statements(of), heading, f"{heading}\n(nothing was said)" if of else "")
+    return show_statements(statements(spoken), heading, f"{heading}\n(nothing was said)" if spoken else "")
 
 
 def show_retrieval(turns: Iterable[Turn]) -> str:
@@ -136,10 +136,11 @@ def show_critic(turns: Iterable[Turn]) -> str:
     return _block("The critic's scores, from 0 to 1:", "critic", lines)
 
 
-def _scores_text(of: Mapping[str, Any] | None) -> str:
-    if of is None:
+def _scores_text(scores: Mapping[str, Any] | None) -> str:
+    if scores is None:
         return "not scored"
-    return f"logic {of['logic']:.2f}, evidence {of['evidence']:.2f}, rebuttal {of['rebuttal']:.2f}. {of['reason']}"
+    numbers = ", ".join(f"{name} {scores[name]:.2f}" for name in ("logic", "evidence", "rebuttal"))
+    return f"{numbers}. {scores['reason']}"
 
 
 def show_reflections(turns: Iterable[Turn]) -> str:

@@ -44,7 +44,7 @@ def test_a_seed_is_derived_from_the_runs_seed_and_the_call() -> None:
     seeds = CallSeeds(1, ("agent-1", 1, 1), asked)
     sent = [["system", "Answer."], ["human", "A claim."]]
     assert seeds.of(asked) == seeds.of([*asked]) == derived_seed(1, "agent-1", 1, 1, sent, 0)
-    further = [seeds.of([*asked, HumanMessage("Again.")]), CallSeeds(1, seeds.asks, asked, earlier=1).of(asked)]
+    further = [seeds.of([*asked, HumanMessage("Again.")]), CallSeeds(1, seeds.question, asked, earlier=1).of(asked)]
     assert len({seeds.first, *further}) == 3
 
 

@@ -19,8 +19,8 @@ from moot.nodes import (
     Settings,
     agent_node,
     agents_needs,
+    all_others,
     compare_node,
-    everyone,
     no_round_left,
     to_agents,
     vote_node,
@@ -31,7 +31,7 @@ from tests.conftest import CLAIM
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> list[Send] | str:
-    return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, everyone)
+    return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, all_others)
 
 
 def ring(to: Sequence[str] = ("answer", "vote"), router: Callable[..., Any] = another_round) -> Debate:
