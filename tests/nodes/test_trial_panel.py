@@ -180,7 +180,7 @@ def test_the_quality_of_judges() -> None:
     assert judge_quality([scored(10, 10, 10)]) == 1
     assert judge_quality([scored(0, 0, 0)]) == 0
     assert judge_quality([scored(9, 0, 0), scored(0, 6, 3)]) == pytest.approx(0.3)  # (4.5 + 3 + 1.5) / 30
-    with pytest.raises(ValueError, match="no judges"):
+    with pytest.raises(ValueError, match="there is no judge"):
         judge_quality([])
     assert mean_scores([scored(9, 0, 0), scored(0, 6, 3)]) == dict(zip(QUALITIES, (4.5, 3, 1.5), strict=True))
 

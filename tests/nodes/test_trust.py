@@ -108,7 +108,7 @@ def test_recalibration_with_other_thresholds() -> None:
 @pytest.mark.parametrize("h", [-0.1, 1.1, 95, math.nan, math.inf])
 @pytest.mark.parametrize("thresholds", [THRESHOLDS, None])
 def test_an_invalid_confidence_is_refused(h: float, thresholds: tuple[float, float, float] | None) -> None:
-    with pytest.raises(ValueError, match=r"lies in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
         recalibrate_confidence(h, thresholds)
 
 
