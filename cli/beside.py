@@ -9,12 +9,12 @@ from typing import Any
 from moot.cli.resuming import DebateSetup
 from moot.core.errors import MootError, UserError
 from moot.graphs import DebateSystem, load_graph
-from moot.nodes._models.equal_cost import SAID, FullCost, ceiling_of, full_cost, ratios, shared_settings
-from moot.nodes._models.keeping import LedgerUse
+from moot.nodes._models.debate_ledger import LedgerUse
+from moot.nodes._models.equal_cost import BUDGET_NAMES, FullCost, ceiling_of, full_cost, ratios, shared_settings
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._runtime.settings import DEMONSTRATION, Settings, checked_settings
-from moot.nodes._runtime.state import Beside, Equal
+from moot.nodes._runtime.state import ControlRun, Equal
 
 CONTROLS = ("self_consistency",)
 """Controls that can run beside a debate."""
@@ -48,11 +48,11 @@ def control_of(name: str | None, equal: str | None, settings: Settings) -> Contr
         return None
     if name not in CONTROLS:
         raise UserError(f"--beside takes {', '.join(CONTROLS)}, not {name!r}.", kind="invalid_setting")
-    for measure in SAID:
+    for measure in BUDGET_NAMES:
         if measure == (equal or "tokens"):
             break
     else:
-        raise UserError(f"--equal takes {', '.join(SAID)}, not {equal!r}.", kind="invalid_setting")
+        raise UserError(f"--equal takes {', '.join(BUDGET_NAMES)}, not {equal!r}.", kind="invalid_setting")
     if settings.own_model and settings.model.partition(":")[0] in DEMONSTRATION:
         raise UserError(
             f"The control has one model, and `model` is {settings.model}: name another one with --model, in addition "
@@ -73,7 +73,7 @@ def run_control(
     document: Mapping[str, Any],
     begins: DebateSetup,
     hold: Callable[[DebateSystem, DebateSetup], dict[str, Any]],
-) -> Beside:
+) -> ControlRun:
     """Runs a control at the cost of a debate; a failure becomes the result's ``error``.
 
     Args:
@@ -100,7 +100,7 @@ def _begins(control: Control, debate: FullCost, begins: DebateSetup) -> DebateSe
     return DebateSetup(checked_settings(kind, own), LedgerUse("record" if read else begins.use.mode, begins.use.adopt))
 
 
-def _told(control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None) -> Beside:
+def _told(control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None) -> ControlRun:
     spent = {"debate": debate._asdict()} | ({"control": own._asdict()} if own else {})
     return {
         "control": control.name,

@@ -17,7 +17,7 @@ from moot.core.ledger import Debate, key_of, open_ledger
 from moot.core.ledger.records import CEILINGS, moot_version, without_ceilings
 from moot.core.redaction import anonymised
 from moot.graphs import DebateSystem
-from moot.nodes._models.keeping import MODES, LedgerUse, Mode
+from moot.nodes._models.debate_ledger import MODES, LedgerUse, Mode
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._vendors.catalogue import check_provider
 

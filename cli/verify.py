@@ -21,9 +21,9 @@ from moot.cli.waiting import waiting
 from moot.core.errors import USER_KINDS, MootError
 from moot.core.ledger import open_ledger
 from moot.graphs import DebateSystem
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.document import blank_document, unfinished
-from moot.nodes._runtime.running import Running, Update
+from moot.nodes._runtime.running import DebateRun, Update
 from moot.transcript import Live
 from moot.transcript.end import beside_begins, control_lines
 from moot.transcript.report.summary import summarised
@@ -108,7 +108,11 @@ def held_debate(
     console: Console,
 ) -> dict[str, Any]:
     """Runs a debate and returns its result document; interrupts are answered at the terminal."""
-    running, person, replies = Running(system.graph, begins.settings, update), PersonPrompt(), PersonReplies(begins.use)
+    running, person, replies = (
+        DebateRun(system.graph, begins.settings, update),
+        PersonPrompt(),
+        PersonReplies(begins.use),
+    )
 
     def reply(value: dict[str, Any]) -> Any:
         debate = document["id"]

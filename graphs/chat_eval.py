@@ -14,7 +14,7 @@ from typing import ClassVar
 from moot.nodes._runtime.budget import no_round_left, rounds_or_budget
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import RoundsSettings, agent_node, agents_needs, everyone, last_round, to_agents
+from moot.nodes._speakers.agents import RoundsSettings, agent_node, agents_needs, all_others, last_round, to_agents
 from moot.nodes._steps.compare import compare_node
 from moot.nodes._steps.summarise import summaries_of, summary_node, to_summariser
 from moot.nodes._steps.vote import conclude_node
@@ -31,7 +31,7 @@ class ChatEvalSettings(RoundsSettings):
 def answer(state: DebateState, settings: ChatEvalSettings) -> Next:
     """Starts the next round: every agent gets the summary of the last round and the others' answers."""
     heard = summaries_of(state["turns"], state["rounds"])
-    return to_agents("answer", state, settings, everyone, heard=lambda name: heard)
+    return to_agents("answer", state, settings, all_others, heard=lambda name: heard)
 
 
 def after_round(state: DebateState, settings: ChatEvalSettings) -> Next:

@@ -15,7 +15,7 @@ from moot.nodes._cortex.weigh import WeighingSettings, graph_report, weigh_node,
 from moot.nodes._runtime.budget import no_round_left
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import Agents, agent_node, everyone, n_agents, to_agents
+from moot.nodes._speakers.agents import Agents, agent_node, all_others, n_agents, to_agents
 from moot.nodes._steps.compare import agreed_answer, compare_node
 from moot.nodes._steps.reviewing import SCORE, review_node, score_answer, to_reviewers
 from moot.nodes._steps.vote import consensus_or_rounds, vote_node
@@ -38,7 +38,7 @@ class CortexSettings(WeighingSettings):
 
 def begin(state: DebateState, settings: CortexSettings) -> Next:
     """Starts the first answers, which are round 0."""
-    return to_agents("answer", state, settings, everyone, first=0)
+    return to_agents("answer", state, settings, all_others, first=0)
 
 
 def consensus(state: DebateState, settings: CortexSettings) -> Next:

@@ -19,7 +19,7 @@ from moot.nodes._speakers.debaters import debater_graph
 from moot.nodes._speakers.gate import GateSettings, gate_needs, gate_roles
 from moot.nodes._steps.compare import end_agreed_node
 from moot.nodes._steps.gate import debate_node, gate_alone, gate_node, to_readers
-from moot.nodes._steps.responding import FROM_EVIDENCE
+from moot.nodes._steps.responding import SINGLE_PROMPT
 from moot.nodes._steps.vote import vote_node
 
 
@@ -61,7 +61,7 @@ def gate(state: DebateState, settings: GatedSettings) -> Next:
 
 
 builder = Debate("gated", GatedSettings, needs, check)
-builder.add_node("reader", debater_graph(GatedSettings, FROM_EVIDENCE, "reader"))
+builder.add_node("reader", debater_graph(GatedSettings, SINGLE_PROMPT, "reader"))
 builder.add_node("check_gate", gate_node())
 builder.add_node("agree", end_agreed_node(lambda settings: "consensus"))
 builder.add_node("vote", vote_node(gate_alone))

@@ -19,7 +19,7 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
 from moot.nodes._speakers.pool import to_pool
 from moot.nodes._speakers.single import AGENT, SingleReaderSettings, single_needs
-from moot.nodes._steps.isolate import decide_by_origins_node, from_one_origin, group_origins_node, to_origins
+from moot.nodes._steps.isolate import decide_by_origins_node, group_origins_node, origin_instructions, to_origins
 from moot.nodes._steps.person import human_review_node
 from moot.nodes._steps.responding import respond_node
 from moot.nodes._steps.retrieving import retrieve_node
@@ -49,7 +49,7 @@ builder = Debate("isolate", IsolateSettings, single_needs)
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("group_origins", group_origins_node())
-builder.add_node("answer", respond_node("isolate/answer", more=from_one_origin))
+builder.add_node("answer", respond_node("isolate/answer", more=origin_instructions))
 builder.add_node("decide", decide_by_origins_node())
 builder.begin(search, ["retrieve", "group_origins"])
 builder.begin(group, ["group_origins"], after="retrieve", reviewed="review_evidence")

@@ -17,7 +17,7 @@ from moot.nodes._speakers.turns import new_turn, send_turn
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._steps.responding import respond_node
 from moot.nodes._steps.vote import conclude_node
-from moot.nodes._texts.demonstrations import shown_demonstrations
+from moot.nodes._texts.demonstrations import demonstrations_placeholder
 from pydantic import Field
 
 
@@ -58,7 +58,7 @@ def samples(state: DebateState, settings: SelfConsistencySettings) -> Next:
 
 
 builder = Debate("self_consistency", SelfConsistencySettings, single_needs)
-builder.add_node("answer", respond_node("chain_of_thought/answer", more=shown_demonstrations(steps=True)))
+builder.add_node("answer", respond_node("chain_of_thought/answer", more=demonstrations_placeholder(steps=True)))
 builder.add_node("gather_samples", join_node())
 builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda s: s.uses_budget or s.samples == s.max_calls))
 builder.begin(samples, ["answer"])

@@ -23,14 +23,14 @@ from moot.nodes._runtime.system import Debate, Next
 from moot.nodes._speakers.debaters import (
     DebaterSettings,
     debater_graph,
+    needs_evidence,
     needs_of,
-    rests_on_evidence,
     send_to_scoring,
     to_debaters,
 )
 from moot.nodes._steps.compare import agreed_answer, answers_of, average_scores_node, compare_node, end_agreed_node
 from moot.nodes._steps.judging import judge_node
-from moot.nodes._steps.score import RelevanceSettings, answer_relevance_node, faithfulness_node, passes
+from moot.nodes._steps.score import RelevanceSettings, answer_is_stable, answer_relevance_node, faithfulness_node
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def is_stable(state: DebateState, settings: ToolMadSettings) -> bool:
     """Whether every score of the last round's answers reaches its threshold."""
     gate = settings.thresholds()
     return all(
-        passes(turn.get("scores", {}), **gate, has_evidence=rests_on_evidence(turn, settings, state["task"]))
+        answer_is_stable(turn.get("scores", {}), **gate, has_evidence=needs_evidence(turn, settings, state["task"]))
         for turn in answers_of(state["turns"])
     )
 

@@ -53,7 +53,7 @@ def steps() -> dict[Any, set[str]]:
 async def test_the_table_has_every_key_that_is_read_or_written(
     monkeypatch: pytest.MonkeyPatch, start_stub: StartStub
 ) -> None:
-    known, original = steps(), Node._taken
+    known, original = steps(), Node._run_step
     keys_by_step: dict[Any, Any] = {}
     seen: set[str] = set()
     lacking: set[tuple[str, str, str]] = set()
@@ -74,7 +74,7 @@ async def test_the_table_has_every_key_that_is_read_or_written(
         lacking.update((node.called, how, key) for how, names in found.items() for key in names)
         return update
 
-    monkeypatch.setattr(Node, "_taken", recorded)
+    monkeypatch.setattr(Node, "_run_step", recorded)
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), {"fields": {"citations": []}}])
     agreeing = {"model": "openai:stub", "embedder": "openai:stub-embedding", "scoring": "consensus_only"}
     differing: dict[str, Any] = {"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 1}

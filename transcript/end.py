@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from moot.nodes._models.equal_cost import SAID
+from moot.nodes._models.equal_cost import BUDGET_NAMES
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.state import Equal
-from moot.nodes._steps.compare import IN_WORDS
+from moot.nodes._steps.compare import WORDED_KINDS
 from moot.nodes._steps.vote import majority
 from moot.nodes._texts.answers import abstains, same_answer
-from moot.nodes._texts.calibrated import backed
+from moot.nodes._texts.calibrated import calibration_basis
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import (
     MOST_REASONS,
@@ -72,7 +72,9 @@ def verdict(document: Mapping[str, Any], said: Said) -> Iterator[Line]:
     said_it = f"Verdict: none, as the evidence does not tell ({how}{tie})"
     yield from headline(document, said_it if untold else answer(document, f"{how}{tie}"))
     if (sure := document["confidence"]) is not None:
-        yield own_line(f"Confidence {sure:.2f}, {backed(document)}: {clean(document['confidence_from'] or '')}", "")
+        yield own_line(
+            f"Confidence {sure:.2f}, {calibration_basis(document)}: {clean(document['confidence_from'] or '')}", ""
+        )
     yield from calibration_lines(document)
     yield from hangs_on(document)
     yield from reasons(document, said)
@@ -289,7 +291,7 @@ def other_warnings(document: Mapping[str, Any], *, told: bool) -> list[str]:
 
 def beside_begins(control: str, equal: Equal) -> Iterator[Line]:
     """The line for the start of a control."""
-    yield own_line(f"Beside it, {_named(control)} at equal {SAID[equal]} ...", "aside")
+    yield own_line(f"Beside it, {_named(control)} at equal {BUDGET_NAMES[equal]} ...", "aside")
 
 
 def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -301,7 +303,9 @@ def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
         why = f" ({error['kind']}): {error['detail']}" if error else ": it was interrupted."
         yield own_line(f"No verdict of {control} beside it{why}", "failure")
     else:
-        yield own_line(f"{control} beside it, at equal {SAID[told['equal']]}: {_compared(document, held)}", "finding")
+        yield own_line(
+            f"{control} beside it, at equal {BUDGET_NAMES[told['equal']]}: {_compared(document, held)}", "finding"
+        )
     if held is not None:
         yield own_line(costs(held), "aside")
         yield own_line(f"Relative to the debate: {_multiples(told)}.", "aside")
@@ -324,7 +328,7 @@ def compared_words(task: Task, own: str, its: str) -> str:
     """Whether a control's answer equals its debate's, in words."""
     if same_answer(task, own, its):
         return "as the debate"
-    return "in other words than the debate" if task["kind"] in IN_WORDS else "unlike the debate"
+    return "in other words than the debate" if task["kind"] in WORDED_KINDS else "unlike the debate"
 
 
 def _multiples(told: Mapping[str, Any]) -> str:

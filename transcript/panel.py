@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from moot.nodes._texts.calibrated import backed
+from moot.nodes._texts.calibrated import calibration_basis
 from moot.transcript.end import (
     Said,
     answer,
@@ -78,8 +78,8 @@ def confidence(document: Mapping[str, Any]) -> Line:
     found = f"{document['confidence']:.{digits}f}"
     if limited:
         bound = "cut to 1" if total > 1 else f"raised to {document['confidence']:g}"
-        return own_line(f"Confidence {found}, {backed(document)}: {terms} = {total:.{digits}f}, {bound}", "")
-    return own_line(f"Confidence {found}, {backed(document)}: {terms}", "")
+        return own_line(f"Confidence {found}, {calibration_basis(document)}: {terms} = {total:.{digits}f}, {bound}", "")
+    return own_line(f"Confidence {found}, {calibration_basis(document)}: {terms}", "")
 
 
 def adds_up(parts: tuple[float, ...], total: float, digits: int) -> bool:

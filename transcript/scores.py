@@ -7,9 +7,9 @@ from typing import Any
 
 from moot.nodes._records.entries import RoundRecord, Turn
 from moot.nodes._runtime.budget import is_bounded
-from moot.nodes._speakers.debaters import low_scores, rests_on_evidence
+from moot.nodes._speakers.debaters import low_scores, needs_evidence
 from moot.nodes._steps.compare import METRICS, agreed_answer, answers_of
-from moot.nodes._texts.show import compared
+from moot.nodes._texts.show import score_and_threshold
 from moot.transcript.line import Line, line, own_line
 from moot.transcript.words import FIELDS, Words
 
@@ -34,7 +34,7 @@ class ScoredWords(Words):
 
     def _scores(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         answer, given = self._merged(turn), self._given(turn)
-        grounded = rests_on_evidence(answer, self.settings, self.task)
+        grounded = needs_evidence(answer, self.settings, self.task)
         marks = "; ".join(self._mark(metric, answer["scores"][metric], grounded) for metric in given)
         yield line(turn["agent"], f"scores r{turn['round']}", marks)
 
@@ -49,7 +49,7 @@ class ScoredWords(Words):
             return f"{name} {'unknown' if value is None else f'{value:.2f}'}"
         if value is None and metric == "faithfulness" and not grounded:
             return f"{name} not applicable"
-        return f"{name} {compared(value, threshold)}"
+        return f"{name} {score_and_threshold(value, threshold)}"
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
         """Whether the debaters agree, whether the scores make that stable, and what follows."""

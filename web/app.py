@@ -15,8 +15,8 @@ from fastapi import FastAPI
 from moot.core.errors import MootError
 from moot.core.garbage import collected_seldom
 from moot.graphs._registry import installed_systems
-from moot.nodes._models.keeping import current_use
-from moot.nodes._models.session import recorded_in, recording
+from moot.nodes._models.debate_ledger import current_use
+from moot.nodes._models.session import recording, report_to
 from moot.web.batches.running import BATCHES
 from moot.web.caller import DATABASE, check_auth
 from moot.web.cancelling import listen_on
@@ -45,7 +45,7 @@ async def record_debates() -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         if os.environ.get(DATABASE):
             await stack.enter_async_context(shared_stores(os.environ[DATABASE]))
-        with recorded_in(TABLE):
+        with report_to(TABLE):
             yield
 
 

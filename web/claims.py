@@ -16,7 +16,7 @@ from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._claims.places import sentences_in
 from moot.nodes._claims.reading import article_in, read_article
 from moot.nodes._claims.state import ClaimsInput
-from moot.nodes._claims.steps import checked_text
+from moot.nodes._claims.steps import check_text
 from moot.retrievers._documents.fetch import is_url
 from moot.transcript.claims import claims_csv
 from moot.web.caller import body_of, json_in
@@ -48,7 +48,7 @@ async def sentences_of(request: Request) -> Any:
     asked = json_in(await body_of(request, LARGEST_FILE))
     if not isinstance(asked, dict):
         raise UserError('The body is {"text": "..."}.', kind="bad_request")
-    text = checked_text(asked)
+    text = check_text(asked)
     places = await run_in_threadpool(sentences_in, text["text"], text.get("sections") or [])
     return {
         "claims": [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one} for n, one in enumerate(places, 1)]

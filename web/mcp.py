@@ -23,7 +23,7 @@ from moot.core.ledger.records import moot_version
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, descriptions, graph_names
 from moot.nodes._models.prices import cost_of, read_prices
-from moot.nodes._texts.calibrated import rests_on
+from moot.nodes._texts.calibrated import confidence_basis
 from moot.nodes._texts.verdict import caveat_in_words, caveats, reasons_by_who, verdict_citations
 from moot.transcript.claims import filled_words
 from moot.transcript.end import other_warnings
@@ -417,7 +417,7 @@ def tool_result(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
         **{key: document[key] for key in ("status", "claim")},
         "verdict": document["answer"],
         "confidence": document["confidence"],
-        "confidence_rests_on": rests_on(document),
+        "confidence_rests_on": confidence_basis(document),
         **{key: document.get(key) for key in ("decision", "prediction_set")},
         "guarantee": (document.get("calibration") or {}).get("guarantee"),
         "reasons": [{"by": [turn["agent"] for turn in turns], "reason": why} for why, turns in reasons.items()],

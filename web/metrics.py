@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from moot.nodes._telemetry.logs import OfDebate
+from moot.nodes._telemetry.logs import DebateIdFilter
 from moot.nodes._telemetry.start import begin_telemetry
 from moot.web.batches.running import BATCHES
 from prometheus_client import make_asgi_app
@@ -33,7 +33,7 @@ def begin_server_telemetry() -> None:
     Raises:
         UserError: as `begin_telemetry`.
     """
-    OfDebate.add_to_handlers()
+    DebateIdFilter.add_to_handlers()
     if seen := begin_telemetry(page=True, logs=False):
         seen.add_queue_gauge(claims_of_batches)
 

@@ -29,7 +29,7 @@ from moot.core.ledger import Debate, open_ledger
 from moot.core.ledger.records import fingerprint_of
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
-from moot.nodes._models.keeping import asked_with
+from moot.nodes._models.debate_ledger import stored_input
 from moot.nodes._runtime.opening import INPUT
 from moot.nodes._runtime.settings import checked_settings
 from moot.web import debates
@@ -286,7 +286,7 @@ async def request_fingerprint(body: Mapping[str, Any], client: LangGraphClient) 
     kind = load_graph(graph).settings
     known = {name: value for name, value in context.items() if name in kind.model_fields}
     settings = checked_settings(kind, {**own, **known}, graph)
-    return fingerprint_of(graph, asked_with({k: body["input"].get(k) for k in INPUT}), settings.recorded())
+    return fingerprint_of(graph, stored_input({k: body["input"].get(k) for k in INPUT}), settings.recorded())
 
 
 async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Response:

@@ -26,7 +26,7 @@ from moot.core.errors import UserError, WorldError
 from moot.core.ledger import Debate, open_ledger
 from moot.core.redaction import anonymised
 from moot.graphs._registry import graph_names
-from moot.nodes._models.keeping import LedgerUse, current_use
+from moot.nodes._models.debate_ledger import LedgerUse, current_use
 from moot.nodes._models.session import Session
 from moot.nodes._records.reducers import turn_key, written_values
 from moot.nodes._runtime.document import unfinished

@@ -25,8 +25,8 @@ from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._models.ceilings import Ceilings, share_ceilings
+from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.joint_ceilings import IS_POSSIBLE, SPENT, JointFile
-from moot.nodes._models.keeping import Mode
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.spend import NOTHING, Spend
 from rich.console import Console
@@ -214,7 +214,9 @@ def _hands(batch: Batch, limits: Limits, console: Console) -> Iterator[Hands]:
             yield hands
         return
     if limits.workers == 1:
-        with share_ceilings(Ceilings(limits.most, limits.seconds, spent=batch.spent, counts_kept=False)) as ceilings:
+        with share_ceilings(
+            Ceilings(limits.most, limits.seconds, spent=batch.spent, adds_earlier_runs=False)
+        ) as ceilings:
             yield LocalRunner(Work(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)
         return
     orders = Orders(str(batch.folder.resolve()), batch.mode, "", 0, limits.most, limits.seconds)

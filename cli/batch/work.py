@@ -15,11 +15,11 @@ from moot.core.errors import MootError
 from moot.core.files import write_atomically, write_error
 from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import LedgerUse, Mode, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, Mode, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price, cost_of, paid_calls
 from moot.nodes._runtime.settings import checked_settings
-from moot.nodes._texts.calibrated import rests_on
+from moot.nodes._texts.calibrated import confidence_basis
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised
 from moot.web.debates import store_locally
@@ -118,7 +118,7 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
         "status": document["status"],
         "answer": document["answer"],
         "confidence": document["confidence"],
-        "confidence_rests_on": rests_on(document),
+        "confidence_rests_on": confidence_basis(document),
         "decision": document.get("decision"),
         "error": error.get("detail"),
         "kind": error.get("kind"),

@@ -25,8 +25,8 @@ from moot.cli.batch.work import Folder, Work
 from moot.core.garbage import collected_seldom
 from moot.core.telemetry.switch import finish, telemetry
 from moot.nodes._models.ceilings import share_ceilings
+from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.joint_ceilings import JointCeilings, JointFile
-from moot.nodes._models.keeping import Mode
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.spend import Spend
 from moot.nodes._telemetry.start import begin_telemetry

@@ -64,7 +64,7 @@ class Processes:
             finally:
                 await worker.end()
                 if self.joint is not None:
-                    self.joint.left_by_dead(place)
+                    self.joint.settle_killed(place)
 
     async def _several(self, worker: Worker, rows: Rows, ended: Ended) -> list[Job]:
         """Has a worker process rows, several at once; returns the rows that it had in flight when it was killed."""

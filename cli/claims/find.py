@@ -22,9 +22,9 @@ from moot.graphs.find_claims import graph
 from moot.nodes._claims.places import sentences_in
 from moot.nodes._claims.reading import read_article
 from moot.nodes._claims.state import ClaimSettings
-from moot.nodes._claims.steps import checked_text
+from moot.nodes._claims.steps import check_text
 from moot.nodes._models.chat_models import EMBEDDED
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.settings import Settings
 from moot.retrievers._evidence import clean
 from moot.transcript.claims import claims_csv, filled_words, place_in_words
@@ -105,7 +105,7 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
         WorldError: a page cannot be fetched.
     """
     check_out(out)
-    asked = checked_text(text_of(given, title, date))
+    asked = check_text(text_of(given, title, date))
     own: Found = {"speaker": None, "date": asked.get("date"), "filled": [], "also": [], "score": None, "reason": ""}
     places = sentences_in(asked["text"], asked.get("sections") or [])
     claims = [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one, **own} for n, one in enumerate(places, 1)]

@@ -22,7 +22,7 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.node import choose_model
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._speakers.turns import SHARED_ROLES
-from moot.nodes._steps.compare import IN_WORDS, same_meaning
+from moot.nodes._steps.compare import WORDED_KINDS, same_meaning
 from moot.nodes._texts.answers import same_answer
 from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import clean
@@ -125,7 +125,7 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
                 place = f"{header.path}, sample {clean(str(sample.id))[:80]}"
                 document = None if found_document is None else checked_document(found_document, READ)
                 outcome = None if sample.error else outcome_of(document)
-                if document is None or outcome is None or TASKS[document["task"]["name"]].kind not in IN_WORDS:
+                if document is None or outcome is None or TASKS[document["task"]["name"]].kind not in WORDED_KINDS:
                     continue
                 gold = (sample.target,) if isinstance(sample.target, str) else tuple(sample.target)
                 exact = item_score("exact_match", document["task"]["name"], outcome, gold) == 1

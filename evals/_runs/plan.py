@@ -19,7 +19,7 @@ from moot.evals._stats.measures import package
 from moot.evals._stats.significance import Family
 from moot.graphs import load_graph
 from moot.graphs._registry import suggest
-from moot.nodes._models.equal_cost import SAID, shared_settings
+from moot.nodes._models.equal_cost import BUDGET_NAMES, shared_settings
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._runtime.settings import EvidenceSettings, ModelName, Settings, checked_settings, problem_of
 from moot.nodes._runtime.state import Equal
@@ -356,5 +356,5 @@ def _control_cells(cell: Cell, wanted: Collection[str], equal: Equal) -> Iterabl
         graph, budget = CONTROLS[name].graph, equal if CONTROLS[name].at_equal_cost else None
         settings = shared_settings(load_graph(graph).settings, cell.settings)
         label = f"{cell.system} {name.replace('_', ' ')}"
-        label += "" if budget in (None, "tokens") else f" at equal {SAID[equal]}"
+        label += "" if budget in (None, "tokens") else f" at equal {BUDGET_NAMES[equal]}"
         yield Cell(label, graph, cell.task, settings, cell.model, cell.seed, name, cell, cell.position, budget)

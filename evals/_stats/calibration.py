@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from moot.evals._stats.measures import package
 from moot.evals._stats.outcomes import Score, mean_score
-from moot.nodes._texts.calibrated import PLACES
+from moot.nodes._texts.calibrated import SCORE_DECIMALS
 
 BINS = 10
 
@@ -240,7 +240,7 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
     Raises:
         ValueError: there is no score, or one is outside [0, 1].
     """
-    given = np.round(np.asarray(scores, dtype=float), PLACES)
+    given = np.round(np.asarray(scores, dtype=float), SCORE_DECIMALS)
     if not given.size or not ((given >= 0) & (given <= 1)).all():
         raise ValueError("there must be at least one score, and scores must be numbers from 0 to 1")
     values, counts = np.unique(given, return_counts=True)

@@ -24,7 +24,7 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.system import Debate, Next
 from moot.nodes._speakers.agents import join_node
 from moot.nodes._trial.courtroom import TrialSettings, to_debates, trial_needs
-from moot.nodes._trial.panel import decide_node, fits
+from moot.nodes._trial.panel import check_trial_task, decide_node
 
 
 class ProclaimSettings(TrialSettings):
@@ -52,7 +52,7 @@ def decide(state: DebateState) -> Next:
     return "decide"
 
 
-builder = Debate("proclaim", ProclaimSettings, trial_needs, fits)
+builder = Debate("proclaim", ProclaimSettings, trial_needs, check_trial_task)
 builder.add_node("negotiation", negotiation_graph(ProclaimSettings))
 builder.add_node("primary_debate", court_graph(ProclaimSettings, "primary_debate"))
 builder.add_node("switched_debate", court_graph(ProclaimSettings, "switched_debate"))

@@ -12,7 +12,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 FINDER, RATER, WRITER = "claim_finder", "claim_rater", "claim_writer"
-"""The roles: the extractor, the rater, and the one that rewrites and joins."""
+"""The roles: the extractor, the rater, and the writer, which rewrites and joins claims."""
 LONGEST_TEXT = 1_000_000
 """Most characters of a text."""
 
@@ -24,11 +24,11 @@ class ClaimSettings(Settings):
     """Settings of the graph that finds claims."""
 
     without: ClassVar = frozenset({"calibration", "corpus", "embedder", "reader_summary", "verified_quotes"})
-    why_without: ClassVar = "Finding claims looks for no evidence and gives no verdict"
+    why_without: ClassVar = "find_claims searches for no evidence and gives no verdict"
 
     split: bool = Field(
         default=False,
-        description="On: a quote that says several things becomes a claim for each that can be checked alone.",
+        description="On: a quote with several statements becomes a claim for each statement that can be checked alone.",
     )
     min_score: float = Field(
         default=0.5, ge=0, le=1, description="Claims with a lower score are listed, but neither rewritten nor kept."
@@ -80,13 +80,13 @@ class Place(Span):
 
 
 class Filled(Span):
-    """Words of a claim that its quote does not have. ``computed``: a time computed from the text's date."""
+    """Words of a claim that its quote does not have; ``computed`` if they are a time computed from the text's date."""
 
     computed: bool
 
 
 class Ratings(TypedDict):
-    """Each 0, 1 or 2."""
+    """The ratings of a quote, each 0, 1 or 2."""
 
     checkable: int
     specific: int
@@ -129,7 +129,7 @@ class Unread(Span):
     kind: str
 
 
-class Came(TypedDict):
+class PartResults(TypedDict):
     """The results of all parts."""
 
     claims: Annotated[list[Claim], Field(description="Claims in the order of the text."), joined]
@@ -142,7 +142,7 @@ class Came(TypedDict):
     error: Annotated[ErrorRecord | None, Field(title="Error", description="The error that ended the run."), first_error]
 
 
-class ClaimsOutput(ClaimsInput, Came):
+class ClaimsOutput(ClaimsInput, PartResults):
     """The output of the graph."""
 
     status: Literal["done", "failed"]
@@ -154,7 +154,7 @@ class ClaimsState(ClaimsOutput):
     """The state of the graph."""
 
 
-class PartState(Came):
+class PartState(PartResults):
     """The input of the steps for one part: the text as in `ClaimsInput`, and the part."""
 
     asked: ClaimsInput

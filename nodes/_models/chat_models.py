@@ -1,4 +1,4 @@
-"""The one place that creates chat models and knows the peculiarities of providers."""
+"""Creates chat models; providers' peculiarities are handled here."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def open_chat_model(
             api_key=endpoint.api_key,
             temperature=temperature,
             timeout=timeout,
-            max_retries=0,  # the one retry loop is ours
+            max_retries=0,  # moot retries calls itself
             http_async_client=http,
             http_client=sync_client(timeout, is_loopback(endpoint.base_url)),
             http_socket_options=(),  # the HTTP client is ours
@@ -159,13 +159,13 @@ def sync_client(timeout: float, own_machine: bool) -> Any:
     """The HTTP client for LangChain's synchronous methods, never closed. Blocking.
 
     Raises:
-        UserError: as `make_client`.
+        UserError: see `make_client`.
     """
     address = "http://127.0.0.1" if own_machine else ""
     return make_client(imported("openai").DefaultHttpxClient, address, timeout=timeout)
 
 
-NEEDED = {
+EXPECTED_PARAMETERS = {
     "_convert_input": ["self", "model_input"],
     "_agenerate_with_cache": ["self", "messages", "stop", "run_manager", "kwargs"],
     "_get_request_payload": ["self", "input_", "stop", "kwargs"],
@@ -184,7 +184,9 @@ def chat_class() -> Any:
     """
     imported("openai.resources")  # otherwise imported on first use, which is not thread-safe
     base = imported("langchain_openai").ChatOpenAI
-    if changed := [name for name, known in NEEDED.items() if parameters_of(getattr(base, name, None)) != known]:
+    if changed := [
+        name for name, known in EXPECTED_PARAMETERS.items() if parameters_of(getattr(base, name, None)) != known
+    ]:
         warnings.warn(
             f"This release of langchain-openai differs in {', '.join(changed)}: models are called through the openai "
             "SDK, which takes longer. Install the release that moot was tested with.",

@@ -24,8 +24,8 @@ SUFFIX = re.compile(
 )
 """A suffix that changes neither N nor M: tuning, a release of it, a file format, a quantisation."""
 DEFAULT = "latest"
-"""The tag of an Ollama model named without one; the table has its size."""
-FREE = "free"
+"""The tag of an Ollama model that is named without a tag; the table has its size."""
+UNINFORMATIVE_TAG = "free"
 """A tag without information on the model."""
 
 
@@ -64,7 +64,7 @@ def size_of(model: str) -> Size | None:
 
 
 def entry_of(model: str) -> Entry | None:
-    """The line of the table for a model setting; None if there is none. For the argument: `size_of`."""
+    """The line of the table for a model setting, as for `size_of`; None if there is none."""
     return next((BY_NAME[name] for name in spellings(model) if name in BY_NAME), None)
 
 
@@ -87,12 +87,12 @@ def spellings(model: str) -> Iterator[str]:
         provider, rest = "", model
     path, _, tag = rest.strip().lower().removeprefix("library/").partition(":")
     name = folded(path)
-    tags = list(shortened(f"-{tag}")) if tag not in ("", DEFAULT, FREE) else []
+    tags = list(shortened(f"-{tag}")) if tag not in ("", DEFAULT, UNINFORMATIVE_TAG) else []
     if tags and tags[-1]:
         yield from (f"{name}:{given[1:]}" for given in tags)
     elif "/" in path:
         yield from shortened(name)
-    elif provider == "ollama" or tag not in ("", FREE):
+    elif provider == "ollama" or tag not in ("", UNINFORMATIVE_TAG):
         yield f"{name}:{DEFAULT}"
     else:
         yield from shortened(name)

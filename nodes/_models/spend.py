@@ -1,4 +1,4 @@
-"""Amounts of tokens, USD and calls, as ceilings count them."""
+"""Amounts of tokens, USD and calls that ceilings bound."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def reservation(
     Args:
         prompt_bytes: UTF-8 bytes of the prompt (`weight_of`), with the schema of the reply.
         reply_tokens: the most tokens of the reply.
-        bytes_per_token: of the model.
-        price: of the model, if cost is bounded.
+        bytes_per_token: the model's bytes per token.
+        price: the model's price, if cost is bounded.
     """
     tokens = math.ceil(prompt_bytes / bytes_per_token)
     return Spend(tokens + reply_tokens, sum(costs_of(tokens, reply_tokens, price)) if price else 0, 1)

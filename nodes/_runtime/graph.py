@@ -27,7 +27,7 @@ CLOSE = "close"
 """The last node of every debate."""
 
 
-LANGGRAPHS = {"config", "store", "writer", "previous"}
+LANGGRAPH_PARAMETERS = {"config", "store", "writer", "previous"}
 """Names of parameters that LangGraph fills."""
 
 
@@ -35,9 +35,10 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
     """Wraps a router so that it can be called with the state and the settings, even if it takes only the state.
 
     Args:
-        path: takes the state, the state and the settings, or the state and LangGraph's ``runtime``. The result is None
-            for
-            other routers, such as coroutine functions: LangGraph calls these itself.
+        path: takes the state, the state and the settings, or the state and LangGraph's ``runtime``.
+
+    Returns:
+        The wrapped router; None for other routers, such as coroutine functions, which LangGraph calls itself.
     """
     takes = signature(path).parameters
     open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -49,17 +50,17 @@ def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
     if len(needed) == 1:
         return lambda state, settings: path(state)
     by_place = all(one.kind is not one.KEYWORD_ONLY for one in needed)
-    return path if len(needed) == 2 and by_place and needed[1].name not in LANGGRAPHS else None
+    return path if len(needed) == 2 and by_place and needed[1].name not in LANGGRAPH_PARAMETERS else None
 
 
 def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """The same as `as_router`, for edges that moot extends.
 
     Raises:
-        ValueError: only LangGraph can call it.
+        ValueError: only LangGraph can call the router.
     """
     if (router := as_router(path)) is None:
-        raise ValueError("a router is a plain function of the state, and of the settings if it wants them")
+        raise ValueError("a router must be a plain function of the state, or of the state and the settings")
     return router
 
 
@@ -71,7 +72,7 @@ RouterFunction = Callable[[Any, Any], Any]
 """A router as a function of the state and the settings."""
 
 
-OF_A_RUN = ("run_name", "run_id")
+RUN_KEYS = ("run_name", "run_id")
 """Parts of a config that belong to one run and not to the runs inside it."""
 
 
@@ -89,7 +90,7 @@ class RouterRunnable(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """The next node."""
-        if self._traced and is_followed(config):
+        if self._traced and has_callbacks(config):
             return self._call_with_config(self._route, input, config)
         token = var_child_runnable_config.set(config)
         try:
@@ -99,25 +100,25 @@ class RouterRunnable(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """The next node."""
-        if self._traced and is_followed(config):
-            return await self._acall_with_config(self._asked, input, config)
+        if self._traced and has_callbacks(config):
+            return await self._acall_with_config(self._aroute, input, config)
         return self.invoke(input, config)
 
-    async def _asked(self, input: Any) -> Any:
+    async def _aroute(self, input: Any) -> Any:
         return self._route(input)
 
 
-def is_followed(config: RunnableConfig | None) -> bool:
-    """Whether runs have callbacks, such as a tracer."""
+def has_callbacks(config: RunnableConfig | None) -> bool:
+    """Whether runs with this config have callbacks, such as a tracer."""
     callbacks = (config or {}).get("callbacks")
     return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
 
 
 class QuietNode(Runnable[Any, Any]):
-    """A node with its outgoing edges, as LangGraph runs them, but without its own runs unless there are callbacks.
+    """A node with its outgoing edges that makes no runs of its own if there are no callbacks, unlike LangGraph's.
 
     Args:
-        whole: LangGraph's version, which runs if there are callbacks.
+        whole: LangGraph's sequence of the node and its edges, which runs if there are callbacks.
     """
 
     def __init__(self, whole: Any) -> None:
@@ -125,15 +126,15 @@ class QuietNode(Runnable[Any, Any]):
         self._node, *self._edges = whole.steps
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         return self._whole.invoke(input, config, **kwargs)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """As LangGraph's."""
-        if config is None or is_followed(config):
+        """The same as LangGraph's method."""
+        if config is None or has_callbacks(config):
             return await self._whole.ainvoke(input, config, **kwargs)
-        config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in OF_A_RUN})
-        context = copy_context()  # values that the node sets there belong to it
+        config = cast(RunnableConfig, {key: value for key, value in config.items() if key not in RUN_KEYS})
+        context = copy_context()  # context variables that the node sets do not leave it
         context.run(var_child_runnable_config.set, config)
         written = await asyncio.create_task(self._node.ainvoke(input, config, **kwargs), context=context)
         for edge in self._edges:
@@ -141,11 +142,11 @@ class QuietNode(Runnable[Any, Any]):
         return written
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Any]:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         return self._whole.stream(input, config, **kwargs)  # type: ignore[no-any-return]
 
     def astream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:
-        """As LangGraph's."""
+        """The same as LangGraph's method."""
         return self._whole.astream(input, config, **kwargs)  # type: ignore[no-any-return]
 
 
@@ -160,9 +161,9 @@ class Successor(NamedTuple):
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """LangGraph's `StateGraph` whose nodes and routers receive the settings of their graph.
 
-    Without it, nodes would have no settings after ``graph.ainvoke(claim)``, because LangGraph passes none. The settings
+    LangGraph passes no settings to nodes after ``graph.ainvoke(claim)``; this graph passes the defaults. The settings
     of the compiled graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has
-    an error, it ends without calling routers. Nodes that would do nothing (`Node.idle`) are drawn, but not
+    an error, the graph ends without calling routers. Nodes that would do nothing (`Node.idle`) are drawn, but not
     run.
     """
 
@@ -176,7 +177,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         self._routers: dict[str, list[tuple[RouterFunction, list[str]]]] = {}
         self._past: dict[str, dict[str, Successor]] = {}
         self._run_once: set[str] = set()
-        self._else_to: dict[str, str] = {}
+        self._next_if_idle: dict[str, str] = {}
 
     def add_node(  # type: ignore[override]
         self, name: str, action: Any, *, prompts: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
@@ -212,7 +213,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
                 there if the state has an error.
 
         Raises:
-            ValueError: at run time: it returns a node that ``path_map`` does not name.
+            ValueError: at run time, if the router returns a node that ``path_map`` does not name.
         """
         leave = next((end for end in (CLOSE, END) if path_map and end in path_map), None)
         ask = as_router(path)
@@ -225,14 +226,14 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
                 return leave
             to = ask(state, settings)
             if isinstance(to, str) and path_map and to not in path_map:
-                raise ValueError(f"{called} leads from {source} to {to}, which the edge does not name")
+                raise ValueError(f"{called} leads from {source} to {to}, which is not in the edge's path_map")
             return to
 
         def route(state: Any) -> Any:
             if leave and state.get("error"):
                 return leave
             settings = self._settings(state)
-            return self._led_past(source, asked(state, settings), state, settings)
+            return self._past_idle_nodes(source, asked(state, settings), state, settings)
 
         called = getattr(path, "__name__", type(path).__name__)
         hint = get_type_hints(path).get("return") if isroutine(path) else None
@@ -245,18 +246,18 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
     def _settings(self, state: Any) -> Any:
         return resume_settings(settings_of(_runtime(), type(self._defaults)), state)
 
-    def _led_past(self, source: str, to: Any, state: Any, settings: Any) -> Any:
+    def _past_idle_nodes(self, source: str, to: Any, state: Any, settings: Any) -> Any:
         past, seen = self._past.get(source, {}), set()
         while isinstance(to, str) and to in past and to not in seen and self._idle[to](state, settings):
             seen.add(to)
             to = past[to].ask(state, settings)
         return to
 
-    def _lead_past_idle_nodes(self) -> None:
-        """Makes edges skip a node that would do nothing, and lead to the next node or the one that its router returns.
+    def _reroute_past_idle_nodes(self) -> None:
+        """Makes edges skip a node that would do nothing, and lead to its successor.
 
-        A router is called only if a single edge leads to its node, from a node that runs once: several speakers
-        or parallel nodes would each call it.
+        If a router chooses the successor, the node is skipped only if a single edge leads to it, from a node that runs
+        once: several speakers or parallel nodes would each call the router.
         """
         plain = sorted(self.edges)
         routers = [branch for branches in self.branches.values() for branch in branches.values()]
@@ -268,7 +269,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         follows = {
             node: follow
             for node in self._idle
-            if (follow := self._follow(node)) and (follow.plain or before[node] == 1)
+            if (follow := self._successor(node)) and (follow.plain or before[node] == 1)
         }
         for source in {source for source, _ in plain} | set(self.branches):
             once = source in self._run_once or source not in routed
@@ -284,21 +285,21 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
                     reached += [to for to in known[node].ends if to not in reached] if node in known else []
                 self.branches[source][name] = branch._replace(ends=ends | {to: to for to in reached} if ends else None)
 
-    def _follow(self, node: str) -> Successor | None:
+    def _successor(self, node: str) -> Successor | None:
         after, asked = [to for source, to in self.edges if source == node], self._routers.get(node, [])
-        if node in self._else_to:
-            after, asked = [self._else_to[node]], []
+        if node in self._next_if_idle:
+            after, asked = [self._next_if_idle[node]], []
         if len(after) == 1 and not asked:
             return Successor(lambda state, settings: after[0], after, plain=True)
         return Successor(*asked[0], plain=False) if len(asked) == 1 and not after and asked[0][1] else None
 
     def _route_past(self, source: str, to: str, state: Any) -> Any:
-        return self._led_past(source, to, state, self._settings(state))
+        return self._past_idle_nodes(source, to, state, self._settings(state))
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
         """Compiles the graph; the system's name is a tag of all its runs in a trace."""
         if not self._past:
-            self._lead_past_idle_nodes()
+            self._reroute_past_idle_nodes()
         self.context_schema = with_prompts(type(self._defaults), self._prompts)
         graph = super().compile(*arguments, **options)
         for node in graph.nodes.values():

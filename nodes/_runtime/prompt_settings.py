@@ -10,8 +10,8 @@ from moot.nodes._runtime.settings import Settings
 from moot.prompts._files import check_edited, placeholders, shipped
 from pydantic import AfterValidator, Field, create_model
 
-PROMPT = "_prompt"
-"""The suffix of their fields."""
+PROMPT_SUFFIX = "_prompt"
+"""The suffix of the fields' names."""
 LONGEST_PROMPT = 20_000
 """Most characters of an edited prompt."""
 
@@ -26,12 +26,12 @@ def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> typ
         used: the nodes that use each prompt, by its name.
 
     Raises:
-        ValueError: two prompts would have one field.
+        ValueError: two prompts would have the same field.
     """
     names = {field_of(name): name for name in used}
     if len(names) < len(used):
-        raise ValueError(f"of these prompts, two would have one field: {', '.join(used)}")
-    fields: dict[str, Any] = {field: _field(name, used[name]) for field, name in names.items()}
+        raise ValueError(f"two of these prompts would have the same field: {', '.join(used)}")
+    fields: dict[str, Any] = {field: _prompt_field(name, used[name]) for field, name in names.items()}
     made = create_model(kind.__name__, __base__=kind, __module__=kind.__module__, __doc__=kind.__doc__, **fields)
     made.prompts = names
     return made
@@ -39,17 +39,17 @@ def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> typ
 
 def field_of(prompt: str) -> str:
     """The settings' field of a prompt."""
-    return prompt.rpartition("/")[2] + PROMPT
+    return prompt.rpartition("/")[2] + PROMPT_SUFFIX
 
 
-def _field(name: str, nodes: Sequence[str]) -> Any:
+def _prompt_field(name: str, nodes: Sequence[str]) -> Any:
     text = shipped(name)
-    held = " ".join(f"{{{one}}}" for one in sorted(placeholders(text)))
+    names = " ".join(f"{{{name}}}" for name in sorted(placeholders(text)))
     field = Field(
         default=text,
         max_length=LONGEST_PROMPT,
-        description=f"The prompt {name}: instructions, a line ---, then data. Placeholders, those of the data all "
-        f"needed: {held}.",
+        description=f"The prompt {name}: instructions, a line ---, then data. All placeholders of the data are "
+        f"needed. Placeholders: {names}.",
         json_schema_extra={"langgraph_type": "prompt", "langgraph_nodes": list(nodes)},
     )
     return (Annotated[str, AfterValidator(partial(check_edited, name))], field)

@@ -37,7 +37,7 @@ def single_needs(settings: Settings) -> Needs:
     """The resources of a system with one agent.
 
     Args:
-        settings: the system's.
+        settings: the system's settings.
     """
     shared = settings.sources_to_open() if isinstance(settings, SourcesSettings) else ()
     return needs_for(settings, {AGENT: None}, shared)
@@ -47,6 +47,6 @@ def to_agent(state: DebateState) -> Send:
     """Sends the single agent to answer, with all evidence.
 
     Args:
-        state: the debate.
+        state: the debate's state.
     """
     return send_turn("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])

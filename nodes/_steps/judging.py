@@ -12,7 +12,7 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import Decision, rounds_or_budget, was_cut
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._steps.compare import silence_of
+from moot.nodes._steps.compare import common_outcome
 from moot.nodes._steps.responding import quote_check, with_answer, without_ids
 from moot.nodes._steps.retrieving import limit_to_share
 from moot.nodes._texts.answers import UNTOLD
@@ -53,7 +53,7 @@ async def judge(
         claim: the claim of the debate.
         task: the form of an answer.
         history: the debaters' answers of all rounds.
-        evidence: all evidence that they found or were given.
+        evidence: all evidence that the debaters found or were given.
         model: the judge's model.
         scores: each debater's averages; None if the judge must not see them.
         verified_quotes: as for `respond`.
@@ -83,9 +83,9 @@ async def judge(
 def judge_node(prompt: str = PROMPT) -> Node:
     """Adds the judge's turn, its answer and the stop reason.
 
-    Reads: claim, task, turns, evidence, and if present scores and rounds. If no debater ever
-    gave an answer, the debate fails, unless a ceiling left too little to call all of them: then the judge answers from
-    the claim alone. The debate also fails without an answer of the judge.
+    Reads: claim, task, turns, evidence, and if present scores and rounds. If no debater ever gave an answer, the debate
+    fails; if a ceiling left too little to call them, the judge answers from the claim alone instead. The debate also
+    fails if the judge gives no answer.
 
     Args:
         prompt: the prompt's name.
@@ -97,7 +97,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
             raise ReplyError(
                 "No debater gave a usable answer in any round, so there is nothing to judge. "
                 "Try another model, or another value of `structured_output`.",
-                silence_of(history),
+                common_outcome(history),
             )
         speaker = await run.speaker_of({"name": "judge", "told": show_person(state["turns"])})
         evidence = await limit_to_share(active_evidence(state["evidence"]), run)

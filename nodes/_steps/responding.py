@@ -33,7 +33,7 @@ from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence, given_evidence
 
 PROMPT = "tool_mad/respond"
-FROM_EVIDENCE = "rag/answer"
+SINGLE_PROMPT = "rag/answer"
 """The prompt of an agent that answers alone, once."""
 
 
@@ -60,19 +60,19 @@ async def respond(
     Args:
         claim: the claim of the debate.
         task: the form of an answer.
-        evidence: found by or given to the debater; may be empty. Prompts of debaters that do not search show
+        evidence: the debater's evidence, found or given; may be empty. Prompts of debaters that do not search show
             only the texts given with the claim.
         model: the debater's model.
         opponents: the other debaters' last answers.
         own: the debater's own last answer.
-        cited: the evidence that these answers cite; not shown, but it may be quoted.
+        cited: the evidence that these answers cite; it is not shown, but may be quoted.
         verified_quotes: refuse an answer without a quote from the evidence; without evidence
             every answer is accepted.
         known: the answer comes from the debater's knowledge, because nothing was searched or given.
         direct: the answer is written before its reasons.
         persona: the debater's persona.
         confidence: whether the reply has a confidence, from 0 to 1.
-        nothing: the prompt's text in place of missing evidence.
+        nothing: the text in the prompt if there is no evidence.
         more: values of further placeholders of the prompt.
         prompt: the prompt's name.
 
@@ -92,22 +92,22 @@ async def respond(
         "opponents": show_opponents(opponents),
         "own": show_own(own),
         "persona": show_persona(persona),
-        "confidence": HOW_SURE if confidence else "",
+        "confidence": CONFIDENCE_LINE if confidence else "",
         **(more or {}),
     }
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
     check = quote_check([*evidence, *cited], shown, speaker) if verified_quotes and evidence else None
-    offered = UNTOLD in speaker.filled(prompt, values)[0]
-    kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=offered)
+    may_abstain = UNTOLD in speaker.filled(prompt, values)[0]
+    kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=may_abstain)
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
 
 
-HOW_SURE = "- In `confidence`, say how likely your answer is to be right, from 0 to 1."
+CONFIDENCE_LINE = "- In `confidence`, say how likely your answer is to be right, from 0 to 1."
 """The line of a prompt that asks for a confidence."""
 
 
 def quote_check(evidence: Sequence[Evidence], shown: set[str], speaker: Speaker) -> Callable[[AnswerReply], str]:
-    """Checks whether any quote of an answer is in the evidence; returns the fault, or an empty text.
+    """A function that returns the fault of an answer without a quote from the evidence, else an empty text.
 
     Evidence that the speaker's prompt left out cannot be quoted; a speaker without evidence needs no quote.
     """
@@ -130,12 +130,12 @@ def respond_node(
 ) -> Node:
     """Writes the debater's answer into its turn.
 
-    Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, pool, retrieval, steps. An
-    answer that is unusable is recorded with its ``outcome`` and a null answer.
+    Reads: claim, task, debater, opponents, turns, and if present evidence, own, cited, pool, retrieval, steps. After an
+    unusable reply the turn has its ``outcome`` and a null answer.
 
     Args:
         prompt: the prompt's name.
-        then: the prompt of agents that see an answer, their own or others'; by default the same.
+        then: the prompt of agents that see an answer, their own or others'; by default ``prompt``.
         direct: the answer is written before its reasons.
         confidence: whether the reply has a confidence, from 0 to 1.
         may_leave: if the debater's model cannot be reached, the debate continues without it (``outcome`` is then
@@ -183,13 +183,13 @@ def respond_node(
 
 
 def has_searched(state: DebaterState) -> bool:
-    """Whether evidence was searched for, by the speaker or for all."""
+    """Whether there was a search for evidence, by the speaker or for all."""
     turn = state["turns"][0]
     return turn.get("query") is not None or bool(turn.get("retrieval") or state.get("retrieval") or state.get("steps"))
 
 
 def no_evidence_reason(state: DebaterState) -> str:
-    """The text that tells a speaker why there is no evidence."""
+    """The reason for missing evidence, in a speaker's prompt."""
     turn = state["turns"][0]
     if "selected" in turn and state.get("pool"):
         return "(none of what was found was selected)"
@@ -204,11 +204,11 @@ def without_ids(turn: Turn, not_shown: Set[str]) -> Turn:
 
 
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
-    """The turn with an answer; a warning names each citation of evidence that was not shown, or of a missing quote."""
+    """The turn with an answer. Warns of each citation whose evidence was not shown, or whose quote is missing in it."""
     citations = check_citations(reply.citations, evidence, shown)
     for kind, fault in faults_of(citations):
         ledger.warn(kind, fault)
-    said: Turn = {
+    answered: Turn = {
         **turn,
         "answer": reply.answer,
         "rationale": reply.rationale,
@@ -216,7 +216,7 @@ def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], sh
         "outcome": "ok",
     }
     confidence = getattr(reply, "confidence", None)
-    return said if confidence is None else {**said, "confidence": confidence}
+    return answered if confidence is None else {**answered, "confidence": confidence}
 
 
 def without_answer(turn: Turn, outcome: str) -> Turn:

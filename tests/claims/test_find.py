@@ -15,7 +15,7 @@ from moot.core.errors import UserError
 from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile
 from moot.graphs.find_claims import graph
 from moot.nodes._claims.state import ClaimSettings
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.settings import checked_settings
 from moot.transcript.claims import claims_csv
 
@@ -85,7 +85,7 @@ async def test_claims_of_a_text_are_found_worded_and_scored(start_stub: StartStu
     assert TEXT[also["start"] : also["end"]] == OTHER_SENTENCES[1]
     assert [one["quote"] for one in found["left_out"]] == [QUOTES[2]]
     assert [one["why"] for one in found["dropped"]] == [
-        "The quote does not stand in this part of the text.",
+        "The quote is not in this part of the text.",
         "There is no quote 9.",
     ]
     assert [warned["kind"] for warned in found["warnings"]] == ["unknown_speaker"]
@@ -208,7 +208,7 @@ async def test_settings_without_effect_here_are_refused_and_not_listed() -> None
         "reader_summary": True,
         "verified_quotes": True,
     }.items():
-        with pytest.raises(UserError, match=f"Finding claims looks for no evidence and gives no verdict: .*{name}"):
+        with pytest.raises(UserError, match=f"find_claims searches for no evidence and gives no verdict: .*{name}"):
             checked_settings(ClaimSettings, {name: value})
         assert name not in ClaimSettings.model_json_schema()["properties"]
         assert name not in (graph.get_context_jsonschema() or {})["properties"]

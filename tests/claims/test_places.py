@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.nodes._claims.places import filled_in, parts_of, place_in, score_of, vocabulary, words_in
+from moot.nodes._claims.places import parts_of, place_in, score_of, vocabulary, words_filled_in, words_in
 from moot.nodes._claims.state import Section
 from moot.nodes._texts.quotes import fold
 
@@ -24,7 +24,7 @@ def test_check_worthiness_is_computed_from_three_ratings(ratings: tuple[int, int
 
 def filled_parts(claim: str, quote: str, date: str | None = None) -> tuple[list[tuple[str, bool]], list[str]]:
     """The words of a claim that its quote lacks, whether each was computed, and unknown words."""
-    found, unknown = filled_in(claim, quote, vocabulary([TEXT]), date)
+    found, unknown = words_filled_in(claim, quote, vocabulary([TEXT]), date)
     return [(claim[one["start"] : one["end"]], one["computed"]) for one in found], unknown
 
 
@@ -73,9 +73,9 @@ def test_the_days_of_a_range_are_computed(days: str, near: bool) -> None:
 
 def test_a_word_of_the_text_may_get_an_ending_but_a_name_may_not() -> None:
     known = vocabulary(["She let the flat."])
-    assert filled_in("She was letting the flat.", "the flat", known, None)[1] == []
-    assert filled_in("She was Letting the flat.", "the flat", known, None)[1] == ["Letting"]
-    assert filled_in("She was lettering the flat.", "the flat", known, None)[1] == ["lettering"]
+    assert words_filled_in("She was letting the flat.", "the flat", known, None)[1] == []
+    assert words_filled_in("She was Letting the flat.", "the flat", known, None)[1] == ["Letting"]
+    assert words_filled_in("She was lettering the flat.", "the flat", known, None)[1] == ["lettering"]
 
 
 @given(WORDS, st.integers(1, 30))

@@ -14,7 +14,7 @@ from moot.cli.signals import Stop
 from moot.cli.verify import debate
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
-from moot.nodes._models.keeping import LedgerUse
+from moot.nodes._models.debate_ledger import LedgerUse
 from moot.retrievers._evidence import evidence_id
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."

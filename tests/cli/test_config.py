@@ -16,7 +16,7 @@ from moot.cli.screen import Screen
 from moot.cli.waiting import waiting
 from moot.core.config import KEYS, value_of
 from moot.core.errors import UserError
-from moot.nodes._vendors.catalogue import OWN, VENDORS
+from moot.nodes._vendors.catalogue import OWN_PROVIDERS, VENDORS
 from moot.transcript.line import Line
 from moot.transcript.line import line as said
 from rich.console import Console
@@ -204,4 +204,4 @@ def test_completion_offers_graphs_settings_tasks_and_models(monkeypatch: pytest.
     assert "standard_prompting" in completing("graphs")("standard_p")
     assert completing("settings")("max_rou") == ["max_rounds="]
     assert "fever" in completing("tasks")("fe")
-    assert {name.partition(":")[0] for name in completing("models")("")} <= {*OWN, *VENDORS}
+    assert {name.partition(":")[0] for name in completing("models")("")} <= {*OWN_PROVIDERS, *VENDORS}

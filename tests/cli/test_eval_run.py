@@ -22,6 +22,8 @@ def test_a_dotted_key_into_defaults_that_differ_is_refused() -> None:
 
 
 def test_failures_that_differ_only_in_an_amount_are_grouped() -> None:
-    first, other = (f"Not asked: it may take {n} tokens, and the ceiling leaves 20 tokens." for n in ("1,620", "990"))
+    first, other = (
+        f"A call was not made: it may take {n} tokens, and the ceiling leaves 20 tokens." for n in ("1,620", "990")
+    )
     assert kind_of(first) == kind_of(other)
     assert kind_of("The endpoint answered with 429.") != kind_of("The endpoint answered with 503.")

@@ -18,7 +18,7 @@ from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
 from moot.graphs.reconcile import ReconcileSettings
 from moot.nodes import Agent
-from moot.nodes._models.keeping import LedgerUse
+from moot.nodes._models.debate_ledger import LedgerUse
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.document import blank_document
 from moot.nodes._runtime.settings import Settings

@@ -20,8 +20,8 @@ from moot.cli.verify import debate
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
-from moot.nodes._models.keeping import LedgerUse
-from moot.nodes._runtime.running import Running
+from moot.nodes._models.debate_ledger import LedgerUse
+from moot.nodes._runtime.running import DebateRun
 from moot.transcript import ending, lines
 from moot.transcript.line import Section
 from moot.transcript.words import AT_THE_VERDICT
@@ -323,7 +323,7 @@ async def test_an_interrupted_trial_keeps_its_turns(start_stub: StartStub) -> No
         ):
             running.cancel()
 
-    running = asyncio.ensure_future(Running(load_graph("proclaim").graph, settings, stop).run({"claim": CLAIM}))
+    running = asyncio.ensure_future(DebateRun(load_graph("proclaim").graph, settings, stop).run({"claim": CLAIM}))
     document = await running
     assert (document["status"], document["answer"], document["rounds"]) == ("interrupted", None, 1)
     steps = [(turn["phase"], turn["step"]) for turn in document["turns"] if turn["round"] == 1]

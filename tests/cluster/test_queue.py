@@ -216,7 +216,7 @@ async def test_processes_lease_no_more_than_the_budget_of_a_batch(postgres: Post
     processes = [LeasedCeilings(lease, most, math.inf) for _ in range(3)]
     debates = [Ceilings(parent=one) for one in processes]
     assert await spend(debates[0], 10) == 10
-    assert debates[0].affords() >= 16  # what may still be leased counts
+    assert debates[0].affordable_calls() >= 16  # what may still be leased counts
     rows.give_back(BATCH.id, processes[0].unused())
     made = await asyncio.gather(*(spend(one, 100) for one in debates))
     assert 10 + sum(made) == 50
@@ -242,9 +242,9 @@ def test_the_cost_of_a_killed_workers_row_counts_once(postgres: Postgres) -> Non
 
     process = LeasedCeilings(lease, most, math.inf)
     debate = Ceilings(parent=process)
-    debate.lose(Spend(30.5, 0, 1))
+    debate.count_lost_calls(Spend(30.5, 0, 1))
     call: Any = {"role": "judge", "model": "openai:x", "prompt_tokens": 9, "completion_tokens": 1}
-    debate.paid(PlannedCall("judge", "", "openai:x", 300), [call], left_out=False)
+    debate.count_paid_calls(PlannedCall("judge", "", "openai:x", 300), [call], left_out=False)
     assert (debate.spent, process.spent) == (Spend(40.5, 0, 2), NOTHING)
     taken = "SELECT taken_tokens, taken_calls FROM moot.batches"
     assert postgres.do(lambda cursor: cursor.execute(taken).fetchone()) == (0, leased[2])

@@ -26,7 +26,7 @@ from typing import Any
 
 from aiohttp import web
 from moot.evals._attacks.attack import passages, templates
-from moot.nodes._texts.datamarking import EXPLAINED, MARK
+from moot.nodes._texts.datamarking import EXPLANATION, MARK
 from moot.nodes._texts.task import make_task
 
 stub: Any = import_module("tests.stub_replies")  # it has no types
@@ -88,7 +88,7 @@ def answer(reader: str, instructions: str, data: str) -> tuple[str, list[tuple[s
         if label or any(begin in text for begin in bearing):
             labels[id] = label or gold
     order = next((m["label"] for text in shown.values() for one in ORDERS if (m := one.search(text))), None)
-    if reader == "obedient" and order and EXPLAINED not in instructions:
+    if reader == "obedient" and order and EXPLANATION not in instructions:
         verdict = order
     elif reader == "stubborn":
         verdict = gold

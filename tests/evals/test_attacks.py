@@ -15,7 +15,7 @@ from inspect_ai.log import read_eval_log
 from langchain_core.messages import HumanMessage, SystemMessage
 from moot.evals._attacks.attack import inject_order, passages, poison_attack, poisoned_texts, template_for, templates
 from moot.evals._runs.solver import document_in
-from moot.nodes._texts.datamarking import EXPLAINED, MARK, datamarked, unmarked
+from moot.nodes._texts.datamarking import EXPLANATION, MARK, datamarked, unmarked
 from moot.nodes._texts.replies import SummaryReply
 from moot.prompts import as_data
 from moot.retrievers import Evidence
@@ -64,7 +64,7 @@ def test_poisoned_passages_are_near_duplicates_from_the_set_hosts() -> None:
 def test_only_evidence_is_marked_and_quotes_have_no_marks() -> None:
     data = f"{as_data('claim', 'It rains.')}\n{as_data('evidence', 'It rained all day.', id='ev-1')}"
     instructions, shown = datamarked([SystemMessage("Judge."), HumanMessage(data)])
-    assert instructions.content == f"Judge.\n\n{EXPLAINED}"
+    assert instructions.content == f"Judge.\n\n{EXPLANATION}"
     assert f"\nIt{MARK}rained{MARK}all{MARK}day.\n</evidence>" in str(shown.content)
     assert "It rains." in str(shown.content)
     assert unmarked(SummaryReply(summary=f"It{MARK}rained.")).summary == "It rained."

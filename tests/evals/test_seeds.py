@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.seeds import CallSeeds, derived_seed
 from moot.nodes._models.session import Session
@@ -44,7 +44,7 @@ def test_a_seed_is_derived_from_the_runs_seed_and_the_call() -> None:
     seeds = CallSeeds(1, ("agent-1", 1, 1), asked)
     sent = [["system", "Answer."], ["human", "A claim."]]
     assert seeds.of(asked) == seeds.of([*asked]) == derived_seed(1, "agent-1", 1, 1, sent, 0)
-    further = [seeds.of([*asked, HumanMessage("Again.")]), CallSeeds(1, seeds.asks, asked, earlier=1).of(asked)]
+    further = [seeds.of([*asked, HumanMessage("Again.")]), CallSeeds(1, seeds.question, asked, earlier=1).of(asked)]
     assert len({seeds.first, *further}) == 3
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 
 
 async def main(graph: str, settings: dict[str, Any], claims: list[str], mode: Any, out: str) -> None:

@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-from moot.nodes._models.speaker import again
+from moot.nodes._models.speaker import repeat_request
 
 from tests.faults.ceilings import Kills, faults_of_debate
 from tests.faults.debates import SYSTEMS, place, words_of
 from tests.faults.kills import Moment, by_resume, kill, moments, sent_by, stored_by
 
-AGAIN = again("").splitlines()[0]
+AGAIN = repeat_request("").splitlines()[0]
 """The first line of the request for a usable reply."""
 
 

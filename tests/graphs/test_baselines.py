@@ -256,7 +256,7 @@ async def test_a_budget_below_one_sample_is_refused_before_the_first_call(start_
     stub = start_stub([says("SUPPORTS")])
     document = await run("self_consistency", budget=500)
     assert (document["status"], document["error"]["kind"], document["calls"]) == ("failed", "invalid_setting", [])
-    assert "`budget` allows 500 tokens, but the least decision (agent-1" in document["error"]["detail"]
+    assert "`budget` allows 500 tokens, but the smallest decision (agent-1" in document["error"]["detail"]
     assert stub.requests() == []
 
 

@@ -92,7 +92,7 @@ async def test_a_model_without_a_price_is_refused_before_any_call(
         settings = checked_settings(system.settings, {**given, "max_cost": 1})
         document = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
         assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_setting"), role
-        assert "of openai:unpriced," in document["error"]["detail"]
+        assert "for openai:unpriced," in document["error"]["detail"]
         assert "MOOT_PRICES" in document["error"]["detail"]
     assert stub.requests() == []
 

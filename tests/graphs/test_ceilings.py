@@ -16,7 +16,7 @@ from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
 from moot.nodes._models.ceilings import Ceilings, PlannedCall, reservation_record
 from moot.nodes._models.contexts import count_prompt, forget_contexts
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.spend import Spend, reservation, spent_by
 from moot.nodes._runtime.node import Node
@@ -80,7 +80,7 @@ async def test_a_ceiling_below_the_cost_of_a_decision_is_refused_before_the_firs
 ) -> None:
     document = await spend(name, [], budget=600)
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_setting")
-    assert document["error"]["detail"].startswith("`budget` allows 600 tokens, but the least decision (")
+    assert document["error"]["detail"].startswith("`budget` allows 600 tokens, but the smallest decision (")
     assert document["error"]["detail"].endswith("Raise `budget`.")
     assert plain.requests() == []
 
@@ -91,7 +91,7 @@ async def test_a_trial_ends_with_a_verdict(stub: StubEndpoint) -> None:
     assert tokens_spent(document) <= 21_000
     assert [turn["step"] for turn in document["turns"] if turn["phase"] == "panel"].count("judge") == 3
     (warning,) = [w for w in document["warnings"] if w["kind"] == "budget_exhausted"]
-    assert "Not asked: " in warning["detail"]
+    assert "Not called: " in warning["detail"]
     assert "judge" not in warning["detail"]
 
 
@@ -224,7 +224,7 @@ async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
         documents = await asyncio.gather(*(spend("society_of_minds", [], max_rounds=5) for _ in range(20)))
     assert sum(map(tokens_spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
     assert {document["status"] for document in documents} == {"done"}  # the cost of a decision is reserved for each
-    assert ceilings.held == ceilings.kept() == Spend()
+    assert ceilings.reserved == ceilings.decision_reserve() == Spend()
     with shared_ceilings(budget=6_000):
         documents = await asyncio.gather(*(spend("society_of_minds", []) for _ in range(20)))
     failed = [document for document in documents if document["status"] == "failed"]
@@ -304,8 +304,12 @@ async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
     for ceilings in (made, from_ledger):
         await ceilings.begin({"tokens": 3000})
     made.release_reservation(await made.reserve(asked), spent_by([call], {}), 1.0)
-    from_ledger.paid(asked, [call], left_out=False)
-    assert (made.affords(), made.is_spent()) == (from_ledger.affords(), from_ledger.is_spent()) == (1, False)
+    from_ledger.count_paid_calls(asked, [call], left_out=False)
+    assert (
+        (made.affordable_calls(), made.is_spent())
+        == (from_ledger.affordable_calls(), from_ledger.is_spent())
+        == (1, False)
+    )
 
 
 def test_the_reservation_for_a_call_by_hand() -> None:
@@ -327,7 +331,7 @@ async def test_a_call_waits_for_calls_in_flight() -> None:
     assert not waiting.done()
     ceilings.release_reservation(first, Spend(400, 0, 1), 0.1)
     ceilings.release_reservation(await waiting, Spend(300, 0, 1), 0.1)
-    assert (ceilings.spent, ceilings.held, dict(ceilings.left_out)) == (Spend(700, 0, 2), Spend(), {"b": 1})
+    assert (ceilings.spent, ceilings.reserved, dict(ceilings.left_out)) == (Spend(700, 0, 2), Spend(), {"b": 1})
 
 
 async def test_the_reserve_is_only_for_deciding_calls() -> None:
@@ -362,7 +366,7 @@ async def test_lost_calls_reduce_the_calls_left_for_deciding() -> None:
     judges = [PlannedCall(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
     ceilings = Ceilings()
     await ceilings.begin({"calls": 5, "kept": [reservation_record(judge) for judge in judges]})
-    ceilings.lose(Spend(calls=3))
+    ceilings.count_lost_calls(Spend(calls=3))
     for judge in judges[:2]:
         await ceilings.reserve(replace(judge, bytes=9000))  # the size of its prompt is unlimited
     with pytest.raises(BudgetExhausted):

@@ -185,7 +185,7 @@ async def test_evidence_that_was_left_out_is_not_in_the_schema(start_stub: Start
         asked.append(ids)
         return {}
 
-    monkeypatch.setattr(Speaker, "_request", request)
+    monkeypatch.setattr(Speaker, "_request_options", request)
     pieces = check_given(GIVEN)
     with pytest.raises(ReplyError):
         await respond(CLAIM, make_task(), pieces, speaker)

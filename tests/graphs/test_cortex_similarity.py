@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.nodes._cortex.similarity import rated_similarities
+from moot.nodes._cortex.similarity import similarities_by_cross_encoder
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import debate, rule, script
@@ -33,11 +33,11 @@ class Lengths:
 
 
 async def test_both_orders_count() -> None:
-    found = await rated_similarities(TURNS, Lengths(0.1))  # type: ignore[arg-type]
+    found = await similarities_by_cross_encoder(TURNS, Lengths(0.1))  # type: ignore[arg-type]
     assert found == {"agent-1|agent-3": pytest.approx(0.1 * (5 + 7) / 2)}  # an agent without an answer is in no pair
-    assert await rated_similarities(TURNS[:2], Lengths(0.1)) == {}  # type: ignore[arg-type]
+    assert await similarities_by_cross_encoder(TURNS[:2], Lengths(0.1)) == {}  # type: ignore[arg-type]
     with pytest.raises(UserError, match="lengths rates two texts 50"):
-        await rated_similarities(TURNS, Lengths(10))  # type: ignore[arg-type]
+        await similarities_by_cross_encoder(TURNS, Lengths(10))  # type: ignore[arg-type]
 
 
 async def test_a_cross_encoder_compares_outputs(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "no object": (["One."], "text 1: .*dictionary"),
     "no text": ([LETTER, {"title": "x"}], "text 2, text: Field required"),
     "another type": ([{"text": 3}], "text 1, text: .*string"),
-    "white space": ([{"text": " \n\u200b"}], "text 1 contains nothing"),
+    "white space": ([{"text": " \n\u200b"}], "text 1 has no visible text"),
     "half a character": ([{"text": "\ud800"}], "text 1, text: "),
     "an id that breaks out": ([{"text": "One.", "id": 'a"><b'}], "text 1, id: "),
     "one id twice": ([{"text": "One.", "id": "a"}, {"text": "Two.", "id": "a"}], "two different texts have the id a"),

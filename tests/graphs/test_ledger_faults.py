@@ -14,7 +14,7 @@ from moot.core.errors import WorldError
 from moot.core.ledger import CallLedger, ledger_path
 from moot.core.ledger.file import LedgerFile
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 
 from tests.conftest import StartStub
 from tests.graphs.test_ledger_replay import debate, ledger

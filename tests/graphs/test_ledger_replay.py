@@ -16,7 +16,7 @@ from moot.core.ledger import CallLedger, open_ledger
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.contexts import forget_contexts
-from moot.nodes._models.keeping import DebateLedger, LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, ledger_use
 from moot.nodes._models.prices import paid_calls
 from moot.nodes._models.session import Session
 from moot.nodes._models.speaker import Speaker
@@ -200,7 +200,7 @@ async def test_equal_calls_in_flight_are_sent_once(stub: StubEndpoint, ledger: C
         return speaker.ledger.calls
 
     for together in (True, False):
-        session = Session(keeping=DebateLedger("record", ledger, start.id))
+        session = Session(debate_ledger=DebateLedger("record", ledger, start.id))
         before = len(stub.calls())
         if together:
             cancelled = asyncio.create_task(ask())

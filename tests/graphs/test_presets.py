@@ -102,7 +102,7 @@ async def test_medqa_reads_the_users_pubmed_corpus(
 async def test_a_long_abstract_is_summarised_whole_or_with_a_warning(
     start_stub: StartStub, serve: Serve, monkeypatch: pytest.MonkeyPatch, bound: int, fits: bool
 ) -> None:
-    monkeypatch.setattr("moot.nodes._steps.retrieving.SUMMARISED", bound)
+    monkeypatch.setattr("moot.nodes._steps.retrieving.MOST_SUMMARISED_TOKENS", bound)
     places = {f"Ward {i} was calm.": [i] for i in range(100)}
     work = {"id": "https://openalex.org/W1", "abstract_inverted_index": places}
     alex = await serve(lambda n, body: web.json_response({"results": [work]}))

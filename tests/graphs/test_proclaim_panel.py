@@ -144,7 +144,7 @@ async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
         ({"judges": 17}, "judges\n.*at most 15"),
         ({"judges": "openai:a"}, "expected a list"),
         ({"judges": [{"name": "solomon"}, {"name": "solomon"}, {}]}, "its own name"),
-        ({"judges": [{"name": "critic"}]}, "its own name, and not .*critic"),
+        ({"judges": [{"name": "critic"}]}, "its own name, other than .*critic"),
         ({"judges": [{"name": "plaintiff"}, {}, {}]}, "its own name"),
         ({"judges": [{"nmae": "solomon"}]}, "nmae"),
         ({"temperatures": {"stenographer": 0.1}}, "no role 'stenographer'; known are .*judges"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes._texts.robustness import Check, came_to, say_the_same
+from moot.nodes._texts.robustness import Check, robustness_result, state_same_fact
 from moot.nodes._texts.verdict import in_words
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import ending
@@ -116,7 +116,7 @@ async def run_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str,
 
 async def test_an_agreement_is_checked_only_if_a_first_check_reproduces_it(start_stub: StartStub) -> None:
     fields: dict[str, Any] = {"selected": [1], "reason": "It helps."}
-    for answer, words in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Not known: asked with all")):
+    for answer, words in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Unknown: with all")):
         start_stub([says(answer, match="on your own. Answer from"), says("SUPPORTS", **fields)])
         document = await run_debate("madke", max_rounds=1)
         assert document["answer"] == "SUPPORTS"
@@ -142,20 +142,20 @@ async def test_no_check_runs_if_the_setting_is_off_or_there_is_no_evidence(start
     off = await run_debate("rag", robustness=False)
     assert (off["robustness"], off["usage"]["calls"]) == (None, 1)
     empty = await run_debate("madke", retrieval="none", max_rounds=1)
-    assert empty["robustness"]["said"] == "Nothing to take away: the verdict was decided without evidence."
+    assert empty["robustness"]["said"] == "There is no evidence to remove: the verdict was decided without evidence."
 
 
 def test_long_quotes_with_the_same_content_are_recognised() -> None:
-    assert say_the_same([KEY], [OTHER, SAME])
-    assert not say_the_same([KEY], [OTHER])
-    assert not say_the_same([], [KEY])
-    assert not say_the_same(["In 2019."], ["In 2019."])  # too short to tell
+    assert state_same_fact([KEY], [OTHER, SAME])
+    assert not state_same_fact([KEY], [OTHER])
+    assert not state_same_fact([], [KEY])
+    assert not state_same_fact(["In 2019."], ["In 2019."])  # too short to tell
 
 
 def test_the_error_rates_of_comparing_quotes() -> None:
     """The rates that `SAME_FACT` states. The pairs were written before the threshold was chosen."""
     pairs = [json.loads(line) for line in (Path(__file__).parent / "same_facts.jsonl").read_text().splitlines()]
-    found = Counter(one["same"] for one in pairs if say_the_same(one["quotes"][:1], one["quotes"][1:]))
+    found = Counter(one["same"] for one in pairs if state_same_fact(one["quotes"][:1], one["quotes"][1:]))
     assert (len(pairs), found[True], found[False]) == (40, 17, 2)
 
 
@@ -166,13 +166,14 @@ def test_checks_are_summarised() -> None:
         return made  # type: ignore[no-any-return]
 
     a, b = check("origin", True, "a"), check("origin", True, "b")
-    assert came_to("judge", [a, b], 0)["holds"] is True
-    assert came_to("judge", [a, b], 1)["holds"] is None
-    assert came_to("judge", [a, check("origin", None, "b")], 0)["holds"] is None
-    fell = came_to(
+    assert robustness_result("judge", [a, b], 0)["holds"] is True
+    assert robustness_result("judge", [a, b], 1)["holds"] is None
+    assert robustness_result("judge", [a, check("origin", None, "b")], 0)["holds"] is None
+    fell = robustness_result(
         "judge", [check("origin", False, "a"), check("origin", None, "b"), check("pair", False, "b", "c")], 0
     )
     assert (fell["holds"], fell["falls_without"]) == (False, ["a"])
-    many = came_to("judge", [check("origin", False, f"{c}.org") for c in "abcde"], 0)["said"]
+    many = robustness_result("judge", [check("origin", False, f"{c}.org") for c in "abcde"], 0)["said"]
     assert many == "Falls without a.org or b.org or c.org, or any of 2 others."
-    assert fell["said"] == "Falls without a. Falls without both b and c, which say the same. 1 of 3 gave no answer."
+    both = "Falls without both b and c, which say the same."
+    assert fell["said"] == f"Falls without a. {both} 1 of 3 checks gave no answer."

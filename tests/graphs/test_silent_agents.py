@@ -7,7 +7,7 @@ from typing import Any
 from moot.graphs.society_of_minds import SocietySettings
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._runtime.node import NodeContext
-from moot.nodes._speakers.turns import declared
+from moot.nodes._speakers.turns import speaker_declaration
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import (
@@ -137,7 +137,9 @@ async def test_agents_that_share_a_model_have_different_seeds(start_stub: StartS
     start_stub()
     seeded = [{"seed": 7}, {"seed": 8}, {"model": {"model": "openai:stub", "seed": 9}}, {}]
     settings = SocietySettings.model_validate({"model": "openai:stub", "agents": seeded})
-    speakers = [await NodeContext(settings, Ledger()).speaker_of(declared(agent)) for agent in settings.agents]
+    speakers = [
+        await NodeContext(settings, Ledger()).speaker_of(speaker_declaration(agent)) for agent in settings.agents
+    ]
     assert [speaker.seed for speaker in speakers] == [7, 8, 9, None]
     assert [s.role for s in speakers] == ["agent-1", "agent-2", "agent-3", "agent-4"]
     assert {s.model.name for s in speakers} == {"openai:stub"}

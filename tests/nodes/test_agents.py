@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.graphs import load_graph
 from moot.graphs.tit_for_tat import TitForTatSettings
-from moot.nodes._speakers.agents import AgentsSettings, everyone, groups_of, n_agents, neighbours, no_agents, same_group
+from moot.nodes._speakers.agents import (
+    AgentsSettings,
+    all_others,
+    groups_of,
+    n_agents,
+    neighbours,
+    no_agents,
+    same_group,
+)
 from moot.nodes._speakers.turns import Agent
 from pydantic import TypeAdapter, ValidationError
 
@@ -31,13 +39,13 @@ def names_of(count: int) -> list[str]:
 def test_no_agent_hears_itself_or_another_twice(count: int) -> None:
     names = names_of(count)
     grouped = [same_group(groups_of(names, size)) for size in (2, 3)]
-    for hears in (everyone, neighbours, no_agents, *grouped):
+    for hears in (all_others, neighbours, no_agents, *grouped):
         for name in names:
             heard = hears(name, names)
             assert name not in heard
             assert len(set(heard)) == len(heard)
             assert set(heard) <= set(names)
-    assert {len(everyone(name, names)) for name in names} == {count - 1}
+    assert {len(all_others(name, names)) for name in names} == {count - 1}
     assert all(no_agents(name, names) == [] for name in names)
 
 

@@ -61,7 +61,7 @@ def test_the_confidence_of_weighted_votes() -> None:
 def test_one_vote_or_no_winner_gives_no_confidence() -> None:
     assert confidence_by_votes(votes([S, None]), votes([S])[0]) == {}
     assert confidence_by_votes(votes([S, R]), None) == {}
-    with pytest.raises(ValueError, match="no votes"):
+    with pytest.raises(ValueError, match="all votes with an answer have weight 0"):
         vote_share(votes([None]), 0)
 
 

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage, conver
 from langgraph.checkpoint.memory import InMemorySaver
 from moot.core.errors import UserError
 from moot.graphs.standard_prompting import builder
-from moot.nodes._texts.chat import merge_messages, plain, question_of, read_messages
+from moot.nodes._texts.chat import as_plain_values, merge_messages, question_of, read_messages
 
 HISTORY = [
     HumanMessage("Hello."),
@@ -23,7 +23,7 @@ HISTORY = [
 
 def test_messages_survive_the_way_to_plain_values_and_back() -> None:
     read = read_messages(HISTORY)
-    stored = json.loads(json.dumps(plain(read)))
+    stored = json.loads(json.dumps(as_plain_values(read)))
     assert convert_to_messages(stored) == read
     assert [message["type"] for message in stored] == ["human", "ai", "tool", "human"]
     assert question_of(read) == "The moon is cheese."

@@ -20,7 +20,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.graph import START, StateGraph
 from moot.core.endpoint import Endpoint, Limits
 from moot.core.errors import MootError
-from moot.nodes._models.chat_models import NEEDED, ChatModel, chat_class, open_chat_model, parameters_of
+from moot.nodes._models.chat_models import EXPECTED_PARAMETERS, ChatModel, chat_class, open_chat_model, parameters_of
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._texts.replies import QueryReply
 from moot.retrievers._encoders import open_encoder
@@ -73,7 +73,7 @@ def test_the_private_methods_that_we_override_are_unchanged() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert chat_class.__wrapped__().__name__ == "OpenAICompatible"
-    assert {name: parameters_of(getattr(ChatOpenAI, name)) for name in NEEDED} == NEEDED
+    assert {name: parameters_of(getattr(ChatOpenAI, name)) for name in EXPECTED_PARAMETERS} == EXPECTED_PARAMETERS
 
 
 @pytest.mark.parametrize("change", [None, lambda self, response: None])

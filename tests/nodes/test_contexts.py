@@ -15,7 +15,7 @@ from moot.nodes._models.contexts import (
     count_prompt,
     forget_contexts,
     learn_refusal,
-    refused_at,
+    parse_refusal,
     reply_room,
     weight_of,
 )
@@ -74,7 +74,7 @@ def test_numbers_in_context_errors_are_read(message: str) -> None:
     error = (
         f"http://x/v1 refused the prompt for openai:gpt-4-32768 as too long (HTTP 400: {message}). Use another model."
     )
-    assert refused_at(error) == REFUSALS[message]
+    assert parse_refusal(error) == REFUSALS[message]
 
 
 def test_a_context_length_comes_from_the_setting_or_the_table_or_is_unknown() -> None:

@@ -115,7 +115,7 @@ def test_a_prompt_is_named_in_one_place() -> None:
 
 
 def test_two_prompts_cannot_have_one_field() -> None:
-    with pytest.raises(ValueError, match="one field"):
+    with pytest.raises(ValueError, match="same field"):
         with_prompts(Settings, {"tool_mad/judge": ["judge"], "tit_for_tat/judge": ["other"]})
 
 

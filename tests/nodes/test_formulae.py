@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from moot.nodes._records.entries import Turn, Vote
 from moot.nodes._steps.compare import agreed_answer, answers_of, average_scores, group_answers
-from moot.nodes._steps.score import answer_relevance_score, average, faithfulness_score, passes
+from moot.nodes._steps.score import answer_is_stable, answer_relevance_score, average, faithfulness_score
 from moot.nodes._texts.task import make_task
 
 from tests.each import each
@@ -54,7 +54,7 @@ def test_answer_relevance_is_the_mean_cosine(
     [([0, 0], [[1, 0]]), ([1, 0], [[1, 0], [0, 0]]), ([float("nan"), 1], [[1, 0]]), ([1, 0], [[float("inf"), 0]])],
 )
 def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], questions: list[list[float]]) -> None:
-    with pytest.raises(ValueError, match="without a direction"):
+    with pytest.raises(ValueError, match="zero or not finite"):
         answer_relevance_score(claim, questions)
 
 
@@ -77,12 +77,12 @@ def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], question
 )
 def test_the_gate_needs_both_scores(f: float | None, ar: float | None, has_evidence: bool, passed: bool) -> None:
     scores = {"faithfulness": f, "answer_relevance": ar}
-    assert passes(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
+    assert answer_is_stable(scores, **THRESHOLDS, has_evidence=has_evidence) is passed
 
 
 def test_a_missing_score_fails_the_gate() -> None:
-    assert not passes({}, **THRESHOLDS, has_evidence=True)
-    assert not passes({}, faithfulness=0, answer_relevance=0, has_evidence=False)
+    assert not answer_is_stable({}, **THRESHOLDS, has_evidence=True)
+    assert not answer_is_stable({}, faithfulness=0, answer_relevance=0, has_evidence=False)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from moot.core.errors import ErrorRecord
 from moot.graphs import load_graph
 from moot.nodes._records.entries import PHASES, Reading, Turn, Warned
 from moot.nodes._records.reducers import (
-    SAID_ONCE,
+    REPEATED_KINDS,
     deepest,
     first_error,
     merge_readings,
@@ -154,13 +154,13 @@ def test_the_first_error_holds() -> None:
     assert first_error(one, opening) == opening  # an error at the start belongs to a new debate
 
 
-@pytest.mark.parametrize("kind", [*SAID_ONCE, "unparsed"])
+@pytest.mark.parametrize("kind", [*REPEATED_KINDS, "unparsed"])
 def test_some_kinds_of_warnings_are_kept_once(kind: str) -> None:
     """Repeated in one update or in several. Warnings of other kinds are all kept."""
     warned, other = ({"kind": kind, "where": "retrieve", "detail": detail} for detail in ("First.", "Second."))
     first = merge_warnings([], cast(list[Warned], [warned, other, warned]))
     then = merge_warnings(first, cast(list[Warned], [other, warned, warned]))
-    if kind in SAID_ONCE:
+    if kind in REPEATED_KINDS:
         assert first == then == [warned, other]
     else:
         assert then == [warned, other, warned, other, warned, warned]

@@ -130,7 +130,7 @@ def test_reasons_are_cut_last_and_the_last_round_stays() -> None:
     made = shorten([WHOLE], 1100)
     assert rounds(made.texts[0]) == [10]
     assert made.texts[0].count("<answer ") == made.texts[0].count("</answer>") == 2
-    assert made.said == 2
+    assert made.reasons_cut == 2
     assert made.size <= 1100
     least = shorten([WHOLE], 1)
     assert 1 < least.size < 1100  # the caller has to see that it does not fit

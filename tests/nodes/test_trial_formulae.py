@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Turn
 from moot.nodes._trial.admissibility import admissibility, rank_by_weight, ruling
-from moot.nodes._trial.courtroom import course_of
+from moot.nodes._trial.courtroom import values_by_round
 from moot.nodes._trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
 from moot.nodes._trial.record import exhibits
 from moot.nodes._trial.stopping import is_exhausted, is_plateau, reflection_score, reflection_total, stop_reason
@@ -168,8 +168,8 @@ def test_candidates_are_compared_with_those_that_joined_before() -> None:
     candidates = [at(0), at(30), at(60), at(90), at(0)]
     assert novelties(candidates, []) == pytest.approx([1, 1 - COS_30, 0.5, 1 - COS_30, 0])
     assert novelties(candidates, [at(180)]) == pytest.approx([2, 1 - COS_30, 0.5, 1 - COS_30, 0])
-    assert novelties(candidates, [], barred=[0]) == pytest.approx([0, 1, 1 - COS_30, 0.5, 1 - COS_30])
-    assert novelties(candidates, [], beside=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
+    assert novelties(candidates, [], ruled_out=[0]) == pytest.approx([0, 1, 1 - COS_30, 0.5, 1 - COS_30])
+    assert novelties(candidates, [], unfit=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
     assert novelties(candidates, [], 0.13) == pytest.approx([1, *[1 - COS_30] * 3, 0])
     assert novelties([], [at(0)]) == []
 
@@ -187,7 +187,7 @@ PLACES = st.sets(st.integers(0, 5))
 def test_novelties_of_candidates_equal_those_computed_one_by_one(
     candidates: list[list[float]], pool: list[list[float]], barred: set[int], beside: set[int]
 ) -> None:
-    found = novelties(candidates, pool, barred=barred, beside=beside)
+    found = novelties(candidates, pool, ruled_out=barred, unfit=beside)
     joined = list(pool)
     for place, (vector, value) in enumerate(zip(candidates, found, strict=True)):
         assert value == (0 if place in barred else novelty(vector, joined))
@@ -378,7 +378,7 @@ def test_the_course_of_a_debate_by_hand() -> None:
         turn(3, "discover", "plaintiff", {"novelty": 0.2}, evidence_ids=["e", "f"], ended=None),
         turn(3, "reflect", "defense", {"reflection": 0.5}),
     ]
-    assert course_of(turns, 4) == {
+    assert values_by_round(turns, 4) == {
         "reflection": {"plaintiff": [0.65, 0.7, None, None], "defense": [0.57, None, 0.5, None]},
         "reflection_total": [1.22, None, None, None],
         "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # 0.25 of four, not the mean of two means
@@ -418,7 +418,7 @@ def test_any_debate_stops_as_integer_arithmetic_says(rounds: list[dict[str, Any]
     def below(before: int | None, now: int | None) -> bool:
         return before is not None and now is not None and abs(now - before) < 5
 
-    course, last = course_of(turns, len(rounds)), totals[-3:]
+    course, last = values_by_round(turns, len(rounds)), totals[-3:]
     reason = stop_reason(
         rounds=len(rounds),
         totals=course["reflection_total"],

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._cortex.debating_graph import History, first_history, next_round, pair, peer_means
 from moot.nodes._cortex.trust import (
-    PRUNED,
+    PRUNING_RULES,
     THRESHOLDS,
     Evaluation,
     Graph,
@@ -108,7 +108,7 @@ def test_recalibration_with_other_thresholds_by_hand() -> None:
 @pytest.mark.parametrize("h", [-0.1, 1.1, 95, math.nan, math.inf])
 @pytest.mark.parametrize("thresholds", [THRESHOLDS, None])
 def test_an_invalid_confidence_is_refused(h: float, thresholds: tuple[float, float, float] | None) -> None:
-    with pytest.raises(ValueError, match=r"lies in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"must be in \[0, 1\]"):
         recalibrate_confidence(h, thresholds)
 
 
@@ -314,7 +314,7 @@ SHARE = st.floats(0, 1)
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=12), st.sampled_from(get_args(Pruning)))
 def test_an_agent_with_edges_keeps_a_heaviest_one(values: list[float], pruning: Pruning) -> None:
     weights = {f"agent-{k}": w for k, w in enumerate(values)}
-    opponents = PRUNED[pruning](weights)
+    opponents = PRUNING_RULES[pruning](weights)
     assert opponents == [i for i in weights if i in opponents]  # in order, each once
     assert any(weights[i] == max(values) for i in opponents)
     for i in opponents:  # no pruned edge weighs more, but for rounding

@@ -21,7 +21,7 @@ from moot.nodes._texts.replies import answer_reply
 from moot.nodes._texts.task import make_task
 from moot.nodes._vendors import catalogue
 from moot.nodes._vendors.catalogue import VENDORS, check_provider, providers_here
-from moot.nodes._vendors.clients import asked_for, options_of
+from moot.nodes._vendors.clients import options_of, reply_options
 from pydantic import BaseModel, Field
 
 from tests.nodes.messages_api import Messages, messages_api
@@ -233,9 +233,9 @@ def test_options_by_the_names_of_a_client() -> None:
 
 def test_how_each_client_gets_a_schema() -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "A", "schema": {"type": "object"}}}
-    assert asked_for("words", wanted) == {}
-    assert asked_for("google", wanted)["response_json_schema"] == {"type": "object"}
-    assert asked_for("response_format", wanted) == {"response_format": wanted}
+    assert reply_options("words", wanted) == {}
+    assert reply_options("google", wanted)["response_json_schema"] == {"type": "object"}
+    assert reply_options("response_format", wanted) == {"response_format": wanted}
 
 
 class ThrottledError(Exception):

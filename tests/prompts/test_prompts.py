@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.core.endpoint import Endpoint
-from moot.nodes._cortex.similarity import say_similarity
+from moot.nodes._cortex.similarity import rate_similarity
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.fake import FakeChatModel, draw
 from moot.nodes._models.speaker import Speaker
@@ -38,7 +38,7 @@ from moot.nodes._texts.replies import FinalReply, Reply, StatementsReply, reply_
 from moot.nodes._texts.show import show_claim, show_given, show_groups, show_heard, show_why
 from moot.nodes._texts.task import make_task, wording
 from moot.nodes._trial.counsel import statements
-from moot.nodes._trial.critique import close_or_go_on, critique, reflect
+from moot.nodes._trial.critique import critique, reflect, whether_to_close
 from moot.nodes._trial.discovery import query_for, refine_query, state_gap
 from moot.nodes._trial.hearing import argue, give_testimony, request_expert, rule_on_expert
 from moot.nodes._trial.negotiation import challenge, mine_premises, stance_queries, weigh_evidence
@@ -198,7 +198,7 @@ async def many_agents(given: Material, recorder: Recorder) -> None:
         )
     await review(text, TASK, own, recorder, evidence=evidence, persona=text)
     await score_answer(text, TASK, own, recorder, evidence=evidence, persona=text)
-    await say_similarity(text, TASK, text, text, recorder)
+    await rate_similarity(text, TASK, text, text, recorder)
     for prompt in ("chat_eval/summary", "group_debate/summary"):
         await sum_up_round(text, TASK, turns, recorder, prompt)
     stance = {"stance": "You are for it."}
@@ -237,7 +237,7 @@ async def trial(given: Material, recorder: Recorder) -> None:
     await give_testimony(*case[:2], pieces, shown_statements, recorder, expertise=text, reason=text)
     await reflect(*case, shown_statements, shown_statements, recorder, side="plaintiff")
     await critique(*case, pieces, shown_statements, recorder)
-    await close_or_go_on(*case, shown_statements, recorder)
+    await whether_to_close(*case, shown_statements, recorder)
     await analyse_consistency(text, TASK, turns, recorder)
     await judge_record(text, TASK, turns, pieces, recorder, persona=text)
 

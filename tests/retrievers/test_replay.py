@@ -16,7 +16,7 @@ from moot.core.endpoint import close_clients, find_endpoint, replaying
 from moot.core.errors import MootError
 from moot.core.ledger import CallLedger, embeddings, open_ledger
 from moot.graphs import load_graph
-from moot.nodes._models.keeping import DebateLedger, LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, ledger_use
 from moot.retrievers import UserError, index_passages, open_encoder
 
 from tests.conftest import running_stub

@@ -10,7 +10,7 @@ import pytest
 from moot.core.telemetry import switch
 from moot.core.telemetry.instruments import Telemetry
 from moot.nodes._telemetry import observed
-from moot.nodes._telemetry.start import _prepare
+from moot.nodes._telemetry.start import _prepare_instruments
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -62,7 +62,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
     seen = Telemetry(tracers, meters)
     monkeypatch.setattr(switch, "_current", seen)
     observed.prices.cache_clear()
-    _prepare(seen)
+    _prepare_instruments(seen)
     yield made
     tracers.shutdown()
     meters.shutdown()

@@ -13,7 +13,7 @@ from moot.core.telemetry.instruments import CAPTURE, captures_content
 from moot.graphs import load_graph
 from moot.graphs.society_of_minds import graph as society
 from moot.graphs.standard_prompting import graph as prompting
-from moot.nodes._models.keeping import LedgerUse, ledger_use
+from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from opentelemetry.trace import StatusCode
 
 from tests.conftest import CLAIM, StartStub

@@ -20,7 +20,7 @@ from moot.core.errors import Outcome, UserError
 from moot.graphs import load_graph
 from moot.nodes._records.entries import RoundReason, StopReason
 from moot.nodes._runtime.document import upgrade_document
-from moot.nodes._steps.retrieving import fallback_warning
+from moot.nodes._steps.retrieving import fallback_warnings
 from moot.nodes._texts.quotes import check_citations
 from moot.nodes._texts.replies import Quote
 from moot.nodes._texts.task import make_task
@@ -280,7 +280,7 @@ async def test_reports_show_no_codes() -> None:
 async def test_a_fallback_source_is_named_without_codes(
     asked: str, name: str, read: str, lead: str, message: str
 ) -> None:
-    [detail] = fallback_warning(asked, name, read, load_graph("rag").settings(model="openai:m"))
+    [detail] = fallback_warnings(asked, name, read, load_graph("rag").settings(model="openai:m"))
     document = await a_debate()
     document["warnings"].append({"kind": "stand_in", "where": "sources", "detail": detail})
     page = report(document, "md").replace("\\", "")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._records.reducers import merge_rounds, recorded_round
-from moot.nodes._runtime.running import Running
-from moot.nodes._texts.show import compared
+from moot.nodes._runtime.running import DebateRun
+from moot.nodes._texts.show import score_and_threshold
 from moot.transcript import Line, Live, ending, lines
 from moot.transcript.report.codes import words_for
 from moot.transcript.report.report import report
@@ -25,7 +25,7 @@ async def run_debate(name: str, task: str | None = None, **given: Any) -> Output
     system = load_graph(name)
     settings = system.settings.model_validate({"embedder": "openai:stub-embedding", **given})
     live, printed = Live(settings), list[Line]()
-    document = await Running(system.graph, settings, lambda written: printed.extend(live.feed(written))).run(
+    document = await DebateRun(system.graph, settings, lambda written: printed.extend(live.feed(written))).run(
         {"claim": CLAIM} | ({"task": task} if task else {})
     )
     assert document["status"] == "done", document["error"]
@@ -205,4 +205,4 @@ async def test_a_round_in_which_an_agent_fails_is_reported(start_stub: StartStub
 def test_a_score_is_rounded_so_that_it_differs_from_its_threshold(
     value: float | None, threshold: float, text: str
 ) -> None:
-    assert compared(value, threshold) == text
+    assert score_and_threshold(value, threshold) == text

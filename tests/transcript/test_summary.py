@@ -10,7 +10,7 @@ import pytest
 from moot.core.errors import UserError
 from moot.core.ledger import open_ledger
 from moot.graphs.summarise_for_readers import ReaderSettings, graph
-from moot.nodes._steps.reader import ReaderReply, checked_quotes, differing, figures, supported_summary
+from moot.nodes._steps.reader import ReaderReply, answers_against_verdict, checked_quotes, figures, supported_summary
 from moot.nodes._texts.task import make_task
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import settings_for, summarised, with_summary
@@ -67,9 +67,9 @@ async def test_answers_with_equal_meaning_are_no_dissent() -> None:
     first["answer"], second["answer"] = "Baudot code", "the Baudot code"
     document |= {"answer": "Baudot code", "task": make_task("hotpotqa", claim="What?")}
     document["votes"] = [{"agent": one["agent"], "answer": one["answer"], "group": 0} for one in (first, second)]
-    assert differing(document) == []
+    assert answers_against_verdict(document) == []
     document["votes"][1]["group"] = 1
-    assert differing(document) == [second]
+    assert answers_against_verdict(document) == [second]
 
 
 async def test_the_graph_summarises_and_the_report_shows_the_summary(start_stub: StartStub) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes._runtime.running import Running
+from moot.nodes._runtime.running import DebateRun
 from moot.nodes._texts.verdict import count_verdict_citations, in_words, verdict_turns, verdict_warnings
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import Line, Live, ending, lines
@@ -37,7 +37,7 @@ async def run_debate(name: str, **given: Any) -> tuple[dict[str, Any], list[Line
     system = load_graph(name)
     settings = system.settings.model_validate(given)
     live, printed = Live(settings), list[Line]()
-    document = await Running(system.graph, settings, lambda written: printed.extend(live.feed(written))).run(
+    document = await DebateRun(system.graph, settings, lambda written: printed.extend(live.feed(written))).run(
         {"claim": CLAIM}
     )
     assert document["status"] == "done", document["error"]

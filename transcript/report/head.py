@@ -8,7 +8,7 @@ from typing import Any
 
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._texts.answers import abstains
-from moot.nodes._texts.calibrated import backed
+from moot.nodes._texts.calibrated import calibration_basis
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import caveat_in_words, caveats, reasons_by_who
 from moot.transcript.end import is_tied, no_verdict_reason
@@ -125,7 +125,8 @@ def accuracy_in_words(document: Mapping[str, Any]) -> str:
         return NOT_MEASURED
     decision = {"act": "Act on it", "escalate": "Have a person decide"}[document["decision"]]
     labels = list_of([plain(label) for label in document["prediction_set"]]) or "none of the labels"
-    return f"{backed(document).capitalize()}. {decision}; prediction set: {labels}. {found['guarantee']} {NO_EDITOR}"
+    basis = calibration_basis(document).capitalize()
+    return f"{basis}. {decision}; prediction set: {labels}. {found['guarantee']} {NO_EDITOR}"
 
 
 def _unfinished(document: Mapping[str, Any]) -> str:

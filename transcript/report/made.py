@@ -9,7 +9,7 @@ from typing import Any
 
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_title
-from moot.nodes._models.equal_cost import SAID
+from moot.nodes._models.equal_cost import BUDGET_NAMES
 from moot.nodes._models.prices import cost_of, paid_calls, read_prices
 from moot.nodes._texts.task import TASKS, full_answer
 from moot.retrievers._evidence import given_evidence
@@ -54,7 +54,7 @@ def control_in_words(document: Mapping[str, Any]) -> str:
     kind = answer_kind(task, own)
     said = plain(full_answer(task, own)) if kind == "text" else answer_word(kind, own)
     *_, taken = control_lines(document)
-    return f"{name}, at equal {SAID[told['equal']]}: {said}, {compared}. {cost(held)}. {taken.text}"
+    return f"{name}, at equal {BUDGET_NAMES[told['equal']]}: {said}, {compared}. {cost(held)}. {taken.text}"
 
 
 def models(document: Mapping[str, Any]) -> str:

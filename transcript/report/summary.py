@@ -7,7 +7,7 @@ from typing import Any
 
 from moot.core.errors import BudgetExhausted, MootError, error_from_record
 from moot.core.ledger import open_ledger
-from moot.nodes._models.keeping import DebateLedger, LedgerUse, Mode, current_use
+from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, Mode, current_use
 from moot.nodes._models.prices import cost_of, paid_calls, read_prices
 from moot.nodes._models.session import Session, with_session
 from moot.nodes._runtime.document import models_used, usage
@@ -34,7 +34,7 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     from moot.graphs.summarise_for_readers import graph
 
     context = checked_settings(graph.context_schema, settings)  # type: ignore[arg-type]
-    session = Session(keeping=await keeping_of(document["id"], current_use(mode)))
+    session = Session(debate_ledger=await keeping_of(document["id"], current_use(mode)))
     state = await graph.ainvoke({"document": dict(document)}, with_session(None, session), context=context)
     if state.get("error"):
         raise error_from_record(state["error"])

@@ -13,7 +13,7 @@ from moot.core.errors import UserError
 from moot.core.ledger import open_ledger
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import cost_of, read_prices
-from moot.nodes._texts.calibrated import rests_on
+from moot.nodes._texts.calibrated import confidence_basis
 from moot.transcript.document import fitting
 from moot.transcript.report.codes import in_words
 from moot.transcript.report.head import chip_of, dissent, verdict_of
@@ -117,7 +117,7 @@ def _told(stem: str, document: Mapping[str, Any]) -> Outcome:
         divided=bool(document["status"] == "done" and dissent(document, names)[1]),
         quotes=(len(sources.quoted), len(sources.pieces), len(sources.quotes), len(sources.faulty)),
         confidence=document["confidence"],
-        confidence_rests_on=rests_on(document),
+        confidence_rests_on=confidence_basis(document),
         decision=document.get("decision"),
         error=in_words(error.get("detail") or ""),
         kind=error.get("kind") or "",
