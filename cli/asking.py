@@ -30,7 +30,7 @@ def with_options_of(other: Callable[..., Any], *, but: tuple[str, ...]) -> Calla
     return given
 
 
-def asked_by(options: Mapping[str, Any], preset_task: str | None) -> dict[str, Any]:
+def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> dict[str, Any]:
     """A debate's input, except its claim, from options.
 
     Args:

@@ -206,7 +206,7 @@ def verify(
     from moot.cli.signals import Stop
 
     with Stop() as stop:  # first, because the imports below take a second
-        from moot.cli.asking import asked_by, named_settings
+        from moot.cli.asking import input_from_options, named_settings
         from moot.cli.beside import control_of
         from moot.cli.resuming import SettingSources, begins, last_unfinished
         from moot.cli.verify import debate
@@ -216,7 +216,7 @@ def verify(
 
         bundle = load_preset(preset)
         chosen = SettingSources(settings or [], named_settings(options), bundle.settings, usual_settings())
-        asked = {"claim": claim, **asked_by(options, bundle.task)}
+        asked = {"claim": claim, **input_from_options(options, bundle.task)}
         if resume and graph is None and preset is None:
             graph = last_unfinished(asked, beside)
         system = load_graph(graph or (None if preset else value_of("graph")) or bundle.graph)

@@ -13,7 +13,7 @@ STEPS = 10
 """Lines that are printed if there is no terminal to draw a bar on."""
 
 
-class Progressing:
+class BatchProgress:
     """A progress bar; without a terminal, lines of text.
 
     Args:
@@ -38,7 +38,7 @@ class Progressing:
         self.priced = True
         self.started = time.monotonic()
 
-    def __enter__(self) -> Progressing:
+    def __enter__(self) -> BatchProgress:
         self.bars.start()
         self.bar = self.bars.add_task("", total=self.total)
         return self
@@ -62,14 +62,14 @@ class Progressing:
         """An estimate of the remaining time and cost, from the debates so far."""
         share = max(self.total - self.ended, 0) / self.ended
         seconds = (time.monotonic() - self.started) * share
-        said = f"about {format_duration(seconds)} and {self.tokens * share:,.0f} tokens" if share else "none"
+        text = f"about {format_duration(seconds)} and {self.tokens * share:,.0f} tokens" if share else "none"
         if share and self.priced and self.usd:
-            said += f" (${self.usd * share:,.2f})"
-        said += " to go"
+            text += f" (${self.usd * share:,.2f})"
+        text += " to go"
         if self.budget is not None:
-            said += (
+            text += (
                 f"; {max(self.budget - self.earlier[0] - self.tokens, 0):,.0f} tokens of {self.budget:,.0f} are left"
             )
         if self.max_cost is not None and self.priced:
-            said += f"; ${max(self.max_cost - self.earlier[1] - self.usd, 0):,.2f} of ${self.max_cost:,.2f} are left"
-        return said + (f"; {self.failed} failed" if self.failed else "")
+            text += f"; ${max(self.max_cost - self.earlier[1] - self.usd, 0):,.2f} of ${self.max_cost:,.2f} are left"
+        return text + (f"; {self.failed} failed" if self.failed else "")

@@ -28,27 +28,27 @@ def worker(
     with Stop() as stop:  # first, because the imports below take a second
         import asyncio
 
-        from moot.cli.queue.worker import Site
+        from moot.cli.queue.worker import QueueWorker
         from moot.cli.signals import end_now
         from moot.core.errors import UserError
 
         if not queue:
             raise UserError("Name the queue: --queue postgresql://... or MOOT_QUEUE.", kind="missing_settings")
-        site = Site(queue, workers, at_once, row_seconds)
+        machine = QueueWorker(queue, workers, at_once, row_seconds)
         runner = asyncio.Runner()
         try:
-            stop.run(runner, site.work(drain=drain))
+            stop.run(runner, machine.work(drain=drain))
         except (asyncio.CancelledError, KeyboardInterrupt):
             if not stop.signal:
                 raise
-        rows = "1 row" if site.done == 1 else f"{site.done:,} rows"
+        rows = "1 row" if machine.done == 1 else f"{machine.done:,} rows"
         print(f"{rows} done here.")  # noqa: T201
         if stop.signal:
             end_now(stop.exit_code)
         runner.close()
 
 
-def act(what: str, id: str, url: str) -> None:
+def manage_batches(what: str, id: str, url: str) -> None:
     """Shows the status of batches, stops one, or retries its failed rows.
 
     Args:

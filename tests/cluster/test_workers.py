@@ -104,7 +104,7 @@ async def test_a_worker_waits_while_postgres_is_unavailable(
     monkeypatch.setattr(worker, "PATIENCE", 0.5)
     monkeypatch.setattr(worker, "CONNECTED", 0.5, raising=False)
     with trial(tmp_path / "trial", server, stub) as one:
-        working = asyncio.create_task(worker.Site(server.url, 1, 4, 60).work(drain=False))
+        working = asyncio.create_task(worker.QueueWorker(server.url, 1, 4, 60).work(drain=False))
         begun = "SELECT 1 FROM procrastinate_workers"
         await asyncio.to_thread(one.wait, lambda: bool(one.ask(begun)) or working.done())
         await asyncio.to_thread(server.stop)
