@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from moot.cli.attacking import eval_attack
-from moot.cli.guesses import Guessing
+from moot.cli.guesses import GuessingGroup
 from moot.cli.parameters import (
     AsJson,
     CallsAtOnce,
@@ -20,7 +20,7 @@ from moot.cli.parameters import (
     SettingsOfAll,
 )
 
-evaluations = typer.Typer(cls=Guessing, help="Evaluate debate systems and their parts.", no_args_is_help=True)
+evaluations = typer.Typer(cls=GuessingGroup, help="Evaluate debate systems and their parts.", no_args_is_help=True)
 
 
 @evaluations.command("retrieval")

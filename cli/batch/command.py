@@ -73,7 +73,7 @@ def batch(
         from moot.cli.batch.jobs import BatchOptions
         from moot.cli.batch.run import LOCK, Batch, Limits, check_workers, run_batch
         from moot.cli.batch.table import FILE
-        from moot.cli.resuming import mode_of
+        from moot.cli.resuming import parse_mode
         from moot.core.config import usual_settings, value_of
         from moot.core.errors import UserError
         from moot.core.files import exclusive_folder
@@ -100,7 +100,7 @@ def batch(
             named_settings(options),
             {**usual_settings(), **bundle.settings},
         )
-        mode = mode_of(options["ledger"] or value_of("ledger") or "record")
+        mode = parse_mode(options["ledger"] or value_of("ledger") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
         claims = ClaimsFile(file)  # before anything is written
         with exclusive_folder(out, "batch", LOCK, FILE):

@@ -11,7 +11,7 @@ from textwrap import shorten
 from typing import Any, cast
 
 from moot.cli.options import parse_pairs, parse_settings
-from moot.cli.resuming import check_models, mode_of
+from moot.cli.resuming import check_models, parse_mode
 from moot.cli.signals import Stop, end_now
 from moot.cli.waiting import waiting
 from moot.core.config import usual_settings, value_of
@@ -80,11 +80,11 @@ def find_claims(
         raise UserError(NO_MODEL, kind="invalid_setting")
     check_out(out)
     asked = text_of(given, title, date)
-    use = LedgerUse(mode_of(ledger or value_of("ledger") or "record"), adopt=not fresh)
+    use = LedgerUse(parse_mode(ledger or value_of("ledger") or "record"), adopt=not fresh)
     runner = asyncio.Runner()
     try:
         with ledger_use(use):
-            found = stop.run(runner, _found(asked, settings))
+            found = stop.run(runner, _run_graph(asked, settings))
     except (asyncio.CancelledError, KeyboardInterrupt):
         kept = "The same command continues; answered calls are not paid again." if use.mode == "record" else ""
         print(f"moot: interrupted. {kept}".rstrip(), file=sys.stderr)  # noqa: T201
@@ -132,7 +132,7 @@ def text_of(given: str, title: str | None, date: str | None) -> Found:
     return asked | {key: value for key, value in (("title", title), ("date", date)) if value}
 
 
-async def _found(asked: Found, settings: Settings) -> Found:
+async def _run_graph(asked: Found, settings: Settings) -> Found:
     """Runs the graph and returns its output; shows progress on standard error if that is a terminal."""
     modes: Any = ["values", "updates"]
     values: Found = {}

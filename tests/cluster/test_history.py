@@ -69,7 +69,7 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_debates_of_all_users_are_listed_shown_and_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     local = moot("list")
-    assert (local.stdout, local.stderr) == ("No debate is kept yet.\n", "")
+    assert (local.stdout, local.stderr) == ("No debates are stored yet.\n", "")
     monkeypatch.setenv("MOOT_DATABASE", url)
     done = moot("list", "--json")
     assert "From the database postgres at 127.0.0.1" in done.stderr
