@@ -187,7 +187,7 @@ def _list_entries(since: str) -> Any:
     with existing_ledger() as file:
         rows = file.outline() if file else []
         begun = {
-            f"{debates.moment_at(started)}-{id}": (id, status)
+            f"{debates.id_time_at(started)}-{id}": (id, status)
             for id, status, started in rows
             if id not in documents and status != "done"
         }

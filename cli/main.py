@@ -372,7 +372,7 @@ def serve_command(
     """Serve the page, the LangGraph API and MCP on this machine."""
     from moot.web.serve import serve
 
-    serve(host, port, at_once, studio=studio, opened=opened)
+    serve(host, port, at_once, studio=studio, open_browser=opened)
 
 
 @app.command("service")

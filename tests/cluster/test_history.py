@@ -15,7 +15,7 @@ from moot.core.ledger.values import packed
 from moot.core.postgres.connection import VERSION, Postgres
 from moot.core.postgres.served import Presence, ServedLedger
 from moot.web import debates
-from moot.web.caller import asking
+from moot.web.caller import current_user
 from moot.web.service.documents import Documents
 
 from tests.cluster.postgres import Server, binaries, running_postgres
@@ -59,9 +59,9 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         key = key_of("chat", {"model": "m", "messages": "It rains."})
         mine.keep([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
         with debates.use_database(Documents(postgres)):
-            asking.set("ann")
+            current_user.set("ann")
             debates.write({**await a_debate("chain_of_thought"), "id": DONE})
-            asking.set(None)
+            current_user.set(None)
         mine.end(DONE, "done", None, None)
         yield server.url
         presence.end()

@@ -20,7 +20,7 @@ from moot.transcript.report.head import chip_of, dissent, verdict_of
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources
 from moot.web import debates
-from moot.web.batches.kept import Job
+from moot.web.batches.storage import Job
 from starlette.concurrency import run_in_threadpool
 
 
@@ -86,24 +86,24 @@ def _outcome(stem: str | None, status: str | None) -> Outcome:
         return Outcome(status if status and status != "done" else "none")
     path = debates.debates_folder() / f"{stem}.json"
     try:
-        return _of_document(path, path.stat().st_mtime_ns)
+        return _read_outcome(path, path.stat().st_mtime_ns)
     except FileNotFoundError:  # deleted just now
         return Outcome("none")
 
 
 @lru_cache(maxsize=8192)
-def _of_document(path: Path, changed: int) -> Outcome:
+def _read_outcome(path: Path, changed: int) -> Outcome:
     try:
         document = json.loads(path.read_bytes())
         with fitting():
-            return _told(path.stem, document)
+            return _outcome_of(path.stem, document)
     except (ValueError, RecursionError):
         return Outcome("failed", path.stem, error="The document is damaged.")
     except UserError as error:
         return Outcome("failed", path.stem, error=error.detail)
 
 
-def _told(stem: str, document: Mapping[str, Any]) -> Outcome:
+def _outcome_of(stem: str, document: Mapping[str, Any]) -> Outcome:
     names, sources, error = Names(document), Sources(document), document["error"] or {}
     calls = [call for call in document["calls"] if not call.get("shared")]
     chip = chip_of(document, document["answer"])

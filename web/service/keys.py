@@ -78,7 +78,7 @@ def store_run(key: str, thread: str, run: str) -> None:
     database().do(lambda cursor: cursor.execute(query, (run, key, thread)), 10)
 
 
-def give_up(key: str, thread: str) -> None:
+def release_key(key: str, thread: str) -> None:
     """Releases a key whose run was refused, so that another request may take it."""
     query = "DELETE FROM moot.keys WHERE key = %s AND thread = %s AND run IS NULL"
     database().do(lambda cursor: cursor.execute(query, (key, thread)), 10)

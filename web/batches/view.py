@@ -16,9 +16,9 @@ from moot.transcript.line import format_duration
 from moot.transcript.report.codes import ANSWERS
 from moot.transcript.report.report import report
 from moot.web import debates
-from moot.web.batches.kept import Batch, Job
 from moot.web.batches.outcomes import Outcome
 from moot.web.batches.running import Running
+from moot.web.batches.storage import Batch, Job
 
 A_PAGE = 50
 """Claims on one page."""
