@@ -95,11 +95,11 @@ def show_command(
         return
     from moot.cli.screen import Screen
     from moot.transcript import ending, lines
-    from moot.transcript.document import fitting
+    from moot.transcript.document import checked_parts
     from moot.transcript.line import Line
     from rich.console import Console
 
-    with fitting():
+    with checked_parts():
         sections = [*lines(document), ending(document)]
     console = Console(soft_wrap=not Console().is_terminal)
     screen = Screen(console, {turn["agent"] for turn in document["turns"]})

@@ -25,7 +25,7 @@ from moot.nodes._models.keeping import LedgerUse, ledger_use
 from moot.nodes._runtime.document import blank_document, unfinished
 from moot.nodes._runtime.running import Running, Update
 from moot.transcript import Live
-from moot.transcript.end import beside_begins, control_lines
+from moot.transcript.end import control_lines, control_start
 from moot.transcript.report.summary import summarised
 from moot.web.debates import history_is_on, store_locally
 from rich.console import Console
@@ -69,7 +69,7 @@ def debate_and_print(
     elif document["error"]:
         print(f"moot: {document['error']['detail']}", file=sys.stderr)  # noqa: T201
     if follows:
-        screen.show(beside_begins(follows.name, follows.equal))
+        screen.show(control_start(follows.name, follows.equal))
 
         def run_beside(control: DebateSystem, setup: DebateSetup) -> dict[str, Any]:
             with ledger_use(setup.use):

@@ -27,7 +27,7 @@ class GateWords(Words):
         return "First answers" if turn["phase"] == GATE else super().heading(turn)
 
     def entries(self, turn: Turn) -> list[str]:
-        """See `Words.told`."""
+        """See `Words.entries`."""
         if turn["phase"] != GATE:
             return super().entries(turn)
         return [field for field in FIELDS if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
@@ -43,8 +43,8 @@ class GateWords(Words):
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
         """See `Words.verdict`; used unless the debate took place."""
         gate = document["metrics"].get("gate")  # unless the run ended before the gate
-        held = gate is not None and gate["debate"] is not None
-        return super().verdict(document) if held else Words.verdict(self, document)
+        took_place = gate is not None and gate["debate"] is not None
+        return super().verdict(document) if took_place else Words.verdict(self, document)
 
 
 def gate_words(settings: GateSettings, words_of: Any) -> Words:

@@ -11,7 +11,7 @@ from typing import Any
 
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
-from moot.transcript.document import fitting
+from moot.transcript.document import checked_parts
 from moot.transcript.report import head
 from moot.transcript.report.names import Names
 from moot.transcript.report.record import parts, timeline
@@ -96,7 +96,7 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
     Raises:
         UserError: the graph or the settings are not known, or the parts are inconsistent.
     """
-    with fitting():
+    with checked_parts():
         system = load_graph(str(document.get("graph")))
         settings = checked_settings(system.settings, dict(document.get("settings") or {}), system.name)
         whole = {**EMPTY, **document, "settings": settings.model_dump(mode="json")}
@@ -117,7 +117,7 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
             "sources": listed,
             "count": len(sources.pieces),
             "quoted": len(sources.quoted),
-            "warned": [[lead, text] for lead, text in head.warned_of(whole)] if whole["task"] else [],
+            "warned": [[lead, text] for lead, text in head.verdict_warnings(whole)] if whole["task"] else [],
         }
 
 

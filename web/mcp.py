@@ -423,6 +423,6 @@ def tool_result(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
         "reasons": [{"by": [turn["agent"] for turn in turns], "reason": why} for why, turns in reasons.items()],
         "quotes": quotes,
         "cost": cost | {"usd": usd, "seconds": document["seconds"]},
-        "warnings": [*map(caveat_in_words, caveats(document)), *other_warnings(document, told=True)],
+        "warnings": [*map(caveat_in_words, caveats(document)), *other_warnings(document, without_caveats=True)],
         "error": (document["error"] or {}).get("detail"),
     }

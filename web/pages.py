@@ -32,7 +32,7 @@ from moot.retrievers._evidence import clean
 from moot.retrievers._search import ABOUT, WEB
 from moot.retrievers._search import INSTALLED as SOURCES
 from moot.transcript import ending, lines
-from moot.transcript.document import fitting
+from moot.transcript.document import checked_parts
 from moot.transcript.end import other_warnings
 from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.head import chip_of
@@ -347,13 +347,13 @@ def describe_document(document: debates.Document, *, over: bool) -> dict[str, An
     Raises:
         UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
     """
-    with fitting():
+    with checked_parts():
         sections = [asdict(section) for section in lines(document)]
         end = _end(document) if over else None
         marks = {piece["id"]: marks_of(piece) for piece in document["evidence"]}
         warned = {
             "caveats": [clean(caveat_in_words(one)) for one in caveats(document)],
-            "warnings": [clean(text) for text in other_warnings(document, told=True)],
+            "warnings": [clean(text) for text in other_warnings(document, without_caveats=True)],
         }
     return {"sections": sections, "end": end, "marks": marks, **warned}
 

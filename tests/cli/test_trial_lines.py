@@ -13,7 +13,7 @@ from moot.graphs.proclaim import ProclaimSettings
 from moot.nodes._runtime.document import blank_document
 from moot.nodes._texts.task import make_task
 from moot.transcript import Live, ending
-from moot.transcript.floor import Floor
+from moot.transcript.order import DebateOrder
 from rich.console import Console
 
 from tests.cli.scripted import CLAIM, PRIMARY, SWITCHED
@@ -200,7 +200,7 @@ def test_rounds_are_shown_in_full_and_not_interleaved() -> None:
     for places in itertools.combinations(range(7), 3):  # every interleaving of the two
         ones, others = iter(first), iter(second)
         happened = [next(others) if place in places else next(ones) for place in range(7)]
-        floor, shown = Floor[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
+        floor, shown = DebateOrder[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
         for event in happened:
             shown += floor.add_event(event[0], event[1], event, last=event in (first[-1], second[-1]))
         assert sorted(shown) == sorted([*first, *second])

@@ -30,7 +30,7 @@ from moot.transcript.document import settings_of
 from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.codes import CODES, SPELLINGS, answer_kind
 from moot.transcript.report.head import backing
-from moot.transcript.report.made import command
+from moot.transcript.report.method import command
 from moot.transcript.report.report import escaped, report
 from moot.transcript.report.sources import marks_of, quoted_parts, shown_parts, web_address
 

@@ -311,7 +311,7 @@ def source_words(name: str) -> str:
 
 
 NOT_SEARCHED = "The web was not searched."
-STOOD_IN: tuple[tuple[str, str, str], ...] = (
+STAND_IN_WARNINGS: tuple[tuple[str, str, str], ...] = (
     ("`web` was asked for; (.+) was read in its place, as .*", NOT_SEARCHED, "{0} stood in."),
     (
         r"`(.+?)` could not be searched; its fallback `.+?` was read in its place \((.+)\)\.",
@@ -335,7 +335,7 @@ def replaced_source_words(detail: str) -> tuple[str, str]:
     Args:
         detail: the warning's.
     """
-    for warned, lead, said in STOOD_IN:
+    for warned, lead, said in STAND_IN_WARNINGS:
         if found := re.fullmatch(warned, detail):
             told = said.format(*map(source_words, found.groups()))
             return lead, told[:1].upper() + told[1:]

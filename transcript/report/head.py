@@ -96,14 +96,14 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     A result that is not an answer always has the kind ``non``.
     """
     if document["status"] != "done":
-        return Verdict("non", ANSWERS["non"].verdict, _unfinished(document), "The record has the turns so far.")
+        return Verdict("non", ANSWERS["non"].verdict, _unfinished_backing(document), "The record has the turns so far.")
     task, answer = document["task"], document["answer"]
     if answer is None and abstains(task, document["raw_verdict"]):
         return Verdict(
             "nee",
             "The evidence does not tell",
             backing(document, names),
-            hangs_on(document) + accuracy_in_words(document),
+            asked_again(document) + accuracy_in_words(document),
         )
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
@@ -115,7 +115,10 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     else:
         words = ANSWERS[kind].verdict if document["evidence"] else ANSWERS[kind].closed_book
     return Verdict(
-        kind, words, backing(document, names), hangs_on(document) + confidence(document) + accuracy_in_words(document)
+        kind,
+        words,
+        backing(document, names),
+        asked_again(document) + confidence(document) + accuracy_in_words(document),
     )
 
 
@@ -128,7 +131,7 @@ def accuracy_in_words(document: Mapping[str, Any]) -> str:
     return f"{backed(document).capitalize()}. {decision}; prediction set: {labels}. {found['guarantee']} {NO_EDITOR}"
 
 
-def _unfinished(document: Mapping[str, Any]) -> str:
+def _unfinished_backing(document: Mapping[str, Any]) -> str:
     spent = count_with_noun(document["usage"]["calls"], "call")
     if document["status"] == "failed":
         return f"The debate failed after {spent}: {plain(in_words(document['error']['detail']))}"
@@ -144,13 +147,13 @@ def confidence(document: Mapping[str, Any]) -> str:
     return f"Its raw confidence is {sure:.0%}{told}. "
 
 
-def hangs_on(document: Mapping[str, Any]) -> str:
-    """The result of asking for the verdict again; empty if that was not done, or if `warned_of` shows it."""
+def asked_again(document: Mapping[str, Any]) -> str:
+    """The result of asking for the verdict again; empty if that was not done, or if `verdict_warnings` shows it."""
     found = document.get("robustness")
-    return f"Asked again: {_asked_again(found)} " if found and found["holds"] is not False else ""
+    return f"Asked again: {_robustness_sentence(found)} " if found and found["holds"] is not False else ""
 
 
-def _asked_again(found: Mapping[str, Any]) -> str:
+def _robustness_sentence(found: Mapping[str, Any]) -> str:
     said = plain(found["said"]).replace(" (robustness_calls)", "")
     return said[:1].lower() + said[1:]
 
@@ -160,18 +163,18 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
     if panel := (document["metrics"] or {}).get("panel"):
         given = ", ".join(f"{count} found it {found.lower()}" for found, count in panel["verdicts"].items() if count)
         silent = panel["without_verdict"]
-        why = "; nobody refuted it, so it is not refuted" if _warned(document, "burden_of_refutation") else ""
+        why = "; nobody refuted it, so it is not refuted" if _has_warning(document, "burden_of_refutation") else ""
         more = f"; {list_of(map(names, silent))} gave no verdict" if silent else ""
         judges = count_with_noun(sum(panel["verdicts"].values()), "judge")
         return f"A panel of {judges} read the whole trial: {given}{why}{more}."
     votes, stop = document["votes"], document["stop_reason"]
-    said = _voted(document, document["rounds"] if len(document["round_log"]) > 1 else 0)
+    said = _votes_in_words(document, document["rounds"] if len(document["round_log"]) > 1 else 0)
     if judged := [turn for turn in document["turns"] if turn["step"] == "judge" and turn.get("answer") is not None]:
         verb = "decided"
         if votes and _unanimous(votes):
             verb = "agreed" if votes[0]["answer"] == judged[-1]["answer"] else "decided against them"
         if verb == "decided against them":
-            said = f"{_all_of(votes)} answered {_quoted(document, votes)}."
+            said = f"{_all_of(votes)} answered {_quoted_answer(document, votes)}."
         how = f"{words_for('stop', stop)}, and a judge {verb}"
         return f"{said} {how[:1].upper()}{how[1:]}."
     if stop == "judge_preference":
@@ -184,11 +187,11 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
     return said + more
 
 
-def _silent(votes: list[Any]) -> str:
+def _without_answer(votes: list[Any]) -> str:
     return "that tell nothing" if any(vote["answer"] is not None for vote in votes) else "no answer"
 
 
-def _voted(document: Mapping[str, Any], rounds: int) -> str:
+def _votes_in_words(document: Mapping[str, Any], rounds: int) -> str:
     votes = document["votes"]
     after = f" after {rounds} rounds" if rounds > 1 else ""
     if not votes:
@@ -201,7 +204,8 @@ def _voted(document: Mapping[str, Any], rounds: int) -> str:
     if _unanimous(votes):
         return f"{_all_of(votes)} gave the same answer{after}."
     told = [
-        f"{len(same)} {_silent(same) if group is None else _quoted(document, same)}" for group, same in groups.items()
+        f"{len(same)} {_without_answer(same) if group is None else _quoted_answer(document, same)}"
+        for group, same in groups.items()
     ]
     return f"Of {len(votes)} answers{after}: {list_of(told)}."
 
@@ -214,15 +218,15 @@ def _all_of(votes: list[Any]) -> str:
     return "Both debaters" if len(votes) == 2 else f"All {len(votes)}"
 
 
-def _quoted(document: Mapping[str, Any], same: list[Any]) -> str:
+def _quoted_answer(document: Mapping[str, Any], same: list[Any]) -> str:
     return f"“{chip_of(document, same[0]['answer']).word}”"
 
 
-def _warned(document: Mapping[str, Any], kind: str) -> bool:
+def _has_warning(document: Mapping[str, Any], kind: str) -> bool:
     return any(one["kind"] == kind for one in document["warnings"])
 
 
-def warned_of(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def verdict_warnings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Warnings that belong to the verdict: bold words, and a sentence."""
     told = []
     for one in caveats(document):
@@ -235,8 +239,8 @@ def warned_of(document: Mapping[str, Any]) -> list[tuple[str, str]]:
             said = in_words(said)
         told.append((lead, said.removeprefix(lead).strip()))
     if (found := document.get("robustness")) and found["holds"] is False:
-        told.append(("The verdict hangs on a source.", f"Asked again, it {_asked_again(found)}"))
-    if one_sided(document):
+        told.append(("The verdict hangs on a source.", f"Asked again, it {_robustness_sentence(found)}"))
+    if is_one_sided(document):
         said = (
             "All chose their answer freely and chose the same. Nobody argued the other side, so its case may be weaker "
         )
@@ -250,7 +254,7 @@ def failed_source(warned: Mapping[str, Any]) -> str:
     return f"{name[:1].upper()}{name[1:]} could not be searched."
 
 
-def one_sided(document: Mapping[str, Any]) -> bool:
+def is_one_sided(document: Mapping[str, Any]) -> bool:
     """Whether several debaters gave one answer in every round, and none was told to argue otherwise."""
     if document["graph"] in OPPOSED or document["status"] != "done":
         return False
@@ -280,7 +284,7 @@ def groups_by_answer(document: Mapping[str, Any], sources: Sources, names: Names
             chips.setdefault(_side(document, turn), []).append(turn)
         for key, turns in chips.items():
             who = list_of(dict.fromkeys(names(turn.get("side") or turn["agent"]) for turn in turns))
-            found.setdefault(key, Group(_quoted_for(*key))).quotes.append((one, who))
+            found.setdefault(key, Group(_quotes_heading(*key))).quotes.append((one, who))
     order = [*ANSWERS, "text", "side"]
     return [found[key] for key in sorted(found, key=lambda key: order.index(key[0]))]
 
@@ -292,7 +296,7 @@ def _side(document: Mapping[str, Any], turn: Mapping[str, Any]) -> tuple[str, st
     return chip.kind, chip.word
 
 
-def _quoted_for(kind: str, word: str) -> str:
+def _quotes_heading(kind: str, word: str) -> str:
     if word in SIDES:
         return "Quoted by the side for the claim" if kind == "sup" else "Quoted by the side against the claim"
     return "Quoted without an answer" if kind == "non" else f"Quoted for “{word}”"

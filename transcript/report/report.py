@@ -17,11 +17,11 @@ from typing import Any
 
 from moot.nodes._texts.verdict import caveats
 from moot.retrievers._evidence import GIVEN, clean
-from moot.transcript.document import fitting
+from moot.transcript.document import checked_parts
 from moot.transcript.line import count_with_noun, list_of
 from moot.transcript.report import head
 from moot.transcript.report.codes import NOT_SEARCHED, in_words, replaced_source_words, source_words, words_for
-from moot.transcript.report.made import command, not_in_command, run_facts
+from moot.transcript.report.method import command, not_in_command, run_facts
 from moot.transcript.report.names import Names
 from moot.transcript.report.paper import fill_first_page
 from moot.transcript.report.record import parts, timeline
@@ -43,7 +43,7 @@ MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
 """Characters that Markdown would interpret."""
 STAND_INS = ("stand_in", "retrieval_failed")
 SHORTENED = ("evidence_cut", "prompt_shortened", "exhibits_left_out", "evidence_not_compared", "source_not_summarised")
-TOLD_ELSEWHERE = (
+SHOWN_ELSEWHERE = (
     "empty_retrieval",
     "fabricated_citation",
     "fabricated_citations",
@@ -76,8 +76,8 @@ def report(document: Document, kind: str) -> str:
     Raises:
         UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
     """
-    with fitting():
-        values = _values(document)
+    with checked_parts():
+        values = _template_values(document)
         name = "debate.html" if kind == "part" else f"report.{kind}"
         page: str = _templates().get_template(name).render(values)
     return page
@@ -88,7 +88,7 @@ def icons() -> str:
     return files("moot.transcript").joinpath("look/icons.html").read_text(encoding="utf-8")
 
 
-def _values(document: Document) -> dict[str, Any]:
+def _template_values(document: Document) -> dict[str, Any]:
     names, summary = Names(document), document.get("reader_summary")
     mentioned = [c["evidence_id"] for one in (summary or {}).get("sentences", []) for c in one["citations"]]
     sources = Sources(document, mentioned)
@@ -102,7 +102,7 @@ def _values(document: Document) -> dict[str, Any]:
     claim, verdict, warned = (
         plain(document["claim"] or "(no claim)"),
         head.verdict_of(document, names),
-        head.warned_of(document),
+        head.verdict_warnings(document),
     )
     sentences = _sentences(summary, sources) if summary else []
     reasons = head.reasons(document, names)
@@ -113,17 +113,17 @@ def _values(document: Document) -> dict[str, Any]:
         "claim": claim,
         "title": plain(document["claim"] or "A debate")[:LONGEST_TITLE],
         "is_claim": not document["task"] or document["task"]["subject"] == "claim",
-        "kicker": _kicker(document, names),
+        "kicker": _title_line(document, names),
         "date": f"{began.day} {began:%B %Y}",
         "time": f"{began:%H:%M} UTC",
-        "said_by": _said_by(document),
+        "said_by": _claim_origin(document),
         "verdict": verdict,
         "warned": warned,
         "summary": summary,
         "sentences": sentences,
         "left_out": _left_out(summary) if summary and sentences else "",
         "reasons": [(who, sources.numbered(plain(text))) for who, text in reasons],
-        "glance": _glance(document, sources),
+        "glance": _key_facts(document, sources),
         "beside": beside,
         "below": below,
         "sources": [_source(sources, id, document) for id in sources.quoted],
@@ -131,18 +131,18 @@ def _values(document: Document) -> dict[str, Any]:
         "said_none": said_none,
         "dissent": dissent,
         "searched": _searched(document, sources, names, summary),
-        "checked": _checked(sources),
+        "checked": _citation_check(sources),
         "faulty": [(one, names(one.who)) for one in sources.faulty],
         "timeline": timeline(document, names),
         "parts": told,
-        "went_wrong": _went_wrong(document, names, sources),
+        "went_wrong": _other_warnings(document, names, sources),
         "made": run_facts(document),
         "command": command(document) if document["task"] else "",
         "not_in_command": not_in_command(document),
     }
 
 
-def _kicker(document: Document, names: Names) -> str:
+def _title_line(document: Document, names: Names) -> str:
     what = "Answer" if document["task"] and document["task"]["subject"] == "question" else "Claim check"
     if document["graph"] == "proclaim":
         return f"{what} by a trial among language models"
@@ -151,7 +151,7 @@ def _kicker(document: Document, names: Names) -> str:
     return f"{what} by {many} language models" if len(speakers) > 1 else f"{what} by a language model"
 
 
-def _said_by(document: Document) -> str:
+def _claim_origin(document: Document) -> str:
     task = document["task"] or {}
     if task.get("subject") == "question":
         return ""
@@ -175,7 +175,7 @@ def _left_out(summary: Mapping[str, Any]) -> str:
     return f"{more} left out: each must rest on a checked quote, and at most three are shown."
 
 
-def _glance(document: Document, sources: Sources) -> list[tuple[str, str, bool]]:
+def _key_facts(document: Document, sources: Sources) -> list[tuple[str, str, bool]]:
     count = document["metrics"].get("citations") or {}
     told = []
     if count.get("total"):
@@ -183,7 +183,7 @@ def _glance(document: Document, sources: Sources) -> list[tuple[str, str, bool]]
         told.append(("Quotes found", f"{found} of {total}", found < total))
     told.append(("Sources quoted", str(len({one.id for one in sources.quotes})), False))
     kinds = Counter(one["kind"] for one in document["warnings"])
-    if any(map(_stood_in, document["corpora"])):
+    if any(map(_is_stand_in, document["corpora"])):
         told.append(("The web", "not searched", True))
     elif kinds["stand_in"]:
         told.append(("A source", "stood in", True))
@@ -243,7 +243,7 @@ def clean_part(text: str) -> str:
 
 
 def _searched(document: Document, sources: Sources, names: Names, summary: Mapping[str, Any] | None) -> list[Fact]:
-    facts = [Fact("Searched", _where(document, sources))]
+    facts = [Fact("Searched", _searched_sources(document, sources))]
     empty = [
         f"“{plain(turn['query'])}” found nothing ({names(turn['agent'])})."
         for turn in document["turns"]
@@ -257,7 +257,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     instead = dict.fromkeys(
         f"{names(one['agent'])} was to search the web; {source_words(one['retriever'])} stood in."
         for one in document["corpora"]
-        if _stood_in(one)
+        if _is_stand_in(one)
     )
     failed = [head.failed_source(one) for one in document["warnings"] if one["kind"] == "retrieval_failed"]
     other_ones = [
@@ -273,7 +273,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     if short:
         facts.append(Fact("Shortened", short))
     other = Counter(
-        one["kind"] for one in document["warnings"] if one["kind"] not in (*STAND_INS, *SHORTENED, *TOLD_ELSEWHERE)
+        one["kind"] for one in document["warnings"] if one["kind"] not in (*STAND_INS, *SHORTENED, *SHOWN_ELSEWHERE)
     )
     if other:
         said = [
@@ -283,12 +283,12 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     return facts
 
 
-def _stood_in(reading: Mapping[str, Any]) -> bool:
+def _is_stand_in(reading: Mapping[str, Any]) -> bool:
     """Whether another source was read than the requested one, as for a web search without a key."""
     return reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
 
 
-def _where(document: Document, sources: Sources) -> list[str]:
+def _searched_sources(document: Document, sources: Sources) -> list[str]:
     read = {source_words(one["retriever"]): one.get("passages") for one in document["corpora"]}
     if not read and not sources.pieces:
         ended = document["status"] != "done"
@@ -302,14 +302,17 @@ def _where(document: Document, sources: Sources) -> list[str]:
     told += (
         [f"{count_with_noun(given, 'text')} {'was' if given == 1 else 'were'} given with the claim."] if given else []
     )
-    return [*told, f"{count_with_noun(len(sources.pieces), 'passage')} came back; {_quoted(len(sources.quoted))}."]
+    return [
+        *told,
+        f"{count_with_noun(len(sources.pieces), 'passage')} came back; {_quoted_count(len(sources.quoted))}.",
+    ]
 
 
-def _quoted(count: int) -> str:
+def _quoted_count(count: int) -> str:
     return f"{count or 'none'} {'was' if count == 1 else 'were'} quoted"
 
 
-def _checked(sources: Sources) -> str:
+def _citation_check(sources: Sources) -> str:
     """The results of checking the quotes: how many are in their sources, differ in punctuation, or are missing."""
     cited = [c for turn in sources.document["turns"] for c in turn.get("citations") or []]
     if not cited:
@@ -328,7 +331,7 @@ def _checked(sources: Sources) -> str:
     return f"{told} {invented} {'was' if invented == 1 else 'were'} invented: {which} was not shown."
 
 
-def _went_wrong(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
+def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
     """The warnings that are not shown at the verdict, each once: its words, its details, and its count."""
     beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in STAND_INS]
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]

@@ -14,7 +14,7 @@ from moot.core.ledger import open_ledger
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import cost_of, read_prices
 from moot.nodes._texts.calibrated import rests_on
-from moot.transcript.document import fitting
+from moot.transcript.document import checked_parts
 from moot.transcript.report.codes import in_words
 from moot.transcript.report.head import chip_of, dissent, verdict_of
 from moot.transcript.report.names import Names
@@ -95,7 +95,7 @@ def _outcome(stem: str | None, status: str | None) -> Outcome:
 def _read_outcome(path: Path, changed: int) -> Outcome:
     try:
         document = json.loads(path.read_bytes())
-        with fitting():
+        with checked_parts():
             return _outcome_of(path.stem, document)
     except (ValueError, RecursionError):
         return Outcome("failed", path.stem, error="The document is damaged.")
