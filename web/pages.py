@@ -144,7 +144,7 @@ LOST = """<main id="main" class="page"><section class="msg"><h1>{title}</h1><p>{
 <p><a class="btn" href="/moot/debates">Past checks</a> <a class="btn" href="/moot">New check</a></p></section></main>"""
 FAULTY = """<main class="doc" id="top"><h1>{claim}</h1>
 <div class="msg"><h2>This check cannot be shown</h2><p>{fault}</p>
-<p>It was made by another version of moot. Its file stays stored.</p></div></main>"""
+<p>It was made by another version of moot. Its file is still stored.</p></div></main>"""
 
 
 def _wants_summary(document: debates.Document) -> bool:

@@ -134,7 +134,7 @@ async def test_the_page_behind_the_token_in_a_browser(locked: Server) -> None:
         await route.get_by_text("requestBody").wait_for()
         assert page.url.endswith("/docs")
         await page.goto("/moot/debates")
-        await page.get_by_text("Take in a check from a file").wait_for()
+        await page.get_by_text("Import a check from a file").wait_for()
         assert await page.evaluate("document.cookie") == ""
         await page.get_by_role("link", name="Log out").click()
         await page.get_by_role("button", name="Log out").click()

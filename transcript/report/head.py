@@ -239,7 +239,7 @@ def verdict_warnings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
             said = in_words(said)
         told.append((lead, said.removeprefix(lead).strip()))
     if (found := document.get("robustness")) and found["holds"] is False:
-        told.append(("The verdict hangs on a source.", f"Asked again, it {_robustness_sentence(found)}"))
+        told.append(("The verdict depends on one source.", f"Asked again, it {_robustness_sentence(found)}"))
     if is_one_sided(document):
         said = (
             "All chose their answer freely and chose the same. Nobody argued the other side, so its case may be weaker "

@@ -29,13 +29,13 @@ def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("Method", f"{name}. {about[:1].upper()}{about[1:]}"),
         ("Model", models(document)),
-        ("Took", cost_in_words(document)),
+        ("Time and usage", cost_in_words(document)),
         ("Cost", cost(document)),
         ("Version", f"moot {document['moot_version']}"),
     ]
     if told := control_in_words(document):
-        facts.append(("Beside it", told))
-    return [*facts, *(("Kept as", one) for one in ids)]
+        facts.append(("Control", told))
+    return [*facts, *(("Stored as", one) for one in ids)]
 
 
 def control_in_words(document: Mapping[str, Any]) -> str:

@@ -253,7 +253,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     if found := list(dict.fromkeys([*missing, *empty])):
         facts.append(Fact("Not found", found))
     elif not summary and document["corpora"]:
-        facts.append(Fact("Not found", ["Each search found something. What it lacked was not worked out."]))
+        facts.append(Fact("Not found", ["Each search found something. Which evidence is missing was not determined."]))
     instead = dict.fromkeys(
         f"{names(one['agent'])} was to search the web; {source_words(one['retriever'])} stood in."
         for one in document["corpora"]
@@ -265,7 +265,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     ]
     failed += [said for lead, said in other_ones if not instead or lead != NOT_SEARCHED]
     if told := [*instead, *dict.fromkeys(map(names.within, map(plain, failed)))]:
-        facts.append(Fact("Stood in or failed", told, bad=True))
+        facts.append(Fact("Replaced or failed", told, bad=True))
     cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
     short = [f"{cut} of the {count_with_noun(len(sources.pieces), 'passage')} were shown in part."] if cut else []
     kinds = Counter(one["kind"] for one in document["warnings"] if one["kind"] in SHORTENED)
@@ -279,7 +279,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
         said = [
             words_for("warning", kind) + (f" ({count} times)" if count > 1 else "") for kind, count in other.items()
         ]
-        facts.append(Fact("Also to know", said, bad=True))
+        facts.append(Fact("Other notes", said, bad=True))
     return facts
 
 
@@ -292,7 +292,9 @@ def _searched_sources(document: Document, sources: Sources) -> list[str]:
     read = {source_words(one["retriever"]): one.get("passages") for one in document["corpora"]}
     if not read and not sources.pieces:
         ended = document["status"] != "done"
-        return ["Nothing, before it ended." if ended else "Nothing: this method answers from what the model knows."]
+        return [
+            "Nothing before the debate ended." if ended else "Nothing: this method answers from what the model knows."
+        ]
     where = [name + (f" ({passages:,} passages)" if passages is not None else "") for name, passages in read.items()]
     searches = sum("retrieval" in turn for turn in document["turns"])
     given = sum(GIVEN in (r["retriever"] for r in piece["retrievals"]) for piece in sources.pieces.values())
