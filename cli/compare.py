@@ -50,8 +50,8 @@ def compare_logs(
         return
     console = Console(soft_wrap=True)
     console.print(Text(f"\n{report.findings.headline}", style="bold"))
-    for said in report.findings.sentences:
-        console.print(Text(f"- {said}"))
+    for sentence in report.findings.sentences:
+        console.print(Text(f"- {sentence}"))
     if report.overview is not None and len(report.sections) > 1:
         show(terminal_table(report.overview.without((*ASIDE, "lost"))))
     for section in report.sections:

@@ -63,7 +63,7 @@ def list_command(
     from rich.text import Text
 
     users = ["user"] if any("user" in entry for entry in found) else []
-    table = Table("id", "begun", *users, "system", "status", "answer", "claim", box=None, padding=(0, 2, 0, 0))
+    table = Table("id", "started", *users, "system", "status", "answer", "claim", box=None, padding=(0, 2, 0, 0))
     for entry in found:
         claim = _one_line(entry.get("claim") or entry.get("fault") or "")
         begun = str(entry.get("started_at") or "")[:16].replace("T", " ")

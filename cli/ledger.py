@@ -56,7 +56,7 @@ def list_command(
     if not debates:
         print("No such debate is in the ledger." if status or graph or text else "The ledger is empty.")  # noqa: T201
         return
-    table = Table("id", "begun", "system", "status", "entries", "size", "input", box=None, padding=(0, 2, 0, 0))
+    table = Table("id", "started", "system", "status", "entries", "size", "input", box=None, padding=(0, 2, 0, 0))
     for debate in debates:
         facts = (debate.graph, debate.status, str(debate.entries), _format_size(debate.size), _claim_line(debate))
         table.add_row(debate.id[:SHOWN], _format_time(debate.started), *map(Text, facts))

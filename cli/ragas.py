@@ -179,7 +179,7 @@ def _missing_notes(samples: Sequence[AnsweredSample], figures: Sequence[dict[str
         each = zip(samples, figures, strict=True)
         missing = [(of[name].why, f"{sample.system} {sample.id}") for sample, of in each if of[name].why]
         for why, times in Counter(why for why, _ in missing).most_common(MOST_REASONS):
-            ids = [id for said, id in missing if said == why]
+            ids = [id for reason, id in missing if reason == why]
             more = f" and {times - MOST_IDS} more" if times > MOST_IDS else ""
             named = f"{', '.join(ids[:MOST_IDS])}{more}"
             lines.append(f"No {title} for {times} sample{'s' * (times > 1)} ({named}): {' '.join(why.split())[:300]}")

@@ -158,16 +158,16 @@ class ProgressBar:
         if kind is KeyboardInterrupt:  # samples in flight look like failed ones
             return
         for place, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
-            said = first_words(self.whole[fault]) if place else self.whole[fault]
-            self.console.print(f"{times} samples failed: {said}", markup=False, highlight=False)
+            text = first_words(self.whole[fault]) if place else self.whole[fault]
+            self.console.print(f"{times} samples failed: {text}", markup=False, highlight=False)
         if self.unusable:
             self.console.print(
                 f"{self.unusable} samples ended with replies that cannot be used, and count as wrong.", highlight=False
             )
 
-    def print_note(self, said: str) -> None:
+    def print_note(self, note: str) -> None:
         """Prints a note before the runs start."""
-        self.console.print(said, markup=False, highlight=False)
+        self.console.print(note, markup=False, highlight=False)
 
     def begin(self, total: int, done: int) -> Any:
         """Starts the bar; ``done`` of ``total`` samples are already in logs."""
@@ -206,8 +206,8 @@ class ProgressBar:
 def failure_of(sample: EvalSample) -> str:
     """Why a sample failed, on one line; for a debate, the error of its document."""
     error = (document_in(sample) or {}).get("error") or {}
-    said = error.get("detail") or (sample.error.message if sample.error else "")
-    return " ".join(str(said).split())
+    message = error.get("detail") or (sample.error.message if sample.error else "")
+    return " ".join(str(message).split())
 
 
 def failure_key(fault: str) -> str:

@@ -239,9 +239,9 @@ def costs(document: Mapping[str, Any]) -> str:
 def _free(document: Mapping[str, Any]) -> str:
     """The calls that cost nothing, if any."""
     calls = document["calls"]
-    kept = sum(bool(call.get("from_ledger")) for call in calls)
+    replayed = sum(bool(call.get("from_ledger")) for call in calls)
     shared = sum(bool(call.get("shared")) and not call.get("from_ledger") for call in calls)
-    ledger = f"{kept} of {len(calls)} calls came from the ledger and cost nothing" if kept else ""
+    ledger = f"{replayed} of {len(calls)} calls came from the ledger and cost nothing" if replayed else ""
     equal = f"{shared} of {len(calls)} calls were equal to others and were not sent" if shared else ""
     notes = "; ".join(filter(None, (ledger, equal)))
     return f" ({notes})" if notes else ""

@@ -365,8 +365,8 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
     try:
         document: Any = await client.runs.wait(None, asked, input=given, context=context, raise_error=False)
     except httpx.HTTPStatusError as error:
-        said = error.response.json()
-        raise MootError(said["detail"], kind=str(said.get("kind") or "bad_request")) from error
+        refusal = error.response.json()
+        raise MootError(refusal["detail"], kind=str(refusal.get("kind") or "bad_request")) from error
     if "__error__" in document:
         raise MootError(str(document["__error__"].get("message") or document["__error__"]), kind="server_error")
     usd = cost_of(document["calls"], await asyncio.to_thread(read_prices))

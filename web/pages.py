@@ -349,7 +349,7 @@ def describe_document(document: debates.Document, *, over: bool) -> dict[str, An
     """
     with checked_parts():
         sections = [asdict(section) for section in lines(document)]
-        end = _end(document) if over else None
+        end = _ending(document) if over else None
         marks = {piece["id"]: marks_of(piece) for piece in document["evidence"]}
         warned = {
             "caveats": [clean(caveat_in_words(one)) for one in caveats(document)],
@@ -358,7 +358,7 @@ def describe_document(document: debates.Document, *, over: bool) -> dict[str, An
     return {"sections": sections, "end": end, "marks": marks, **warned}
 
 
-def _end(document: debates.Document) -> dict[str, Any]:
+def _ending(document: debates.Document) -> dict[str, Any]:
     lines = asdict(ending(document))["lines"]
     cited = verdict_citations(document, fabricated=True)
     return {"lines": lines, "citations": cited, "cites": citations_in_words(document)}

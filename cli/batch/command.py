@@ -93,7 +93,7 @@ def batch(
             [name.strip() for name in graphs.split(",")] if graphs else [options["graph"] or usual or bundle.graph]
         )
         asked = input_from_options(options, bundle.task)
-        for_rows = BatchOptions(
+        row_options = BatchOptions(
             [*dict.fromkeys(systems)],
             asked,
             options["settings"] or [],
@@ -104,4 +104,4 @@ def batch(
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
         claims = ClaimsFile(file)  # before anything is written
         with exclusive_folder(out, "batch", LOCK, FILE):
-            raise SystemExit(run_batch(Batch(claims, out, for_rows, mode), limits, stop))
+            raise SystemExit(run_batch(Batch(claims, out, row_options, mode), limits, stop))

@@ -151,11 +151,11 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
             console.print(f"Rows that failed or are bad, {MOST_SHOWN} at most:")
         console.print(_screen_table(shown, summary))
     for place, (fault, ids) in enumerate(summary.faults.most_common(MOST_FAULTS)):
-        said = (
+        text = (
             summary.first_error if not place and summary.first_error.startswith(fault.removesuffix(" ...")) else fault
         )
         console.print(
-            Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {said}", style="red"),
+            Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {text}", style="red"),
             soft_wrap=True,
         )
     if len(summary.faults) > MOST_FAULTS:
@@ -165,9 +165,9 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
         console.print(Text(f"{system}: {clean(counts)}"))
     words = {"failed": "failed", "bad": "bad rows", NOT_BEGUN: "not begun"}
     lost = ", ".join(f"{summary.statuses[key]:,} {word}" for key, word in words.items() if summary.statuses[key])
-    said = f"{summary.whole:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
+    text = f"{summary.whole:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
     beside = "; beside it a report of each (ID.html)" if summary.statuses["done"] else ""
-    console.print(Text(f"{said}. The table: {folder / FILE}{beside}", style="bold"), soft_wrap=True)
+    console.print(Text(f"{text}. The table: {folder / FILE}{beside}", style="bold"), soft_wrap=True)
     if why:
         console.print(Text(f"No further row was started: {why}.", style="yellow"), soft_wrap=True)
     if summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:

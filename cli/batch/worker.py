@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def open_streams() -> tuple[dict[str, Any], TextIO]:
-    """The first line of the input, and the stream for answers."""
+    """Reserves the standard output for answers; returns the first line of the input, and the stream for answers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent handles it
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # prints of libraries must not mix with answers

@@ -78,15 +78,15 @@ def manage_batches(what: str, id: str, url: str) -> None:
         if what == "cancel":
             rows.stop(batch, "it was cancelled; the same command, or `moot batch retry`, continues it")
             counts, _ = rows.state(batch)
-            said = f"{counts.get('running', 0):,} running rows will finish"
-            print(f"No further row of {batch} is started; {said}.")  # noqa: T201
+            running = f"{counts.get('running', 0):,} running rows will finish"
+            print(f"No further row of {batch} is started; {running}.")  # noqa: T201
             return
         waiting = rows.retry(batch)
         if not waiting:
             print(f"No row of {batch} failed or waits.")  # noqa: T201
             return
-        said = "1 row waits" if waiting == 1 else f"{waiting:,} rows wait"
-        print(f"{said} for a worker. To collect the results of {batch}, run its own command again.")  # noqa: T201
+        rows_wait = "1 row waits" if waiting == 1 else f"{waiting:,} rows wait"
+        print(f"{rows_wait} for a worker. To collect the results of {batch}, run its own command again.")  # noqa: T201
 
 
 def _show(rows: Any, id: str) -> None:
@@ -97,7 +97,7 @@ def _show(rows: Any, id: str) -> None:
     from rich.text import Text
 
     table = Table(
-        "batch", "begun", "file", "done", "failed", "running", "waiting", "spent", box=None, padding=(0, 2, 0, 0)
+        "batch", "started", "file", "done", "failed", "running", "waiting", "spent", box=None, padding=(0, 2, 0, 0)
     )
     found = [batch for batch in rows.batches() if not id or batch["id"] == id]
     for batch in found:

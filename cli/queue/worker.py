@@ -58,14 +58,14 @@ class QueueWorker:
         """Number of rows done here."""
         self._connections = (Postgres(url), Postgres(url, patience=0))
         self._rows = QueuedRows(self._connections[0])
-        self._once = QueuedRows(self._connections[1], patience=0)  # metrics and shutdown do not wait
+        self._impatient_rows = QueuedRows(self._connections[1], patience=0)  # metrics and shutdown do not wait
         self._config = json.dumps({"queue": url}) + "\n"
         self._workers: list[Worker] = []
         self._load: dict[Worker, int] = {}
-        self._starting = asyncio.Lock()
-        self._alone = asyncio.Lock()
+        self._start_lock = asyncio.Lock()
+        self._alone_lock = asyncio.Lock()
         self._running: dict[str, asyncio.Task[None] | None] = {}
-        self._number = 0
+        self._worker_id = 0
         self._ending = asyncio.Event()
 
     async def work(self, *, drain: bool) -> None:
@@ -79,7 +79,7 @@ class QueueWorker:
             UserError, WorldError: the queue cannot be used, or no process can start.
         """
         await asyncio.to_thread(self._rows.prepare)
-        self._number = await asyncio.to_thread(self._rows.join)
+        self._worker_id = await asyncio.to_thread(self._rows.join)
         if seen := telemetry():
             seen.show_queue(self._queue_lengths)
         seconds = await asyncio.to_thread(self._rows.silence) / HEARTBEATS
@@ -110,15 +110,15 @@ class QueueWorker:
                 taking.cancel()
                 await asyncio.wait((taking,))
                 try:
-                    await asyncio.to_thread(self._once.leave, self._number)
+                    await asyncio.to_thread(self._impatient_rows.leave, self._worker_id)
                 except MootError as error:
-                    log.warning("%s Others have this worker's rows in a while.", error.detail)
+                    log.warning("%s Other workers will get this worker's rows.", error.detail)
                 for connection in self._connections:
                     await asyncio.to_thread(connection.close)
 
     def _queue_lengths(self) -> Iterator[tuple[float, Mapping[str, str]]]:
         """The queue's length by state; every worker reports the same."""
-        for state, count in self._once.lengths().items():
+        for state, count in self._impatient_rows.lengths().items():
             yield count, {"moot.queue": "postgres", "moot.state": state}
 
     # --- rows ---------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class QueueWorker:
             return
         self._running[key] = None
         try:
-            given = await asyncio.to_thread(self._rows.take, key, self._number)
+            given = await asyncio.to_thread(self._rows.take, key, self._worker_id)
             if given is not None:
                 self._running[key] = asyncio.current_task()
                 await self._run_row(given)
@@ -139,8 +139,8 @@ class QueueWorker:
             del self._running[key]
 
     async def _run_row(self, given: AssignedRow) -> None:
-        row = {"key": given.key, "job": given.job, "batch": asdict(given.batch), "worker": self._number}
-        answer, number = None, self._number
+        row = {"key": given.key, "job": given.job, "batch": asdict(given.batch), "worker": self._worker_id}
+        answer, number = None, self._worker_id
         if not given.alone:
             worker = await self._least_busy()
             self._load[worker] += 1
@@ -148,8 +148,8 @@ class QueueWorker:
                 answer, why = await self._ask(worker, row)
             finally:
                 self._load[worker] -= 1
-        if answer is None and number == self._number:
-            async with self._alone:
+        if answer is None and number == self._worker_id:
+            async with self._alone_lock:
                 worker = await Worker.start(self._config, PROGRAM)
                 try:
                     answer, why = await self._ask(worker, row)
@@ -162,8 +162,8 @@ class QueueWorker:
                 await asyncio.to_thread(self._rows.end, given.key, outcome, None)
         self.done += bool(answer and answer["stored"])
         if answer and "resigned" in answer and not self._resigned.done():
-            said = "This worker cannot process its rows, so it ends; other workers get them."
-            self._resigned.set_exception(UserError(f"{answer['resigned']} {said}", kind="invalid_environment"))
+            note = "This worker cannot process its rows, so it ends; other workers get them."
+            self._resigned.set_exception(UserError(f"{answer['resigned']} {note}", kind="invalid_environment"))
 
     async def _ask(self, worker: Worker, row: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
         """A process's answer on a row; else None and the reason: it ended, or was ended because it took too long."""
@@ -198,7 +198,7 @@ class QueueWorker:
 
     async def _least_busy(self) -> Worker:
         """The process with the fewest rows; ended processes are replaced first."""
-        async with self._starting:
+        async with self._start_lock:
             for worker in [worker for worker in self._workers if worker.is_dead]:
                 self._workers.remove(worker)
                 await self._start_worker()
@@ -209,13 +209,13 @@ class QueueWorker:
         while True:
             for worker in self._workers:
                 if not worker.is_dead and time.monotonic() > worker.last_message + SILENT_SECONDS:
-                    log.warning("A process has said nothing for %.0f s, and is ended.", SILENT_SECONDS)
+                    log.warning("A process has sent nothing for %.0f s, so it is ended.", SILENT_SECONDS)
                     await worker.end()
             try:
                 mine = [key for key, task in self._running.items() if task]
-                if not await asyncio.to_thread(self._rows.seen, self._number, mine):
+                if not await asyncio.to_thread(self._rows.seen, self._worker_id, mine):
                     log.warning("This worker counted as dead: other workers have its rows.")
-                    self._number = await asyncio.to_thread(self._rows.join)
+                    self._worker_id = await asyncio.to_thread(self._rows.join)
                     await self._end_all()
                 await asyncio.to_thread(self._rows.sweep, LOST)
             except MootError as error:

@@ -335,10 +335,10 @@ def replaced_source_words(detail: str) -> tuple[str, str]:
     Args:
         detail: the warning's.
     """
-    for warned, lead, said in STAND_IN_WARNINGS:
+    for warned, lead, template in STAND_IN_WARNINGS:
         if found := re.fullmatch(warned, detail):
-            told = said.format(*map(source_words, found.groups()))
-            return lead, told[:1].upper() + told[1:]
+            sentence = template.format(*map(source_words, found.groups()))
+            return lead, sentence[:1].upper() + sentence[1:]
     return words_for("warning", "stand_in"), detail
 
 

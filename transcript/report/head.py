@@ -107,8 +107,8 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
         )
     if answer is None:
         panel = (document["metrics"] or {}).get("panel")
-        said = f"{votes_for(document)}, which is not one of the answers" if panel else no_verdict_reason(document)
-        return Verdict("non", ANSWERS["non"].verdict, f"{said[:1].upper()}{said[1:]}.", accuracy_in_words(document))
+        reason = f"{votes_for(document)}, which is not one of the answers" if panel else no_verdict_reason(document)
+        return Verdict("non", ANSWERS["non"].verdict, f"{reason[:1].upper()}{reason[1:]}.", accuracy_in_words(document))
     kind = answer_kind(task, answer)
     if kind == "text":
         words = f"“{plain(full_answer(task, answer))}”"
@@ -143,8 +143,8 @@ def confidence(document: Mapping[str, Any]) -> str:
     sure, known = document["confidence"], document.get("confidence_from")
     if sure is None:
         return ""
-    told = f" ({plain(known)})" if known else ""
-    return f"Its raw confidence is {sure:.0%}{told}. "
+    origin = f" ({plain(known)})" if known else ""
+    return f"Its raw confidence is {sure:.0%}{origin}. "
 
 
 def asked_again(document: Mapping[str, Any]) -> str:
@@ -154,8 +154,8 @@ def asked_again(document: Mapping[str, Any]) -> str:
 
 
 def _robustness_sentence(found: Mapping[str, Any]) -> str:
-    said = plain(found["said"]).replace(" (robustness_calls)", "")
-    return said[:1].lower() + said[1:]
+    sentence = plain(found["said"]).replace(" (robustness_calls)", "")
+    return sentence[:1].lower() + sentence[1:]
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:
@@ -168,23 +168,23 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
         judges = count_with_noun(sum(panel["verdicts"].values()), "judge")
         return f"A panel of {judges} read the whole trial: {given}{why}{more}."
     votes, stop = document["votes"], document["stop_reason"]
-    said = _votes_in_words(document, document["rounds"] if len(document["round_log"]) > 1 else 0)
+    text = _votes_in_words(document, document["rounds"] if len(document["round_log"]) > 1 else 0)
     if judged := [turn for turn in document["turns"] if turn["step"] == "judge" and turn.get("answer") is not None]:
         verb = "decided"
-        if votes and _unanimous(votes):
+        if votes and _is_unanimous(votes):
             verb = "agreed" if votes[0]["answer"] == judged[-1]["answer"] else "decided against them"
         if verb == "decided against them":
-            said = f"{_all_of(votes)} answered {_quoted_answer(document, votes)}."
+            text = f"{_all_of(votes)} answered {_quoted_answer(document, votes)}."
         how = f"{words_for('stop', stop)}, and a judge {verb}"
-        return f"{said} {how[:1].upper()}{how[1:]}."
+        return f"{text} {how[:1].upper()}{how[1:]}."
     if stop == "judge_preference":
-        return f"{said} The moderator preferred this one."
+        return f"{text} The moderator preferred this one."
     more = " The votes are tied, so the earliest answer counts." if is_tied(document) else ""
     if any("weight" in vote for vote in votes) and len(votes) > 1:
         more += " Votes were weighed."
     if stop == "budget_exhausted":
         more += " It ended early, as a limit on calls, tokens, money or time was reached."
-    return said + more
+    return text + more
 
 
 def _without_answer(votes: list[Any]) -> str:
@@ -201,16 +201,16 @@ def _votes_in_words(document: Mapping[str, Any], rounds: int) -> str:
     groups: dict[Any, list[Any]] = {}
     for vote in votes:
         groups.setdefault(vote["group"], []).append(vote)
-    if _unanimous(votes):
+    if _is_unanimous(votes):
         return f"{_all_of(votes)} gave the same answer{after}."
-    told = [
+    counts = [
         f"{len(same)} {_without_answer(same) if group is None else _quoted_answer(document, same)}"
         for group, same in groups.items()
     ]
-    return f"Of {len(votes)} answers{after}: {list_of(told)}."
+    return f"Of {len(votes)} answers{after}: {list_of(counts)}."
 
 
-def _unanimous(votes: list[Any]) -> bool:
+def _is_unanimous(votes: list[Any]) -> bool:
     return len({vote["group"] for vote in votes}) == 1 and votes[0]["group"] is not None
 
 
@@ -228,24 +228,24 @@ def _has_warning(document: Mapping[str, Any], kind: str) -> bool:
 
 def verdict_warnings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Warnings that belong to the verdict: bold words, and a sentence."""
-    told = []
+    warnings = []
     for one in caveats(document):
-        lead, said = words_for("warning", one["kind"]), plain(caveat_in_words(one))
+        lead, sentence = words_for("warning", one["kind"]), plain(caveat_in_words(one))
         if one["kind"] == "retrieval_failed":
-            said = failed_source(one)
+            sentence = failed_source(one)
         elif one["kind"] == "stand_in":
-            lead, said = replaced_source_words(said)
+            lead, sentence = replaced_source_words(sentence)
         else:
-            said = in_words(said)
-        told.append((lead, said.removeprefix(lead).strip()))
+            sentence = in_words(sentence)
+        warnings.append((lead, sentence.removeprefix(lead).strip()))
     if (found := document.get("robustness")) and found["holds"] is False:
-        told.append(("The verdict depends on one source.", f"Asked again, it {_robustness_sentence(found)}"))
+        warnings.append(("The verdict depends on one source.", f"Asked again, it {_robustness_sentence(found)}"))
     if is_one_sided(document):
-        said = (
+        sentence = (
             "All chose their answer freely and chose the same. Nobody argued the other side, so its case may be weaker "
         )
-        told.append(("One-sided debate.", f"{said}here than in the evidence."))
-    return told
+        warnings.append(("One-sided debate.", f"{sentence}here than in the evidence."))
+    return warnings
 
 
 def failed_source(warned: Mapping[str, Any]) -> str:
@@ -337,15 +337,15 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     ours = {vote["group"] for vote in votes if vote["answer"] == answer and answer is not None}
     against = [vote for vote in votes if vote["group"] not in ours or vote["group"] is None]
     last: dict[str, Any] = {turn["agent"]: turn for turn in answers_of(document["turns"])}
-    told = []
+    found = []
     for vote in against:
         turn = last.get(vote["agent"], {})
         quotes = [f" “{plain(c['quote'])}”" for c in turn.get("citations") or [] if c["verified"]]
         reason = plain(turn.get("rationale") or "") + (f" Quoted:{';'.join(quotes[:MOST_QUOTED])}." if quotes else "")
-        told.append((chip_of(document, vote["answer"]), names(vote["agent"]), reason))
+        found.append((chip_of(document, vote["answer"]), names(vote["agent"]), reason))
     changes = changes_in_words(document, names)
-    if told:
-        return changes, told
+    if found:
+        return changes, found
     given: dict[str, dict[Any, None]] = {}
     for turn in document["turns"]:
         if turn["step"] == "respond" and "number" not in turn:
@@ -358,16 +358,16 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
 def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
     """The changes of answers: agent, round, the agents heard, and quotes that were new."""
     titles = {piece["id"]: title_of(piece) for piece in document["evidence"]}
-    said = []
+    sentences = []
     for one in (document.get("dissent") or {"changes": []})["changes"]:
         before, after = (chip_of(document, one[key]).word for key in ("before", "answer"))
         heard = f", as {list_of(map(names, one['after']))} had said" if one["after"] else ""
-        anew = [f"“{titles[id]}”" for id in one["evidence_ids"] if id in titles]
-        quoted = f", now quoting {list_of(anew)}" if anew else ""
-        said.append(
+        new_quotes = [f"“{titles[id]}”" for id in one["evidence_ids"] if id in titles]
+        quoted = f", now quoting {list_of(new_quotes)}" if new_quotes else ""
+        sentences.append(
             f"{names(one['agent'])} changed from “{before}” to “{after}” in round {one['round']}{heard}{quoted}."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def sides_of(groups: Iterable[Group]) -> tuple[list[Group], list[Group]]:

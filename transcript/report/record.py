@@ -161,15 +161,15 @@ def _why_next(document: Mapping[str, Any], number: int, names: Names, *, last: b
     """Why another round followed, or why this was the last round."""
     record = next((one for one in document["round_log"] if one["round"] == number), None)
     reason = record["reason"] if record else None
-    told = [words_for("round", reason)] if reason and reason not in CODES["stop"] else []
+    reasons = [words_for("round", reason)] if reason and reason not in CODES["stop"] else []
     if reason == "unstable" and record:
         low = _low_scores(document, record, names)
-        told = [f"The answers agreed, but did not pass the checks{': ' if low else ''}{'; '.join(low)}"]
+        reasons = [f"The answers agreed, but did not pass the checks{': ' if low else ''}{'; '.join(low)}"]
     if last and document["stop_reason"]:
         ended = f"It ended, as {words_for('stop', document['stop_reason'])}"
         same = reason in ("stable", "agreed", "single_pass", "preferred") or document["stop_reason"] == "single_pass"
-        told = [ended] if same else [*told, ended]
-    return ". ".join(told)
+        reasons = [ended] if same else [*reasons, ended]
+    return ". ".join(reasons)
 
 
 def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: Names) -> list[str]:
@@ -179,17 +179,17 @@ def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: N
         for metric in METRICS:
             least, value = document["settings"].get(f"{metric}_threshold"), scores.get(metric)
             if metric in scores and least is not None and (value is None or value < least):
-                said = "not known" if value is None else f"{value:.2f}"
-                found.append(f"{names(agent)}, {words_for('score', metric).lower()} {said} (needed {least:.2f})")
+                score = "not known" if value is None else f"{value:.2f}"
+                found.append(f"{names(agent)}, {words_for('score', metric).lower()} {score} (needed {least:.2f})")
     return found
 
 
-# --- what was said ----------------------------------------------------------------------------------------------------
+# --- the texts of the debate ----------------------------------------------------------------------------------------
 
 
 def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Part]:
     """The texts of a debate by parts; the same as on the command line, in words for readers."""
-    told = []
+    found = []
     for number, section in enumerate(lines(document)):
         lines_of = [one for one in section.lines if one.tone != "aside"]
         if not lines_of:
@@ -204,8 +204,8 @@ def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[P
                 cards.append(Card(who))
             _add_line(document, one, cards[-1], done, sources, names)
         heading = section.heading if number else "Before the answers" if document["rounds"] else "What was said"
-        told.append(Part(heading, _answers_line(cards), [card for card in cards if card.chips or card.items], notes))
-    return told
+        found.append(Part(heading, _answers_line(cards), [card for card in cards if card.chips or card.items], notes))
+    return found
 
 
 def _answers_line(cards: Iterable[Card]) -> str:
@@ -226,8 +226,8 @@ def _without_codes(text: str, document: Mapping[str, Any], names: Names) -> str:
         chip = chip_of(document, label)
         if chip.kind != "text":
             text = re.sub(rf"(?<![\w-]){re.escape(label)}(?![\w-])", f"“{chip.word}”", text)
-    for code, said in CODES["stop"].items():
-        text = text.replace(f"The debate stops: {code}.", f"The debate ended: {said}.")
+    for code, words in CODES["stop"].items():
+        text = text.replace(f"The debate stops: {code}.", f"The debate ended: {words}.")
     return names.within(text)
 
 
@@ -274,9 +274,9 @@ def _action_label(what: str) -> str:
 def _add_answer(
     document: Mapping[str, Any], one: Line, turn: Mapping[str, Any], card: Card, sources: Sources, number: str
 ) -> None:
-    said = turn.get("verdict", turn.get("answer"))
+    answer = turn.get("verdict", turn.get("answer"))
     label = f"Answer {number}" if number.isdecimal() else words_for("does", one.what.partition(" ")[0])
-    if said is None:
+    if answer is None:
         card.chips.append(Chip("non", "No answer"))
         card.items.append(Item(label, [(_failure_note(turn) or "no usable reply", None)], bad=True))
         return
@@ -299,9 +299,9 @@ def _citation_items(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
         elif citation["verified"]:
             items.append(Item("Quoted", [(f"“{plain(citation['quote'])}”", None), ("", number)]))
         else:
-            said: TextParts = [(f"“{plain(citation['quote'])}”", None), ("", number)]
-            told = [*said, (": not in this source in these words", None)]
-            items.append(Item("Quoted", told, bad=True))
+            quoted: TextParts = [(f"“{plain(citation['quote'])}”", None), ("", number)]
+            faulty = [*quoted, (": not in this source in these words", None)]
+            items.append(Item("Quoted", faulty, bad=True))
     return items
 
 
@@ -313,8 +313,8 @@ def _score_items(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[I
             continue
         value, least = scores[metric], document["settings"].get(f"{metric}_threshold")
         needed = f", needed {least:.2f}" if least is not None else ""
-        said = "not known" if value is None else f"{value:.2f}"
-        text = f"{words_for('score', metric)} {said}{needed}"
+        score = "not known" if value is None else f"{value:.2f}"
+        text = f"{words_for('score', metric)} {score}{needed}"
         supported = scores.get("supported")
         if metric == "faithfulness" and supported:
             text = f"{sum(one is True for one in supported)} of {len(supported)} statements are in its passages"

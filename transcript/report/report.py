@@ -98,7 +98,7 @@ def _template_values(document: Document) -> dict[str, Any]:
     )
     beside, below = head.sides_of(groups)
     said_none, dissent = head.dissent(document, names)
-    told = parts(document, sources, names) if document["task"] else []
+    record_parts = parts(document, sources, names) if document["task"] else []
     claim, verdict, warned = (
         plain(document["claim"] or "(no claim)"),
         head.verdict_of(document, names),
@@ -134,7 +134,7 @@ def _template_values(document: Document) -> dict[str, Any]:
         "checked": _citation_check(sources),
         "faulty": [(one, names(one.who)) for one in sources.faulty],
         "timeline": timeline(document, names),
-        "parts": told,
+        "parts": record_parts,
         "went_wrong": _other_warnings(document, names, sources),
         "made": run_facts(document),
         "command": command(document) if document["task"] else "",
@@ -177,19 +177,19 @@ def _left_out(summary: Mapping[str, Any]) -> str:
 
 def _key_facts(document: Document, sources: Sources) -> list[tuple[str, str, bool]]:
     count = document["metrics"].get("citations") or {}
-    told = []
+    facts = []
     if count.get("total"):
         found, total = count["verified"], count["total"]
-        told.append(("Quotes found", f"{found} of {total}", found < total))
-    told.append(("Sources quoted", str(len({one.id for one in sources.quotes})), False))
+        facts.append(("Quotes found", f"{found} of {total}", found < total))
+    facts.append(("Sources quoted", str(len({one.id for one in sources.quotes})), False))
     kinds = Counter(one["kind"] for one in document["warnings"])
     if any(map(_is_stand_in, document["corpora"])):
-        told.append(("The web", "not searched", True))
+        facts.append(("The web", "not searched", True))
     elif kinds["stand_in"]:
-        told.append(("A source", "stood in", True))
+        facts.append(("A source", "stood in", True))
     if kinds["retrieval_failed"]:
-        told.append(("A source", "failed", True))
-    return told
+        facts.append(("A source", "failed", True))
+    return facts
 
 
 def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
@@ -233,10 +233,10 @@ def format_time(text: str) -> str:
 def clean_part(text: str) -> str:
     """A part of a text for display; spaces at its ends stay."""
     found = html.unescape(text)
-    kept = clean(found)
-    before = " " if found[:1].isspace() and kept else ""
-    after = " " if found[-1:].isspace() and kept else ""
-    return f"{before}{kept}{after}" if kept else " "
+    cleaned = clean(found)
+    before = " " if found[:1].isspace() and cleaned else ""
+    after = " " if found[-1:].isspace() and cleaned else ""
+    return f"{before}{cleaned}{after}" if cleaned else " "
 
 
 # --- what was searched, and what went wrong ---------------------------------------------------------------------------
@@ -263,9 +263,9 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     other_ones = [
         replaced_source_words(plain(one["detail"])) for one in document["warnings"] if one["kind"] == "stand_in"
     ]
-    failed += [said for lead, said in other_ones if not instead or lead != NOT_SEARCHED]
-    if told := [*instead, *dict.fromkeys(map(names.within, map(plain, failed)))]:
-        facts.append(Fact("Replaced or failed", told, bad=True))
+    failed += [sentence for lead, sentence in other_ones if not instead or lead != NOT_SEARCHED]
+    if replaced := [*instead, *dict.fromkeys(map(names.within, map(plain, failed)))]:
+        facts.append(Fact("Replaced or failed", replaced, bad=True))
     cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
     short = [f"{cut} of the {count_with_noun(len(sources.pieces), 'passage')} were shown in part."] if cut else []
     kinds = Counter(one["kind"] for one in document["warnings"] if one["kind"] in SHORTENED)
@@ -276,10 +276,10 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
         one["kind"] for one in document["warnings"] if one["kind"] not in (*STAND_INS, *SHORTENED, *SHOWN_ELSEWHERE)
     )
     if other:
-        said = [
+        sentence = [
             words_for("warning", kind) + (f" ({count} times)" if count > 1 else "") for kind, count in other.items()
         ]
-        facts.append(Fact("Other notes", said, bad=True))
+        facts.append(Fact("Other notes", sentence, bad=True))
     return facts
 
 
@@ -300,12 +300,12 @@ def _searched_sources(document: Document, sources: Sources) -> list[str]:
     given = sum(GIVEN in (r["retriever"] for r in piece["retrievals"]) for piece in sources.pieces.values())
     listed = list_of(where)
     times = f"{searches:,} search{'' if searches == 1 else 'es'}"
-    told = [f"{listed[:1].upper()}{listed[1:]}, in {times}."] if where else []
-    told += (
+    sentences = [f"{listed[:1].upper()}{listed[1:]}, in {times}."] if where else []
+    sentences += (
         [f"{count_with_noun(given, 'text')} {'was' if given == 1 else 'were'} given with the claim."] if given else []
     )
     return [
-        *told,
+        *sentences,
         f"{count_with_noun(len(sources.pieces), 'passage')} came back; {_quoted_count(len(sources.quoted))}.",
     ]
 
@@ -323,14 +323,14 @@ def _citation_check(sources: Sources) -> str:
     invented = sum(c["fabricated"] for c in cited)
     missing = len(cited) - len(found) - invented
     differ = sum(one.differs for one in sources.quotes)
-    told = f"{count_with_noun(len(cited), 'quote')} checked: {len(found)} found in "
-    told += f"{'its' if len(found) == 1 else 'their'} source"
-    told += f", {differ} of them with other signs (quotation marks, dashes, brackets)." if differ else "."
-    told += f" {missing} {'is' if missing == 1 else 'are'} not in the source in these words." if missing else ""
+    text = f"{count_with_noun(len(cited), 'quote')} checked: {len(found)} found in "
+    text += f"{'its' if len(found) == 1 else 'their'} source"
+    text += f", {differ} of them with other signs (quotation marks, dashes, brackets)." if differ else "."
+    text += f" {missing} {'is' if missing == 1 else 'are'} not in the source in these words." if missing else ""
     if not invented:
-        return f"{told} None was invented."
+        return f"{text} None was invented."
     which = "names a source that its writer" if invented == 1 else "name a source that their writer"
-    return f"{told} {invented} {'was' if invented == 1 else 'were'} invented: {which} was not shown."
+    return f"{text} {invented} {'was' if invented == 1 else 'were'} invented: {which} was not shown."
 
 
 def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:

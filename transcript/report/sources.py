@@ -140,16 +140,16 @@ def quoted_parts(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts
 
 def shown_parts(piece: Mapping[str, Any], parts: Parts) -> Parts:
     """The parts of a piece that debaters were shown, with `GAP` for omissions; all parts if nothing was omitted."""
-    spans, kept = piece.get("shown") or [], Parts()
+    spans, found = piece.get("shown") or [], Parts()
     for start, end in spans:
         at, gap = 0, [(f" {GAP} ", False)]
-        kept += gap if kept else []
+        found += gap if found else []
         for text, quoted in parts:
             within = text[max(start - at, 0) : max(end - at, 0)]
-            kept += [(within, quoted)] if within else []
+            found += [(within, quoted)] if within else []
             at += len(text)
     rest = spans and piece["text"][spans[-1][1] :].strip()
-    return [*kept, *([(f" {GAP}", False)] if rest else [])] if kept else parts
+    return [*found, *([(f" {GAP}", False)] if rest else [])] if found else parts
 
 
 def marks_of(piece: Mapping[str, Any]) -> list[str]:

@@ -81,7 +81,7 @@ class Running:
             number = job.row.number
             self.active[number] = ""
             try:
-                await self._debate(job)
+                await self._run_debate(job)
             except Exception as error:
                 if not isinstance(error, APIError | MootError):
                     log.exception("Claim %s of the batch %s", number, self.batch.id)
@@ -91,7 +91,7 @@ class Running:
                 self.active.pop(number, None)
                 self.retries.discard(number)
 
-    async def _debate(self, job: Job) -> None:
+    async def _run_debate(self, job: Job) -> None:
         """Runs a claim's debate, unless it is finished."""
         before = (await outcomes_of([job]))[0]
         tries = ("none", "interrupted", "failed") if job.row.number in self.retries else ("none", "interrupted")
@@ -106,11 +106,11 @@ class Running:
         if job.row.number in self.batch.faults:
             left = {number: fault for number, fault in self.batch.faults.items() if number != job.row.number}
             await self.change(faults=left)
-        await self._run(job)
+        await self._start_and_join(job)
         after = (await outcomes_of([job]))[0]
         await self._check_outcome(after)
 
-    async def _run(self, job: Job) -> None:
+    async def _start_and_join(self, job: Job) -> None:
         await self.client.threads.create(thread_id=job.thread, if_exists="do_nothing", graph_id=job.graph)
         run = await self.client.runs.create(
             job.thread,
