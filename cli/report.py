@@ -41,7 +41,7 @@ def write_reports(
         documents: result documents, and folders of them.
         kinds: keys of `SUFFIXES`.
         out: the folder, or the file if there is one report; None for the folder of each document.
-        publisher: for claim reviews.
+        publisher: the publisher named in claim reviews.
         model: writes a summary for each document without one; the document stores it.
 
     Raises:

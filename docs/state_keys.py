@@ -104,7 +104,7 @@ class StateUse:
 
     Args:
         function: the function.
-        states: by expression, the states in it, each with the keys that it has from elsewhere.
+        states: the expressions that are states, each with the keys that were replaced before the call.
     """
 
     def __init__(self, function: Any, states: dict[str, frozenset[str]]) -> None:

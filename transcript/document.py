@@ -36,7 +36,7 @@ def checked_parts() -> Iterator[None]:
     """Context manager that raises an error if the parts of a document are inconsistent or have unexpected types.
 
     Raises:
-        UserError: they are.
+        UserError: the parts are inconsistent or have unexpected types.
     """
     try:
         yield

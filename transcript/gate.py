@@ -41,7 +41,7 @@ class GateWords(Words):
         yield own_line(FOUND[record["reason"]])
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
-        """See `Words.verdict`; used unless the debate took place."""
+        """The verdict in the words of the debate, or, if no debate took place, as in `Words.verdict`."""
         gate = document["metrics"].get("gate")  # unless the run ended before the gate
         took_place = gate is not None and gate["debate"] is not None
         return super().verdict(document) if took_place else Words.verdict(self, document)
@@ -51,7 +51,7 @@ def gate_words(settings: GateSettings, words_of: Any) -> Words:
     """The words for a gate with these settings.
 
     Args:
-        settings: the gate's.
+        settings: the settings of the gate.
         words_of: returns the words for the debate behind it.
     """
     inner: Settings = settings.of_debate(load_graph(settings.debate).settings)

@@ -26,7 +26,7 @@ class Live:
     """The lines of a debate that still runs.
 
     Args:
-        settings: the debate's.
+        settings: the settings of the debate.
     """
 
     def __init__(self, settings: Settings) -> None:

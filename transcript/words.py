@@ -70,7 +70,7 @@ class Words:
     """Words for debates with a class of settings.
 
     Args:
-        settings: the debate's.
+        settings: the settings of the debate.
     """
 
     fields: Sequence[str] = FIELDS
@@ -138,7 +138,7 @@ class Words:
             yield own_line(f"Given with it: {count_with_noun(len(given), 'text')}", "aside")
 
     def heading(self, turn: Turn) -> str | None:
-        """The heading of a turn; None if it is that of the previous one."""
+        """The heading of a turn; None if the previous heading still applies."""
         shared = turn["step"] == "retrieve" or turn["agent"] == PERSON  # shared steps come before the first round
         return None if shared else self.round_heading(turn["round"])
 
@@ -298,7 +298,7 @@ class Words:
         """The verdict of a debate that is done."""
         return verdict(document, self.reasons)
 
-    # --- what only trials have --------------------------------------------------------------------------------------
+    # --- only in trials ---------------------------------------------------------------------------------------------
 
     def pools(self, pieces: Iterable[Any]) -> Iterator[Line]:
         """The evidence, before it is weighed."""

@@ -132,7 +132,7 @@ def check_loaded(values: Any) -> None:
     """Refuses settings that would load a local model or module which the administrator did not list.
 
     Raises:
-        UserError: they would.
+        UserError: the settings would load such a model or module.
     """
     if isinstance(values, list):
         for value in values:

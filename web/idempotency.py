@@ -173,20 +173,24 @@ class IdempotencyKeys:
         until = time.monotonic() + WAIT_SECONDS
         while True:
             row = await open_ledger().of_key(key)
-            at = await open_ledger().thread_and_run(row.id) if row else None
-            over = at[1] if row and at and row.status in RESUMABLE and not await is_restarted(*at, client) else None
-            known = await asyncio.to_thread(reserve_key, key, asked, thread, over)
-            if known.fingerprint != asked:
+            running_at = await open_ledger().thread_and_run(row.id) if row else None
+            over = (
+                running_at[1]
+                if row and running_at and row.status in RESUMABLE and not await is_restarted(*running_at, client)
+                else None
+            )
+            state = await asyncio.to_thread(reserve_key, key, asked, thread, over)
+            if state.fingerprint != asked:
                 raise used_key_error()
-            if known.is_ours or known.run:
+            if state.is_ours or state.run:
                 break
             if time.monotonic() > until:
                 raise other_server_error()
             await asyncio.sleep(0.1)
-        if not known.is_ours:
+        if not state.is_ours:
             if row and row.status in ("waiting", "done"):
                 return await (await stored_response(row, how, client))(scope, receive, send)
-            join_run(scope, f"/threads/{known.thread}/runs/{known.run}{JOINED[how]}", body)
+            join_run(scope, f"/threads/{state.thread}/runs/{state.run}{JOINED[how]}", body)
             return await self.app(scope, replay(b"", receive), send)
         prepare_first(body, row, sent_key, place)
         rewrite(scope, f"/threads/{thread}/runs{how}")

@@ -234,10 +234,10 @@ class Login:
     async def _show_log_in_page(self, name: str, then: str) -> Response:
         """The log-in page; a logged-in user sees their usage."""
         if not (name and self.users and os.environ.get(DATABASE)):
-            return log_in_page(is_in=bool(name), then=then)
+            return log_in_page(is_logged_in=bool(name), then=then)
         from moot.web.service.quotas import describe_usage  # not at the top: that module imports later middleware
 
-        return log_in_page(is_in=True, about=f"You are {name}. {await asyncio.to_thread(describe_usage, name)}")
+        return log_in_page(is_logged_in=True, about=f"You are {name}. {await asyncio.to_thread(describe_usage, name)}")
 
 
 def with_user_header(name: str, scope: Scope) -> Scope:
@@ -275,10 +275,10 @@ async def body_of(request: Request) -> bytes:
 
 
 def log_in_page(
-    *, fault: str = "", then: str = "", is_in: bool = False, about: str = "", status: int = 200
+    *, fault: str = "", then: str = "", is_logged_in: bool = False, about: str = "", status: int = 200
 ) -> Response:
     """The log-in page."""
     note = f"<p>{escape(about)}</p>" if about else ""
     error_text = f'<p class="bad" role="alert">{escape(fault)}</p>' if fault else ""
-    form = LOG_OUT_FORM if is_in else LOG_IN_FORM.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))
+    form = LOG_OUT_FORM if is_logged_in else LOG_IN_FORM.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))
     return HTMLResponse(PAGE.substitute(main=error_text + note + form), status, HEADERS)

@@ -285,8 +285,8 @@ def tool_schemas(name: str) -> dict[str, Any]:
         arguments_schema["$defs"] = parts
     arguments_schema = shorten_schema(arguments_schema)
     hints = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": True}
-    gives = FOUND if name in OTHER_GRAPHS else RESULT
-    return {"inputSchema": arguments_schema, "outputSchema": gives, "annotations": hints}
+    output_schema = FOUND if name in OTHER_GRAPHS else RESULT
+    return {"inputSchema": arguments_schema, "outputSchema": output_schema, "annotations": hints}
 
 
 def required_input(name: str) -> str:

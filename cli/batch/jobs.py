@@ -72,8 +72,8 @@ class Job:
     """A debate that a row asks for; plain JSON, so that another process can run it.
 
     Args:
-        number: of the row.
-        name: its files' name, without their end.
+        number: the number of the row.
+        name: the name of its files, without a suffix.
         system: the debate system.
         key: the debate's id, which stays the same for a row of a batch until its input or settings change.
         asked: the debate's input.

@@ -62,7 +62,9 @@ class Worker:
             await worker.end()
             raise
         if not is_ready:
-            raise WorldError(f"A worker ended before it began ({await worker.exit_reason()}).", kind="worker_killed")
+            raise WorldError(
+                f"A worker process ended before it was ready ({await worker.exit_reason()}).", kind="worker_killed"
+            )
         return worker
 
     async def run_row(self, job: Job, rows: Rows, on_end: OnEnd) -> bool:

@@ -80,7 +80,7 @@ class Batch:
 
     Args:
         claims: the file of claims.
-        folder: for documents, reports and the table.
+        folder: the folder for documents, reports and the table.
         options: the options for all rows.
         mode: how the ledger is used.
     """
@@ -100,7 +100,7 @@ class Batch:
         """Reads the file once and records its rows: new, done, or not usable. Blocking.
 
         Args:
-            taken: by key, the cost so far of unfinished debates.
+            taken: the cost so far of unfinished debates, by their keys.
         """
         self.store.begin()
         for row in self.claims:

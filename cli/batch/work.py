@@ -34,9 +34,9 @@ class DocumentStore(Protocol):
         """Stores a document, which marks the row as done. Blocking.
 
         Args:
-            job: the row's.
+            job: the debate of the row.
             document: its document.
-            outcome: its outcome; failures to store the report or the history entry are noted in it.
+            outcome: its outcome, which also gets the error if the report or the history entry cannot be stored.
         """
         ...
 
@@ -45,7 +45,7 @@ class Folder:
     """A folder that documents and reports are written to.
 
     Args:
-        path: of the folder.
+        path: the path of the folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,7 +79,7 @@ class Work:
     Args:
         store: storage for documents.
         mode: how the ledger is used.
-        prices: by model.
+        prices: the prices of models, by name.
     """
 
     def __init__(self, store: DocumentStore, mode: Mode, prices: Mapping[str, Price]) -> None:

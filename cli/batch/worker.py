@@ -56,7 +56,7 @@ class WorkerConfig:
     seconds: float
 
     def line(self) -> str:
-        """As a line of JSON."""
+        """The configuration as a line of JSON."""
         return json.dumps(asdict(self)) + "\n"
 
 
@@ -98,14 +98,14 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
     async def answer(row: dict[str, Any]) -> None:
         write_value(out, {"key": row["key"], **await run_row(row)})
 
-    def begin(line: str) -> None:
+    def start_row(line: str) -> None:
         task = loop.create_task(answer(json.loads(line)))
         running.add(task)
         task.add_done_callback(running.discard)
 
     def read_rows() -> None:
         for line in sys.stdin:
-            loop.call_soon_threadsafe(begin, line, context=context)
+            loop.call_soon_threadsafe(start_row, line, context=context)
         if telemetry() is not None:
             loop.call_soon_threadsafe(finish_and_exit)  # in the loop, so that no other call starts meanwhile
             time.sleep(CLOSE_SECONDS)

@@ -22,7 +22,7 @@ class Processes:
     Args:
         count: number of processes.
         at_once: debates in flight in each.
-        config: their configuration.
+        config: the configuration of each process.
         ceilings_file: the file of their shared ceilings, if there are any.
     """
 

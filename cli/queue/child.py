@@ -60,7 +60,7 @@ class QueueDocuments:
         """As `DocumentStore.put`.
 
         Raises:
-            WorldError: Postgres was unreachable, or the row is left to another worker; it will be done again.
+            WorldError: Postgres was unreachable, or the row is left to another worker. In both cases it runs again.
         """
         if outcome["kind"] == UNREACHABLE:
             raise WorldError(outcome["error"], kind=UNREACHABLE)

@@ -138,10 +138,10 @@ class QueueWorker:
         finally:
             del self._running[key]
 
-    async def _run_row(self, given: AssignedRow) -> None:
-        row = {"key": given.key, "job": given.job, "batch": asdict(given.batch), "worker": self._worker_id}
+    async def _run_row(self, assigned: AssignedRow) -> None:
+        row = {"key": assigned.key, "job": assigned.job, "batch": asdict(assigned.batch), "worker": self._worker_id}
         answer, number = None, self._worker_id
-        if not given.alone:
+        if not assigned.alone:
             worker = await self._least_busy()
             self._load[worker] += 1
             try:
@@ -159,7 +159,7 @@ class QueueWorker:
                 outcome = failed_outcome(
                     f"The row ended {DEATHS} processes that worked on it ({why}).", "worker_killed"
                 )
-                await asyncio.to_thread(self._rows.end, given.key, outcome, None)
+                await asyncio.to_thread(self._rows.end, assigned.key, outcome, None)
         self.done += bool(answer and answer["stored"])
         if answer and "resigned" in answer and not self._resigned.done():
             note = "This worker cannot process its rows, so it ends; other workers get them."

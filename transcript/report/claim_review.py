@@ -38,7 +38,7 @@ def checked_publisher(publisher: str, url: str) -> None:
     """Raises an error for an invalid publisher or address.
 
     Raises:
-        UserError: it says which.
+        UserError: the publisher or the address is invalid.
     """
     if not publisher.strip():
         raise UserError("A ClaimReview needs the name of its publisher: --publisher NAME.", kind="bad_request")

@@ -282,7 +282,7 @@ CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[
 
 
 def in_words(detail: str) -> str:
-    """The text of an error or a warning with words for codes: for settings their labels on the page, for sources names.
+    """The text of an error or a warning with codes in words: labels of settings, names of sources.
 
     Args:
         detail: the ``detail`` of an error or a warning of a document.
@@ -333,7 +333,7 @@ def replaced_source_words(detail: str) -> tuple[str, str]:
     """The warning that a source replaced another one, as bold words and a sentence.
 
     Args:
-        detail: the warning's.
+        detail: the ``detail`` of the warning.
     """
     for warned, lead, template in STAND_IN_WARNINGS:
         if found := re.fullmatch(warned, detail):

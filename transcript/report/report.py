@@ -69,8 +69,8 @@ def report(document: Document, kind: str) -> str:
     """A debate's report.
 
     Args:
-        document: the debate's, also of one that failed or was interrupted. If it has a key ``reader_summary``, the
-            report contains its sentences and stances.
+        document: the result document, also of a debate that failed or was interrupted. If it has a key
+            ``reader_summary``, the report contains its sentences and stances.
         kind: ``html`` or ``md``; ``part`` is the body of ``html``, for a page that has `styles`.
 
     Raises:

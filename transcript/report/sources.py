@@ -50,7 +50,7 @@ class Sources:
     the rest.
 
     Args:
-        document: the debate's.
+        document: the result document.
         first: ids of pieces that come before all others, because the report names them first.
     """
 
@@ -68,7 +68,7 @@ class Sources:
 
     @cached_property
     def quotes(self) -> list[SourceQuote]:
-        """The quotes that their sources contain, by source; a quote inside a longer one is part of that."""
+        """The quotes that their sources contain, by source; a quote inside a longer quote is merged into it."""
         found: dict[tuple[str, int, int], SourceQuote] = {}
         for turn in self.document["turns"]:
             for citation in turn.get("citations") or []:

@@ -89,12 +89,12 @@ async def _find_batch(id: str, request: Request) -> Batch:
     """
     if has_users() and not await thread_exists(id, caller_client(request.scope)):
         raise UserError("There is no such batch: it was deleted, or the link is wrong.", kind="missing_file")
-    running = BATCHES.of(id)
+    running = BATCHES.running_batch(id)
     return running.batch if running else await run_in_threadpool(storage.load, id)
 
 
 async def _rows_with_outcomes(batch: Batch) -> list[tuple[Job, Outcome]]:
-    running = BATCHES.of(batch.id)
+    running = BATCHES.running_batch(batch.id)
     jobs = running.jobs if running else await run_in_threadpool(storage.jobs, batch)
     return list(zip(jobs, await outcomes_of(jobs), strict=True))
 
@@ -107,7 +107,7 @@ async def show_batch(request: Request) -> Any:
     if not (page.isascii() and page.isdigit() and int(page[:6]) > 0) or show not in SHOWN:
         raise UserError(f"`page` is a number from 1, `show` one of {', '.join(SHOWN)}.", kind="bad_request")
     rows, words = await _rows_with_outcomes(batch), asked.get("q", "")[: storage.LONGEST_NAME]
-    return describe_batch(batch, rows, BATCHES.of(batch.id), page=int(page[:6]), show=show, words=words)
+    return describe_batch(batch, rows, BATCHES.running_batch(batch.id), page=int(page[:6]), show=show, words=words)
 
 
 async def list_batches(request: Request) -> Any:
@@ -116,7 +116,7 @@ async def list_batches(request: Request) -> Any:
     for id in await run_in_threadpool(storage.ids):
         try:
             batch = await _find_batch(id, request)
-            all = describe_batch(batch, await _rows_with_outcomes(batch), BATCHES.of(id))
+            all = describe_batch(batch, await _rows_with_outcomes(batch), BATCHES.running_batch(id))
         except MootError as error:
             if error.kind != "missing_file":
                 found.append({"id": id, "fault": error.detail})
@@ -145,7 +145,8 @@ async def resume_batch(request: Request) -> Any:
         raise UserError('The body is {"rows": [1, 2]}: the rows to try again.', kind="bad_request")
     if asked.get("failed"):
         states = [
-            (job, status_of(batch, job, one, BATCHES.of(batch.id))) for job, one in await _rows_with_outcomes(batch)
+            (job, status_of(batch, job, one, BATCHES.running_batch(batch.id)))
+            for job, one in await _rows_with_outcomes(batch)
         ]
         rows = [*rows, *(job.row.number for job, status in states if status == "failed")]
     await BATCHES.start(batch, _client(request), rows)
@@ -155,7 +156,7 @@ async def resume_batch(request: Request) -> Any:
 async def delete_batch(request: Request) -> Any:
     """Deletes a batch that is not running; its debates stay among the past checks."""
     batch = await _find_batch(request.path_params["id"], request)
-    if BATCHES.of(batch.id):
+    if BATCHES.running_batch(batch.id):
         raise UserError("This batch is still running: stop it first.", kind="bad_request")
     await run_in_threadpool(storage.delete, batch.id)
     return {}
@@ -164,7 +165,9 @@ async def delete_batch(request: Request) -> Any:
 async def download_table(request: Request) -> Response:
     """A batch as a table (CSV)."""
     batch = await _find_batch(request.path_params["id"], request)
-    text = table(batch, await _rows_with_outcomes(batch), BATCHES.of(batch.id), str(request.base_url).rstrip("/"))
+    text = table(
+        batch, await _rows_with_outcomes(batch), BATCHES.running_batch(batch.id), str(request.base_url).rstrip("/")
+    )
     head = {"Content-Disposition": f'attachment; filename="moot-{batch.id}.csv"'}
     return Response(text, media_type="text/csv", headers=head)
 
@@ -173,7 +176,7 @@ async def download_reports(request: Request) -> Response:
     """A batch's table and the reports of its finished debates, as a ZIP file."""
     batch = await _find_batch(request.path_params["id"], request)
     rows, base = await _rows_with_outcomes(batch), str(request.base_url).rstrip("/")
-    archive = await run_in_threadpool(zip_batch, rows, table(batch, rows, BATCHES.of(batch.id), base))
+    archive = await run_in_threadpool(zip_batch, rows, table(batch, rows, BATCHES.running_batch(batch.id), base))
     head = {"Content-Disposition": f'attachment; filename="moot-{batch.id}.zip"'}
     return StreamingResponse(
         archive, media_type="application/zip", headers=head, background=BackgroundTask(archive.close)

@@ -156,7 +156,7 @@ class Batches:
     def __init__(self) -> None:
         self.running: dict[str, tuple[Running, asyncio.Task[None]]] = {}
 
-    def of(self, id: str) -> Running | None:
+    def running_batch(self, id: str) -> Running | None:
         """A batch that this server is running now; None if it is not."""
         found = self.running.get(id)
         return found[0] if found and not found[1].done() else None
@@ -172,7 +172,7 @@ class Batches:
         Raises:
             UserError: another server is running it.
         """
-        running = self.of(batch.id)
+        running = self.running_batch(batch.id)
         if running is None:
             jobs = await run_in_threadpool(storage.jobs, batch)
             lock = FileLock(storage.folder_of(batch.id) / LOCK, mode=0o600, thread_local=False)

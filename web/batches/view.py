@@ -163,16 +163,16 @@ def table(batch: Batch, rows: Rows, running: Running | None, server: str) -> str
     return MARK + written.getvalue()
 
 
-def zip_batch(rows: Rows, made: str) -> IO[bytes]:
+def zip_batch(rows: Rows, csv_text: str) -> IO[bytes]:
     """A ZIP file, open at its beginning, with a batch's table and a report per row, named by its number. Blocking.
 
     Args:
         rows: its debates with their outcomes; rows without a document are left out.
-        made: the table.
+        csv_text: the table as CSV.
     """
     file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed after it was sent
     with ZipFile(file, "w", ZIP_DEFLATED) as archive:
-        archive.writestr("table.csv", made)
+        archive.writestr("table.csv", csv_text)
         for job, outcome in rows:
             if outcome.document:
                 archive.writestr(f"{job.row.number}.html", report(debates.load(outcome.document), "html"))

@@ -72,7 +72,7 @@ class Documents:
         moment, debate = debates.id_time(document), document["id"]
         asked = {"debate": debate, "person": current_user.get()}
 
-        def job(cursor: Any) -> str:
+        def transaction(cursor: Any) -> str:
             cursor.execute(f"SELECT id, status, run FROM moot.documents WHERE {OF_DEBATE} FOR UPDATE", asked)
             before = cursor.fetchall()
             done = {id: by for id, status, by in before if status == "done"}
@@ -86,17 +86,17 @@ class Documents:
             cursor.execute("DELETE FROM moot.documents WHERE id = ANY(%s)", (gone,))
             return id
 
-        return self._postgres.do(job)
+        return self._postgres.do(transaction)
 
     def replace(self, id: str, document: debates.Document) -> None:
         """As `debates.replace`."""
         known = len(json.loads(self.content_of(id))["calls"])
 
-        def job(cursor: Any) -> None:
+        def transaction(cursor: Any) -> None:
             put(cursor, row_of(id, document, None))
             spend(cursor, f"{id} {known}", document["calls"][known:])
 
-        self._postgres.do(job)
+        self._postgres.do(transaction)
 
     def spend(self, id: str, calls: list[Any]) -> None:
         """As `debates.spend`."""

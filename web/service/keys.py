@@ -63,13 +63,13 @@ def reserve_key(key: str, fingerprint: str, thread: str, over: str | None) -> Ke
     """
     asked = {"key": key, "fingerprint": fingerprint, "thread": thread, "over": over}
 
-    def job(cursor: Any) -> KeyState:
+    def transaction(cursor: Any) -> KeyState:
         is_ours = bool(cursor.execute(TAKE, asked).rowcount)
         cursor.execute("SELECT fingerprint, thread, run FROM moot.keys WHERE key = %s", (key,))
         first, on, run = cursor.fetchone()
         return KeyState(first, on, run, is_ours)
 
-    return database().do(job, 10)
+    return database().do(transaction, 10)
 
 
 def store_run(key: str, thread: str, run: str) -> None:

@@ -79,36 +79,36 @@ def check_quota(person: str, user: User) -> int:
         WorldError: the database cannot be reached.
     """
 
-    def job(cursor: Any) -> int:
+    def transaction(cursor: Any) -> int:
         # Serialises concurrent requests of a user, so that each counts the ones before it, in all processes.
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (person,))
-        had = _spending(cursor, person)
-        if user.debates_a_day is not None and had.debates >= user.debates_a_day:
-            raise _quota_error(f"{had.debates} debates in 24 hours, and may have {user.debates_a_day}")
-        check_spent(had, user)
+        used = _spending(cursor, person)
+        if user.debates_a_day is not None and used.debates >= user.debates_a_day:
+            raise _quota_error(f"{used.debates} debates in 24 hours, and may have {user.debates_a_day}")
+        check_spent(used, user)
         cursor.execute("INSERT INTO moot.asked (person) VALUES (%s) RETURNING id", (person,))
         return int(cursor.fetchone()[0])
 
-    return database().do(job, 10)
+    return database().do(transaction, 10)
 
 
-def check_spent(had: Spending, user: User) -> None:
+def check_spent(used: Spending, user: User) -> None:
     """Checks that a user may spend more.
 
     Raises:
         UserError: the user's quota is used up, or the cost so far is not known.
     """
-    if user.usd_a_day is not None and had.unpriced:
+    if user.usd_a_day is not None and used.unpriced:
         raise UserError(
-            f"You may spend ${user.usd_a_day:,.2f} in 24 hours, and the cost of {had.unpriced} of your debates is not "
+            f"You may spend ${user.usd_a_day:,.2f} in 24 hours, and the cost of {used.unpriced} of your debates is not "
             "known: the endpoint did not report their tokens, or their model had no price. Wait for 24 hours, or ask "
             "the administrator of this server to limit your debates in place of USD (debates_a_day).",
             kind="quota",
         )
-    if user.usd_a_day is not None and had.usd >= user.usd_a_day:
-        raise _quota_error(f"spent ${had.usd:,.2f} in 24 hours, and may spend ${user.usd_a_day:,.2f}")
-    if user.tokens_a_day is not None and had.tokens >= user.tokens_a_day:
-        raise _quota_error(f"{had.tokens:,} tokens in 24 hours, and may have {user.tokens_a_day:,}")
+    if user.usd_a_day is not None and used.usd >= user.usd_a_day:
+        raise _quota_error(f"spent ${used.usd:,.2f} in 24 hours, and may spend ${user.usd_a_day:,.2f}")
+    if user.tokens_a_day is not None and used.tokens >= user.tokens_a_day:
+        raise _quota_error(f"{used.tokens:,} tokens in 24 hours, and may have {user.tokens_a_day:,}")
 
 
 async def check_prices(body: Any, client: LangGraphClient) -> None:
@@ -214,9 +214,9 @@ def readable(corpora: list[str]) -> list[str]:
 
 def describe_usage(person: str) -> str:
     """A user's usage, in a sentence. Blocking."""
-    had = spending(person)
-    more = f", and {had.unpriced} of unknown price" * bool(had.unpriced)
-    return f"In the last 24 hours: {had.debates:,} debates, {had.tokens:,} tokens, ${had.usd:,.2f}{more}."
+    used = spending(person)
+    more = f", and {used.unpriced} of unknown price" * bool(used.unpriced)
+    return f"In the last 24 hours: {used.debates:,} debates, {used.tokens:,} tokens, ${used.usd:,.2f}{more}."
 
 
 class Quotas:

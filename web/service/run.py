@@ -62,7 +62,7 @@ def check_packages() -> None:
     """Checks that the extra ``service`` is installed.
 
     Raises:
-        UserError: it is not.
+        UserError: the extra is not installed.
     """
     old = "It needs Python 3.12 or later." if sys.version_info < (3, 12) else ""
     for name in PACKAGES:
@@ -73,7 +73,7 @@ def check_auth_is_ours() -> None:
     """Checks that Aegra uses moot's authentication; if it could not load it, it would treat all users as one.
 
     Raises:
-        UserError: it does not.
+        UserError: Aegra uses another authentication.
     """
     if imported("aegra_api.core.auth_middleware").get_auth_instance() is not imported("moot.web.service.auth").auth:
         raise UserError(
