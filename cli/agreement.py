@@ -49,7 +49,7 @@ def measure_agreement(
     table = pairs_table(answers)
     if not table.rows:
         raise UserError(
-            "There is one grader, the comparison of texts: name a model with --grader or a file with --gold.",
+            "The only grader is the comparison of texts: add a model with --grader or a file with --gold.",
             kind="invalid_setting",
         )
     document = {
@@ -103,9 +103,9 @@ def pairs_table(answers: Sequence[Gradable]) -> Table:
             counts = (found.both, found.first, found.second, found.neither)
             rows.append((first, second, called, n, missing, found.share, found.kappa, *counts))
     caption = (
-        "95% intervals: of the large-sample standard error; if an item was answered more than once, or items belong "
-        "together, of the bootstrap over groups. An answer whose text equals a right one is graded right without "
-        "a call to the model, so read the agreement of models from the texts that differ. Kappa is undefined if all "
+        "95% intervals from the large-sample standard error, or, if an item was answered more than once or items "
+        "belong together, from a bootstrap over groups. An answer whose text equals a right one is graded right "
+        "without a call to the model, so read the agreement of models from the texts that differ. Kappa is undefined if all "
         "grades are the same."
     )
     return Table("pairs", "Agreement of graders", caption, HEADS, tuple(rows))

@@ -51,7 +51,7 @@ def _ask_queries(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str,
     changed = {}
     for name, query in proposed["queries"].items():
         person.print_line(f"{name}: {query}", indent=2)
-        if line := person.read_line(f"{name}, another query (empty: this one)"):
+        if line := person.read_line(f"new query for {name} (empty: keep this one)"):
             changed[name] = line
     return {"queries": changed} if changed else {}
 
@@ -59,7 +59,7 @@ def _ask_queries(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str,
 def _ask_premises(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str, Any]:
     for number, premise in enumerate(proposed["premises"], 1):
         person.print_line(f"{number}. {premise}", indent=2)
-    premises = list(person.read_lines("all premises again, one per line (empty: keep these, or the end)"))
+    premises = list(person.read_lines("all premises, one per line (empty line: the end; no line: keep these)"))
     return {"premises": premises} if premises else {}
 
 
@@ -69,7 +69,7 @@ def _ask_evidence(person: PersonPrompt, proposed: Mapping[str, Any]) -> dict[str
         person.print_line(f"{number}. {titled(piece)}", indent=2)
         person.print_line(_shorten(piece["text"]), "dim", indent=5)
     ids = {str(number): piece["id"] for number, piece in enumerate(pieces, 1)}
-    numbers = person.read_line("strike numbers (empty: none)").replace(",", " ").split()
+    numbers = person.read_line("numbers to strike (empty: none)").replace(",", " ").split()
     struck = [ids.get(number, number) for number in numbers]
     added = [
         text for line in person.read_lines("add a text, or @FILE (empty: none)") for text in _read_texts(person, line)

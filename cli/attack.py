@@ -88,7 +88,7 @@ def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path |
 
 def systems_table(found: Mapping[str, Any]) -> Table:
     """The systems without attacks: accuracy, and false alarms of flags."""
-    caption = "Flagged: right verdicts whose document has a flag: false alarms."
+    caption = "Flagged: right verdicts whose document has a flag (false alarms)."
     columns = ("undisturbed", "model", "benchmark", "samples", "accuracy", "flagged")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")
     for one in found["systems"]:

@@ -73,7 +73,9 @@ def eval_run(
         typer.Option(metavar="NAME=PATH", help="A benchmark and its file or folder; NAME for the Hub. Repeatable."),
     ] = None,
     model: Annotated[list[str] | None, typer.Option(help="Model of all roles, as provider:name. Repeatable.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="A sampling seed: a run each. Repeatable.")] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(help="A sampling seed; each seed is a run of its own. Repeatable.")
+    ] = None,
     settings: SettingsOfAll = None,
     corpus: CorpusOfAll = None,
     limit: MostItems = None,

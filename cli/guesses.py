@@ -12,9 +12,9 @@ from typer.core import TyperGroup
 
 PANELS = {
     "Check claims": ("verify", "claims", "batch", "serve", "service", "report"),
-    "Look again": ("list", "show", "delete"),
-    "Choose": ("config", "index", "corpora", "graphs", "presets", "tasks", "settings"),
-    "Measure, and run many": ("eval", "calibrate", "ledger", "worker", "service", "assistants", "schema"),
+    "Stored debates": ("list", "show", "delete"),
+    "Configure and look up": ("config", "index", "corpora", "graphs", "presets", "tasks", "settings"),
+    "Measure and operate": ("eval", "calibrate", "ledger", "worker", "service", "assistants", "schema"),
 }
 """Commands by heading, in the order of help."""
 OTHER_NAMES = {

@@ -13,7 +13,9 @@ from moot.cli.parameters import AsJson, MostDebates, OfGraph, Yes
 if TYPE_CHECKING:
     from moot.core.ledger.records import Debate
 
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or how these begin; see `moot list`.")]
+Ids = Annotated[
+    list[str], typer.Argument(metavar="ID...", help="Ids of debates, or the beginnings of ids; see `moot list`.")
+]
 SHOWN = 8
 """Characters of an id that the table shows."""
 LONGEST = 70
@@ -81,7 +83,7 @@ def list_command(
 
 
 def show_command(
-    id: Annotated[str, typer.Argument(help="Its id, or the beginning of it.")],
+    id: Annotated[str, typer.Argument(help="The debate's id, or the beginning of it.")],
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:

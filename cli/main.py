@@ -152,7 +152,7 @@ def verify(
         str | None,
         typer.Option(
             help="The corpus to search; see `moot index`. Without it, demo corpora are searched. With a model of your "
-            "own they do not replace web search: without a key for web search, Wikipedia does."
+            "own and no key for web search, Wikipedia is searched instead of the web."
         ),
     ] = None,
     calibration: Annotated[
@@ -160,13 +160,14 @@ def verify(
         typer.Option(
             metavar="FILE",
             help="A file of `moot calibrate`: adds a prediction set and a decision (act or escalate) to the verdict. "
-            "Refused if the debate's settings differ from those that it was fitted on.",
+            "Rejected if the debate's settings differ from the settings that it was fitted on.",
         ),
     ] = None,
     ask: Annotated[
         str | None,
         typer.Option(
-            metavar="MOMENTS", help="Moments to ask you, separated by commas: queries,premises,evidence,remark,verdict."
+            metavar="MOMENTS",
+            help="Points at which to ask you, separated by commas: queries,premises,evidence,remark,verdict.",
         ),
     ] = None,
     resume: Annotated[

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 INTERRUPTED = 130
-UNMEASURED = Figure(None, "not measured: the command ended before", failed=True)
+UNMEASURED = Figure(None, "not measured: the command ended first", failed=True)
 MOST_REASONS = 5
 """Most reasons for missing figures that are printed."""
 MOST_IDS = 5

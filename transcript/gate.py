@@ -13,9 +13,9 @@ from moot.transcript.line import Line, own_line
 from moot.transcript.words import FIELDS, OFTEN_EMPTY, Words, vote_words
 
 FOUND = {
-    "agreed": "The gate ends it: one answer from all, with verified quotes.",
-    "unverified": "The gate leaves it open: one answer from all, with too few verified quotes.",
-    "disputed": "The gate leaves it open: the answers differ.",
+    "agreed": "The gate ends the debate: all gave the same answer, with verified quotes.",
+    "unverified": "The gate leaves the claim open: all gave the same answer, with too few verified quotes.",
+    "disputed": "The gate leaves the claim open: the answers differ.",
 }
 
 

@@ -59,7 +59,7 @@ def votes_for(document: Mapping[str, Any]) -> str:
     found = f"{verdict} by {given[verdict]} of {count_with_noun(sum(given.values()), 'judge')}"
     if panel["tied"]:
         first = next(turn["agent"] for turn in document["turns"] if turn.get("verdict") == verdict)
-        found += f"; tied votes, so that of {first} counts"
+        found += f"; tied votes, so the verdict of {first} counts"
     if any(warned["kind"] == "burden_of_refutation" for warned in document["warnings"]):
         found += ", and so not refuted"
     silent = panel["without_verdict"]

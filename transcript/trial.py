@@ -164,7 +164,7 @@ class TrialWords(Words):
             how += f"; {barred} not admitted before" if barred else ""
             least = self.settings.min_request_similarity
             beside = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
-            how += f"; {beside} not near the request" if beside else ""
+            how += f"; {beside} not similar to the request" if beside else ""
             yield line(
                 side_name(turn),
                 "finds",

@@ -55,7 +55,7 @@ QUOTE = {
     "type": "object",
     "properties": {
         "quote": {"type": "string"},
-        "verified": {"type": "boolean", "description": "Whether it stands word for word in that text."},
+        "verified": {"type": "boolean", "description": "Whether that text contains it word for word."},
         "title": {"type": ["string", "null"]},
         "url": {"type": ["string", "null"]},
         "page": {"type": ["integer", "null"]},
@@ -76,15 +76,18 @@ RESULT: dict[str, Any] = {
     "type": "object",
     "required": ["id", "status", "verdict", "reasons", "quotes", "cost"],
     "properties": {
-        "id": {"type": "string", "description": "The debate's; the whole document is at `document`."},
+        "id": {"type": "string", "description": "The debate's id; the whole document is at `document`."},
         "document": {"type": "string", "description": "The path on this server of the whole result document."},
         "status": {"type": "string", "description": "done, failed or interrupted."},
         "claim": {"type": ["string", "null"]},
         "verdict": {"type": ["string", "null"], "description": "Null if there is none."},
-        "confidence": {"type": ["number", "null"], "description": "From 0 to 1; `confidence_rests_on` says on what."},
+        "confidence": {
+            "type": ["number", "null"],
+            "description": "From 0 to 1; its basis is in `confidence_rests_on`.",
+        },
         "confidence_rests_on": {
             "type": ["string", "null"],
-            "description": "Votes or answers of so many; and calibrated on so many cases, or not calibrated.",
+            "description": "The votes or answers behind it, and its calibration: `2 of 3 votes; not calibrated`.",
         },
         "decision": {
             "type": ["string", "null"],
@@ -129,8 +132,8 @@ FOUND: dict[str, Any] = {
             },
         },
         "left_out": {"type": "integer", "description": "Claims that are less worth checking."},
-        "dropped": {"type": "integer", "description": "Replies that the text does not bear out."},
-        "unread": {"type": "integer", "description": "Parts of the text on which there is no usable reply."},
+        "dropped": {"type": "integer", "description": "Replies that the text does not support."},
+        "unread": {"type": "integer", "description": "Parts of the text without a usable reply."},
         "cost": COST,
         "warnings": {"type": "array", "items": {"type": "string"}},
         "error": {"type": ["string", "null"]},

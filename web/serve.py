@@ -183,7 +183,8 @@ def announcement(url: str, host: str) -> str:
         lines += [f"Requests need the token in {TOKEN}."]
     if host in ANYWHERE and not lowercase_names("MOOT_ALLOWED_HOSTS"):
         lines += [
-            "It refuses requests from other machines: set MOOT_ALLOWED_HOSTS to the name or address that they use."
+            "The server refuses requests from other machines: set MOOT_ALLOWED_HOSTS to the name or address that they "
+            "use."
         ]
     return "\n".join(lines)
 

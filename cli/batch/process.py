@@ -34,7 +34,7 @@ class Worker:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._asked: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
+        self._pending: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
         self._reading = asyncio.create_task(self._read_answers())
         self._ready: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
         self.is_dead = False
@@ -53,8 +53,8 @@ class Worker:
             WorldError: it ended before it was ready.
         """
         pipe = asyncio.subprocess.PIPE
-        words = (sys.executable, "-m", program)
-        worker = cls(await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, limit=MOST_LINE_BYTES))
+        command = (sys.executable, "-m", program)
+        worker = cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, limit=MOST_LINE_BYTES))
         try:
             await worker._send(config)
             is_ready = await worker._ready is not None
@@ -80,7 +80,7 @@ class Worker:
         if self.is_dead:
             return None
         answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
-        self._asked[row["key"]] = answer
+        self._pending[row["key"]] = answer
         await self._send(json.dumps(row) + "\n")
         return await answer
 
@@ -101,7 +101,7 @@ class Worker:
         """Ends the process at once."""
         with suppress(ProcessLookupError):
             self._process.kill()
-        await asyncio.shield(self._reading)  # others who end it wait for the same task
+        await asyncio.shield(self._reading)  # other calls of `end` wait for the same task
         await self._process.wait()
 
     async def _send(self, line: str) -> None:
@@ -115,9 +115,9 @@ class Worker:
         async for line in self._process.stdout:
             self.last_message, answer = time.monotonic(), json.loads(line)
             if "alive" not in answer:
-                _resolve(self._ready if "ready" in answer else self._asked.pop(answer["key"]), answer)
+                _resolve(self._ready if "ready" in answer else self._pending.pop(answer["key"]), answer)
         self.is_dead = True
-        for future in (self._ready, *self._asked.values()):
+        for future in (self._ready, *self._pending.values()):
             _resolve(future, None)
 
 

@@ -53,7 +53,7 @@ class Summary:
     """The first error in full, because its end says how to fix it."""
 
     def note(self, row: TableRow) -> None:
-        """Counts a row, and keeps some to be shown."""
+        """Counts a row, and stores some rows for the screen."""
         self.rows += 1
         done = {system: one for system, one in row.outcomes.items() if one is not None and one["status"] == "done"}
         self.whole += len(done) == len(row.outcomes)
@@ -70,8 +70,8 @@ class Summary:
                 self.answers.setdefault(system, Counter())[str(done[system]["answer"] or "no answer")] += 1
         if len(self.first) < MOST_SHOWN:
             self.first.append(row)
-        is_lost = any(one is not None and one["status"] != "done" for one in row.outcomes.values())
-        if is_lost and len(self.failed) < MOST_SHOWN:
+        has_failed = any(one is not None and one["status"] != "done" for one in row.outcomes.values())
+        if has_failed and len(self.failed) < MOST_SHOWN:
             self.failed.append(row)
 
 
@@ -159,14 +159,14 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
             soft_wrap=True,
         )
     if len(summary.faults) > MOST_FAULTS:
-        console.print(Text("Other faults are in the table.", style="red"))
+        console.print(Text("The table has the other errors.", style="red"))
     for system, answers in summary.answers.items():
         counts = ", ".join(f"{answer} {count:,}" for answer, count in answers.most_common(10))
         console.print(Text(f"{system}: {clean(counts)}"))
     words = {"failed": "failed", "bad": "bad rows", NOT_BEGUN: "not begun"}
     lost = ", ".join(f"{summary.statuses[key]:,} {word}" for key, word in words.items() if summary.statuses[key])
     text = f"{summary.whole:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
-    beside = "; beside it a report of each (ID.html)" if summary.statuses["done"] else ""
+    beside = "; next to it are the reports (ID.html)" if summary.statuses["done"] else ""
     console.print(Text(f"{text}. The table: {folder / FILE}{beside}", style="bold"), soft_wrap=True)
     if why:
         console.print(Text(f"No further row was started: {why}.", style="yellow"), soft_wrap=True)

@@ -94,7 +94,7 @@ class Work:
         except MootError as error:
             return failed_outcome(error.detail, error.kind)
         except Exception as error:
-            log.exception("The debate of %s", job.name)
+            log.exception("The debate of the row %s failed", job.name)
             return failed_outcome(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
 
     async def _run_debate(self, job: Job) -> Outcome:

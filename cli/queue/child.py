@@ -97,7 +97,7 @@ class Child:
             return {"stored": False}
         except Exception as error:
             key = row["job"]["key"]
-            log.exception("The row %s", key)
+            log.exception("The row %s failed", key)
             outcome = failed_outcome(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
             await asyncio.to_thread(self._rows.end, key, outcome, None)
             return {"stored": True}

@@ -14,7 +14,7 @@ def worker(
     workers: Workers = 1,
     at_once: DebatesAtOnce = 8,
     row_seconds: Annotated[
-        float, typer.Option(min=1, help="Seconds after which a row hangs: its process is ended.")
+        float, typer.Option(min=1, help="Seconds after which a row counts as hanging, and its process is ended.")
     ] = 3600,
     drain: Annotated[bool, typer.Option("--drain", help="End as soon as no row waits.")] = False,
 ) -> None:

@@ -142,6 +142,6 @@ async def store_piece(piece: Mapping[str, Any]) -> Outcome:
     except MootError as error:
         return failed_outcome(error.detail, error.kind)
     except Exception as error:
-        log.exception("A piece of %s", piece["corpus"])
+        log.exception("A piece of the corpus %s was not stored", piece["corpus"])
         return failed_outcome(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
     return {"status": "done", "encoded": encoded}

@@ -134,7 +134,7 @@ class QueueWorker:
                 self._running[key] = asyncio.current_task()
                 await self._run_row(given)
         except MootError as error:
-            log.warning("%s The row is done later.", error.detail)
+            log.warning("%s The row will run later.", error.detail)
         finally:
             del self._running[key]
 

@@ -17,7 +17,7 @@ def test_a_dotted_key_reaches_into_the_defaults_of_the_graphs() -> None:
 
 
 def test_a_dotted_key_into_defaults_that_differ_is_refused() -> None:
-    with pytest.raises(UserError, match="run them apart, or write a plan"):
+    with pytest.raises(UserError, match="run each graph by itself, or write a plan"):
         settings_of(["debaters.1.retriever=bm25"], None, ["tool_mad", "madke"])
 
 

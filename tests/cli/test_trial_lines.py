@@ -332,7 +332,9 @@ def test_parts_of_a_confidence_without_a_score() -> None:
 
 def test_equal_votes_and_judges_without_a_verdict() -> None:
     lines = ended([None, "SUPPORTED", "NOT SUPPORTED"], 0.5, base=0.5)
-    how = "SUPPORTED by 1 of 2 judges; tied votes, so that of judge-2 counts; judge-1 gave no verdict; max_rounds"
+    how = (
+        "SUPPORTED by 1 of 2 judges; tied votes, so the verdict of judge-2 counts; judge-1 gave no verdict; max_rounds"
+    )
     assert lines[0] == f"Verdict: SUPPORTS ({how})"
     assert lines[2:5] == [
         "  judge-2    because    Reason 2.",

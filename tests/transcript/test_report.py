@@ -258,7 +258,13 @@ async def test_reports_show_no_codes() -> None:
 @pytest.mark.parametrize(
     ("asked", "name", "read", "lead", "said"),
     [
-        ("web", "web", "bm25:moor", "The web was not searched.", "The collection “moor”, by keyword stood in."),
+        (
+            "web",
+            "web",
+            "bm25:moor",
+            "The web was not searched.",
+            "The collection “moor”, by keyword was searched instead.",
+        ),
         (
             "tavily",
             "wikipedia",

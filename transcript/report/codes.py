@@ -97,8 +97,8 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "no_preference": "The moderator preferred no answer yet",
         "every_round": "Every round is run in any case",
         "single_pass": "One pass",
-        "min_rounds": "Nothing may end it so early",
-        "unresolved": "Nothing was found that ends it",
+        "min_rounds": "It may not end before the fewest rounds",
+        "unresolved": "No reason to end it was found",
     },
     "warning": {
         "agent_left": "A debater dropped out.",
@@ -146,7 +146,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "similarity_missing": "Two answers could not be compared.",
         "single_origin": "One origin.",
         "source_not_summarised": "An abstract was shown without a summary.",
-        "stand_in": "Another source stood in.",
+        "stand_in": "Another source was searched instead.",
         "tool_calls_dropped": "Some searches were not carried out.",
         "undated_evidence": "The date of a source is not known.",
         "unknown_exhibit": "A challenge names a passage that was not shown.",
@@ -312,15 +312,15 @@ def source_words(name: str) -> str:
 
 NOT_SEARCHED = "The web was not searched."
 STAND_IN_WARNINGS: tuple[tuple[str, str, str], ...] = (
-    ("`web` was asked for; (.+) was read in its place, as .*", NOT_SEARCHED, "{0} stood in."),
+    ("`web` was asked for; (.+) was read in its place, as .*", NOT_SEARCHED, "{0} was searched instead."),
     (
         r"`(.+?)` could not be searched; its fallback `.+?` was read in its place \((.+)\)\.",
-        "Another source stood in.",
-        "{0} could not be searched; {1} stood in.",
+        "Another source was searched instead.",
+        "{0} could not be searched; {1} was searched instead.",
     ),
     (
         r"`(.+?)` was asked for without a corpus; moot's small demo corpus (.+) was read\..*",
-        "A demonstration collection stood in.",
+        "A demonstration collection was searched.",
         "No collection was named, so a small one that comes with moot was searched.",
     ),
 )

@@ -101,7 +101,7 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     if answer is None and abstains(task, document["raw_verdict"]):
         return Verdict(
             "nee",
-            "The evidence does not tell",
+            "The evidence gives no answer",
             backing(document, names),
             asked_again(document) + accuracy_in_words(document),
         )
@@ -163,7 +163,11 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
     if panel := (document["metrics"] or {}).get("panel"):
         given = ", ".join(f"{count} found it {found.lower()}" for found, count in panel["verdicts"].items() if count)
         silent = panel["without_verdict"]
-        why = "; nobody refuted it, so it is not refuted" if _has_warning(document, "burden_of_refutation") else ""
+        why = (
+            "; no judge refuted it, so it counts as not refuted"
+            if _has_warning(document, "burden_of_refutation")
+            else ""
+        )
         more = f"; {list_of(map(names, silent))} gave no verdict" if silent else ""
         judges = count_with_noun(sum(panel["verdicts"].values()), "judge")
         return f"A panel of {judges} read the whole trial: {given}{why}{more}."
@@ -188,7 +192,7 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
 
 
 def _without_answer(votes: list[Any]) -> str:
-    return "that tell nothing" if any(vote["answer"] is not None for vote in votes) else "no answer"
+    return "without an answer" if any(vote["answer"] is not None for vote in votes) else "no answer"
 
 
 def _votes_in_words(document: Mapping[str, Any], rounds: int) -> str:
@@ -311,7 +315,7 @@ def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names)
         stance = stances.get((one.id, one.start, one.end), "")
         groups.get(stance, left).quotes.append((one, quoted_by(one, names)))
     for group in (groups["for"], groups["against"]):
-        group.said = "" if group.quotes else "Nothing that was quoted."
+        group.said = "" if group.quotes else "Nothing was quoted."
     return [group for group in (*groups.values(), left) if group.quotes or group.said]
 
 

@@ -77,7 +77,7 @@ def cost_in_words(document: Mapping[str, Any]) -> str:
     if usage.get("uncounted"):
         text += f"; the tokens of {count_with_noun(usage['uncounted'], 'call')} are not known"
     replayed = sum(bool(call.get("from_ledger")) for call in document["calls"])
-    return text + (f"; {count_with_noun(replayed, 'call')} had been made before and cost nothing" if replayed else "")
+    return text + (f"; {count_with_noun(replayed, 'call')} came from the ledger and cost nothing" if replayed else "")
 
 
 def cost(document: Mapping[str, Any]) -> str:

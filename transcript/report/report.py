@@ -186,7 +186,7 @@ def _key_facts(document: Document, sources: Sources) -> list[tuple[str, str, boo
     if any(map(_is_stand_in, document["corpora"])):
         facts.append(("The web", "not searched", True))
     elif kinds["stand_in"]:
-        facts.append(("A source", "stood in", True))
+        facts.append(("A source", "was replaced", True))
     if kinds["retrieval_failed"]:
         facts.append(("A source", "failed", True))
     return facts
@@ -255,7 +255,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     elif not summary and document["corpora"]:
         facts.append(Fact("Not found", ["Each search found something. Which evidence is missing was not determined."]))
     instead = dict.fromkeys(
-        f"{names(one['agent'])} was to search the web; {source_words(one['retriever'])} stood in."
+        f"{names(one['agent'])} was meant to search the web; {source_words(one['retriever'])} was searched instead."
         for one in document["corpora"]
         if _is_stand_in(one)
     )
@@ -276,10 +276,10 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
         one["kind"] for one in document["warnings"] if one["kind"] not in (*STAND_INS, *SHORTENED, *SHOWN_ELSEWHERE)
     )
     if other:
-        sentence = [
+        sentences = [
             words_for("warning", kind) + (f" ({count} times)" if count > 1 else "") for kind, count in other.items()
         ]
-        facts.append(Fact("Other notes", sentence, bad=True))
+        facts.append(Fact("Other notes", sentences, bad=True))
     return facts
 
 
@@ -306,7 +306,7 @@ def _searched_sources(document: Document, sources: Sources) -> list[str]:
     )
     return [
         *sentences,
-        f"{count_with_noun(len(sources.pieces), 'passage')} came back; {_quoted_count(len(sources.quoted))}.",
+        f"{count_with_noun(len(sources.pieces), 'passage')} were found; {_quoted_count(len(sources.quoted))}.",
     ]
 
 

@@ -84,7 +84,7 @@ class Running:
                 await self._run_debate(job)
             except Exception as error:
                 if not isinstance(error, APIError | MootError):
-                    log.exception("Claim %s of the batch %s", number, self.batch.id)
+                    log.exception("Claim %s of the batch %s failed", number, self.batch.id)
                 fault = getattr(error, "detail", None) or getattr(error, "message", None) or repr(error)
                 await self.change(faults={**self.batch.faults, number: anonymised(str(fault)[:500])})
             finally:

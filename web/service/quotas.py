@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 MISSING_ROUTES = {
     r"/runs/batch": "This server begins one run at a time: POST /runs, once for each.",
     r"(/threads/[^/]+)?/runs/crons(/.*)?": "This server has no schedules: POST /runs when it is time.",
-    r"/moot/api/batches(/.*)?": "This server takes no batches here: `moot batch FILE --queue` has workers do them.",
+    r"/moot/api/batches(/.*)?": "This server takes no batches here: use `moot batch FILE --queue` and `moot worker`.",
 }
 """Routes of the page and LangGraph's server that this server does not have; quotas would not count their runs."""
 CORPUS_FIELDS = ("context", "config", "values")
@@ -186,7 +186,7 @@ def check_corpora(body: Any, user: User) -> None:
         asked = one if isinstance(one, Mapping) else {}
         named = {*corpora_in([*(asked.get(part) for part in CORPUS_FIELDS), *command_values(asked)])}
         if others := sorted(named - {*user.corpora}):
-            raise UserError(f"The corpus {others[0][:80]!r} is not for you.", kind="unknown_corpus")
+            raise UserError(f"The corpus {others[0][:80]!r} is not open to you.", kind="unknown_corpus")
 
 
 def corpora_in(settings: Any) -> Iterator[str]:
