@@ -105,8 +105,8 @@ def pairs_table(answers: Sequence[Gradable]) -> Table:
     caption = (
         "95% intervals from the large-sample standard error, or, if an item was answered more than once or items "
         "belong together, from a bootstrap over groups. An answer whose text equals a right one is graded right "
-        "without a call to the model, so read the agreement of models from the texts that differ. Kappa is undefined if all "
-        "grades are the same."
+        "without a call to the model, so read the agreement of models from the texts that differ. Kappa is "
+        "undefined if all grades are the same."
     )
     return Table("pairs", "Agreement of graders", caption, HEADS, tuple(rows))
 

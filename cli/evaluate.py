@@ -81,7 +81,7 @@ def build_document(measured: Sequence[RowScores], options: Options, encoder: str
 
 
 def run_measurement(rows: Sequence[Row], sources: Sequence[str], encoder: str) -> list[RowScores]:
-    """Measures, with progress bars on standard error."""
+    """Runs the measurement, with progress bars on standard error."""
 
     async def work() -> list[RowScores]:
         try:

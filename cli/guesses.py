@@ -100,11 +100,13 @@ class GuessingGroup(TyperGroup):
             args = [guesses[word], *args[1:]]
         if args[0] not in self.commands:
             ctx.fail(
-                guesses.get(word) or ("" if ctx.parent else hint_for(args)) or self._unknown(ctx, args[0], guesses)
+                guesses.get(word)
+                or ("" if ctx.parent else hint_for(args))
+                or self._unknown_command(ctx, args[0], guesses)
             )
         return super().resolve_command(ctx, args)
 
-    def _unknown(self, ctx: Any, word: str, guesses: dict[str, str]) -> str:
+    def _unknown_command(self, ctx: Any, word: str, guesses: dict[str, str]) -> str:
         near = get_close_matches(word, [*self.commands, *guesses], n=1)
         named = guesses.get(near[0], near[0]) if near else ""
         known = f"Did you mean {ctx.command_path} {named}?" if named in self.commands else f"See: {ctx.command_path} -h"

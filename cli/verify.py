@@ -95,7 +95,7 @@ def store_and_print(document: dict[str, Any], *, as_json: bool, out: Path | None
     """Stores a document in the history, and writes or prints it if asked to."""
     if fault := store_locally(document):
         print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
-    write_document(document, as_json=as_json, out=out, form=renderer_of(out) if out is not None else None)
+    write_document(document, as_json=as_json, out=out, render=renderer_of(out) if out is not None else None)
 
 
 def run_debate(

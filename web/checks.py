@@ -166,12 +166,12 @@ def settings_in(asked: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], b
             yield values, settings_only
 
 
-async def assistant(named: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
+async def assistant(id: str, client: LangGraphClient) -> tuple[str, dict[str, Any]]:
     """An assistant's graph and settings, by its id; a graph's name means the graph without settings."""
-    if named in graph_names(others=True):
-        return named, {}
+    if id in graph_names(others=True):
+        return id, {}
     try:
-        found: dict[str, Any] = dict(await client.assistants.get(named))
+        found: dict[str, Any] = dict(await client.assistants.get(id))
     except APIError:
         return "", {}
     return found["graph_id"], found.get("context") or {}
@@ -203,7 +203,7 @@ def replay(content: bytes, receive: Receive) -> Receive:
     """A `receive` that returns a body that was read already."""
     left = [content]
 
-    async def again() -> Message:
+    async def receive_again() -> Message:
         return {"type": "http.request", "body": left.pop()} if left else await receive()
 
-    return again
+    return receive_again

@@ -345,7 +345,7 @@ def join_run(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
 
 
 def record_run(first: FirstRequest, send: Send) -> Send:
-    """Sends a response, and records its run."""
+    """Wraps ``send``: the run that the response names is recorded."""
 
     async def forward(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] < 300 and not first.run.done():

@@ -129,7 +129,7 @@ async def report_page(request: Request) -> Response:
         return RedirectResponse(f"/moot?thread={found['thread']}")
     thread = found.get("placed") or ""
     facts = {key: found.get(key) or "" for key in ("id", "can")} | {"thread": thread, "graph": document["graph"]}
-    facts["sum-up"] = "yes" * bool(_wants_summary(document))
+    facts["sum-up"] = "yes" * bool(_needs_summary(document))
     try:
         part = await run_in_threadpool(report, document, "part")
     except UserError as error:  # of another version: only its file can be downloaded
@@ -147,7 +147,7 @@ FAULTY = """<main class="doc" id="top"><h1>{claim}</h1>
 <p>It was made by another version of moot. Its file is still stored.</p></div></main>"""
 
 
-def _wants_summary(document: debates.Document) -> bool:
+def _needs_summary(document: debates.Document) -> bool:
     wants = document["status"] == "done" and document["settings"].get("reader_summary")
     return bool(wants) and not document.get("reader_summary")
 

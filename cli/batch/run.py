@@ -126,7 +126,7 @@ class Batch:
             found = existing_outcome(self.folder, job, self.prices) or (found if found and "spent" in found else None)
         self.store.add_debate(job.name.removesuffix(f".{job.system}"), job.system, job.key, found)
         self.done += found is not None and self._is_done(job, found)
-        known = _spend_of(found or {})  # it has USD even if the ledger was written without prices
+        known = _spend_of(found or {})  # has USD even if the ledger has none
         self.spent = self.spent.plus(Spend(*map(max, known, taken or NOTHING)))
 
     def _is_done(self, job: Job, outcome: Outcome) -> bool:

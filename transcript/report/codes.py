@@ -267,14 +267,14 @@ CODES: Mapping[str, Mapping[str, str]] = {
 """Words by group and code."""
 
 
-def words_for(of: str, code: str | None) -> str:
+def words_for(group: str, code: str | None) -> str:
     """A code in words.
 
     Args:
-        of: the group of the code, a key of `CODES`.
+        group: the group of the code, a key of `CODES`.
         code: the code.
     """
-    return CODES[of].get(code or "", (code or "").replace("_", " "))
+    return CODES[group].get(code or "", (code or "").replace("_", " "))
 
 
 CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[a-z]+)+)(?![\w`=])|^(\w+)(?=: )")

@@ -252,9 +252,9 @@ def verdict_warnings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     return warnings
 
 
-def failed_source(warned: Mapping[str, Any]) -> str:
+def failed_source(warning: Mapping[str, Any]) -> str:
     """The source that failed, as a sentence; the record has the cause."""
-    name = source_words(str(warned["detail"]).partition(": ")[0])
+    name = source_words(str(warning["detail"]).partition(": ")[0])
     return f"{name[:1].upper()}{name[1:]} could not be searched."
 
 

@@ -36,7 +36,7 @@ class Outcome:
         backing: the basis of the verdict, in a sentence.
         divided: whether an agent's last answer differed.
         quotes: numbers of quoted pieces, of pieces, of quotes found in their source, and of quotes not found there.
-        confidence: the raw one.
+        confidence: the confidence before calibration.
         confidence_rests_on: the number of votes or answers, and the number of cases of its calibration.
         decision: act or escalate, if there is a calibration.
         error: why it failed; ``kind`` is the error's kind.

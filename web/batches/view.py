@@ -62,8 +62,8 @@ def describe_batch(
     """
     entries = [_entry(batch, job, outcome, running) for job, outcome in rows]
     kinds = Counter(kind for one in entries for kind in _kinds(one))
-    over = [outcome for _, outcome in rows if outcome.document]
-    costs = [one.usd for one in over]
+    with_document = [outcome for _, outcome in rows if outcome.document]
+    costs = [one.usd for one in with_document]
     wanted = words.casefold().split()
     found = [
         one
@@ -84,7 +84,7 @@ def describe_batch(
         "statuses": Counter(one["status"] for one in entries),
         "counts": {"all": len(entries)} | {kind: kinds[kind] for kind in SHOWN[1:]},
         "usd": None if None in costs else sum(cost or 0 for cost in costs),
-        "quotes": [sum(one.quotes[2] for one in over), sum(one.quotes[3] for one in over)],
+        "quotes": [sum(one.quotes[2] for one in with_document), sum(one.quotes[3] for one in with_document)],
         "rows": found[(page - 1) * A_PAGE : page * A_PAGE],
         "page": page,
         "pages": max(1, -(-len(found) // A_PAGE)),

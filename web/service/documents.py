@@ -78,12 +78,12 @@ class Documents:
             done = {id: by for id, status, by in before if status == "done"}
             if document["status"] != "done" and (own := [id for id, by in done.items() if by and by == run]):
                 return str(own[0])  # written by the worker that took over this run
-            over = [id for id, by in done.items() if by is None or by != run]
-            id = f"{moment}-{secrets.token_hex(16) if over else debate}"
+            by_other_runs = [id for id, by in done.items() if by is None or by != run]
+            id = f"{moment}-{secrets.token_hex(16) if by_other_runs else debate}"
             put(cursor, row_of(id, document, run))
             spend(cursor, id, document["calls"])
-            gone = [one for one, *_ in before if one not in (id, *over)]
-            cursor.execute("DELETE FROM moot.documents WHERE id = ANY(%s)", (gone,))
+            replaced = [one for one, *_ in before if one not in (id, *by_other_runs)]
+            cursor.execute("DELETE FROM moot.documents WHERE id = ANY(%s)", (replaced,))
             return id
 
         return self._postgres.do(transaction)

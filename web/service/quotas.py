@@ -84,7 +84,7 @@ def check_quota(person: str, user: User) -> int:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (person,))
         used = _spending(cursor, person)
         if user.debates_a_day is not None and used.debates >= user.debates_a_day:
-            raise _quota_error(f"{used.debates} debates in 24 hours, and may have {user.debates_a_day}")
+            raise _quota_error(f"{used.debates} debates in 24 hours, and may start {user.debates_a_day}")
         check_spent(used, user)
         cursor.execute("INSERT INTO moot.asked (person) VALUES (%s) RETURNING id", (person,))
         return int(cursor.fetchone()[0])
@@ -108,7 +108,7 @@ def check_spent(used: Spending, user: User) -> None:
     if user.usd_a_day is not None and used.usd >= user.usd_a_day:
         raise _quota_error(f"spent ${used.usd:,.2f} in 24 hours, and may spend ${user.usd_a_day:,.2f}")
     if user.tokens_a_day is not None and used.tokens >= user.tokens_a_day:
-        raise _quota_error(f"{used.tokens:,} tokens in 24 hours, and may have {user.tokens_a_day:,}")
+        raise _quota_error(f"{used.tokens:,} tokens in 24 hours, and may use {user.tokens_a_day:,}")
 
 
 async def check_prices(body: Any, client: LangGraphClient) -> None:
@@ -186,7 +186,7 @@ def check_corpora(body: Any, user: User) -> None:
         asked = one if isinstance(one, Mapping) else {}
         named = {*corpora_in([*(asked.get(part) for part in CORPUS_FIELDS), *command_values(asked)])}
         if others := sorted(named - {*user.corpora}):
-            raise UserError(f"The corpus {others[0][:80]!r} is not open to you.", kind="unknown_corpus")
+            raise UserError(f"You may not read the corpus {others[0][:80]!r}.", kind="unknown_corpus")
 
 
 def corpora_in(settings: Any) -> Iterator[str]:

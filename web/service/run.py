@@ -165,19 +165,19 @@ def keep_leases() -> None:
         if await workers._is_run_terminal(run_id):
             await release(run_id, claim)
 
-    async def execute_claim(run_id: str, worker: str, at_once: asyncio.Semaphore) -> None:
+    async def execute_claimed(run_id: str, worker: str, at_once: asyncio.Semaphore) -> None:
         own_claim.set(f"{worker}-{uuid4().hex}")
         await execute(run_id, own_claim.get(), at_once)
 
-    async def start_held(run_id: str, *, user_id: str) -> bool:
+    async def start_claimed(run_id: str, *, user_id: str) -> bool:
         if await workers._is_run_terminal(run_id):
             return False
         if await claim_of(run_id) != own_claim.get():
             release_run(run_id)
         return True  # the claim has already marked it as running
 
-    workers._release_lease, runs.start_run = release_ended, start_held
-    executor._execute_and_release = execute_claim
+    workers._release_lease, runs.start_run = release_ended, start_claimed
+    executor._execute_and_release = execute_claimed
 
 
 async def claim_of(run_id: str) -> str | None:
