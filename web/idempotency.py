@@ -85,7 +85,7 @@ class IdempotencyKeys:
             await JSONResponse({"detail": public_text(error), "kind": error.kind}, status)(scope, receive, send)
 
     async def _acquire_lock(self, key: str) -> FileLock | None:
-        """Acquires the lock of a key, which one server on this home holds until the key's debate has its row.
+        """Acquires the lock of a key, which one server with this home holds until the key's debate has its row.
 
         Returns:
             The lock; None if this server has it already.
@@ -128,10 +128,10 @@ class IdempotencyKeys:
                 if first and lock and first.run.done() and row and row.status != "running":
                     del self.first[key]
                     first = None
-                begins = first is None and (row is None or row.status in RESUMABLE)
-                if begins and lock is None:  # the request that had it was just refused
+                starts_debate = first is None and (row is None or row.status in RESUMABLE)
+                if starts_debate and lock is None:  # the request that had it was just refused
                     raise other_server_error()
-                if begins and lock:
+                if starts_debate and lock:
                     thread = place["thread"] or str(uuid4())
                     first = self.first[key] = FirstRequest(fingerprint, thread)
                     TABLE.locks[key], lock = lock, None
@@ -139,9 +139,9 @@ class IdempotencyKeys:
             if lock:
                 await asyncio.to_thread(lock.release)
         if first is None:
-            assert row is not None  # else `begins` would be true
+            assert row is not None  # else `starts_debate` would be true
             return await (await stored_response(row, how, client))(scope, receive, send)
-        if not begins:
+        if not starts_debate:
             join_run(scope, f"/threads/{first.thread}/runs/{await asyncio.shield(first.run)}{JOINED[how]}", body)
             return await self.app(scope, replay(b"", receive), send)
         prepare_first(body, row, sent_key, place)
@@ -174,12 +174,12 @@ class IdempotencyKeys:
         while True:
             row = await open_ledger().of_key(key)
             running_at = await open_ledger().thread_and_run(row.id) if row else None
-            over = (
+            stopped_run = (
                 running_at[1]
                 if row and running_at and row.status in RESUMABLE and not await is_restarted(*running_at, client)
                 else None
             )
-            state = await asyncio.to_thread(reserve_key, key, asked, thread, over)
+            state = await asyncio.to_thread(reserve_key, key, asked, thread, stopped_run)
             if state.fingerprint != asked:
                 raise used_key_error()
             if state.is_ours or state.run:
@@ -206,22 +206,22 @@ class RunRecorder:
 
     def __init__(self, key: str, thread: str, send: Send) -> None:
         self.key, self.thread, self.send = key, thread, send
-        self.begins = self.is_stored = False
+        self.is_accepted = self.is_stored = False
         self.content = b""
 
     async def __call__(self, message: Message) -> None:
         """Sends a part of the response."""
         if message["type"] == "http.response.start":
-            self.begins = message["status"] < 300
+            self.is_accepted = message["status"] < 300
             await self._store_run(RUN.search(Headers(raw=message["headers"]).get("content-location", "")))
-        elif not self.is_stored and self.begins:  # the run's id is only in the body
+        elif not self.is_stored and self.is_accepted:  # the run's id is only in the body
             self.content += message.get("body", b"")
             if not message.get("more_body"):
                 await self._store_run(RUN.match(f"/runs/{json.loads(self.content)['run_id']}"))
         await self.send(message)
 
     async def _store_run(self, run: re.Match[str] | None) -> None:
-        if run and self.begins:
+        if run and self.is_accepted:
             await asyncio.to_thread(store_run, self.key, self.thread, run[1])
             self.is_stored = True
 

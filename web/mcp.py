@@ -241,13 +241,13 @@ async def list_tools(client: LangGraphClient) -> list[dict[str, Any]]:
 async def user_assistants(client: LangGraphClient) -> dict[str, Any]:
     """The assistants that users created, by tool name; the first one if a name repeats."""
     found: dict[str, Any] = {}
-    made: list[Any] = []
-    while len(made) < MOST:
-        more = await client.assistants.search(limit=A_PAGE, offset=len(made))
-        made += more
+    assistants: list[Any] = []
+    while len(assistants) < MOST:
+        more = await client.assistants.search(limit=A_PAGE, offset=len(assistants))
+        assistants += more
         if len(more) < A_PAGE:
             break
-    for one in made:
+    for one in assistants:
         name = NAME.sub("", re.sub(r"\s+", "_", one["name"].strip()))[:LONGEST]
         own = (one.get("metadata") or {}).get("created_by") != "system" and one["graph_id"] in graph_names()
         if own and name and name not in graph_names(others=True):

@@ -18,7 +18,7 @@ ABANDONED = "at < now() - interval '60 seconds'"
 TAKE = (
     "INSERT INTO moot.keys AS k (key, fingerprint, thread) VALUES (%(key)s, %(fingerprint)s, %(thread)s) "
     "ON CONFLICT (key) DO UPDATE SET thread = excluded.thread, run = NULL, at = now() "
-    f"WHERE k.fingerprint = excluded.fingerprint AND (k.run = %(over)s OR (k.run IS NULL AND k.{ABANDONED}))"
+    f"WHERE k.fingerprint = excluded.fingerprint AND (k.run = %(stopped_run)s OR (k.run IS NULL AND k.{ABANDONED}))"
 )
 
 
@@ -49,19 +49,19 @@ class KeyState:
     is_ours: bool
 
 
-def reserve_key(key: str, fingerprint: str, thread: str, over: str | None) -> KeyState:
+def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None) -> KeyState:
     """Takes a key, unless another request has it.
 
     Args:
         key: the key, as in the table of debates.
         fingerprint: the request's fingerprint.
         thread: the thread for the request's debate.
-        over: the key's run if it stopped unfinished and is not being resumed; the new run replaces it.
+        stopped_run: the key's run if it stopped unfinished and is not being resumed; the new run replaces it.
 
     Raises:
         UserError, WorldError: the database cannot be used.
     """
-    asked = {"key": key, "fingerprint": fingerprint, "thread": thread, "over": over}
+    asked = {"key": key, "fingerprint": fingerprint, "thread": thread, "stopped_run": stopped_run}
 
     def transaction(cursor: Any) -> KeyState:
         is_ours = bool(cursor.execute(TAKE, asked).rowcount)
