@@ -270,7 +270,7 @@ async def test_reports_show_no_codes() -> None:
             "wikipedia",
             "wikipedia",
             "Another source",
-            "The web (Tavily) could not be searched; Wikipedia stood",
+            "The web (Tavily) could not be searched; Wikipedia was searched instead.",
         ),
         (
             "chroma",

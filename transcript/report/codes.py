@@ -324,8 +324,9 @@ STAND_IN_WARNINGS: tuple[tuple[str, str, str], ...] = (
         "No collection was named, so a small one that comes with moot was searched.",
     ),
 )
-"""The warnings that a source replaced another one (`moot.nodes._steps.retrieving.stood_in`), each with its words in a
-report: bold words, and a sentence with the names of the sources.
+"""The warnings that a source replaced another one, as `moot.nodes._steps.retrieving.fallback_warning` writes them.
+
+Each has its words in a report: bold words, and a sentence with the names of the sources.
 """
 
 
