@@ -50,7 +50,7 @@ def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], or
     followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     if followed and method == "GET" and path.startswith(PAGES):
         return ""
-    return "This server refuses requests of other websites: add it to MOOT_ALLOWED_ORIGINS to allow it."
+    return "This server refuses requests of other websites: add this website to MOOT_ALLOWED_ORIGINS to allow it."
 
 
 def is_health(path: str, method: str) -> bool:

@@ -137,7 +137,7 @@ async def test_an_impossible_choice_shows_why(page: Page) -> None:
     await page.get_by_text("There are no documents yet").wait_for()
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Method", exact=True).select_option("cortex_debate")
-    await page.get_by_text("This method searches for nothing").wait_for()
+    await page.get_by_text("This method does not search").wait_for()
 
 
 async def test_a_person_is_asked(page: Page, served: Served) -> None:
@@ -318,7 +318,7 @@ async def test_no_payload_is_executed(
     (tmp_path / "document.json").write_text(json.dumps(document))
     await page.goto("/moot/debates")
     await page.get_by_text("Import a check from a file").click()
-    await page.get_by_label("Take in a document").set_input_files(tmp_path / "document.json")
+    await page.get_by_label("Import a document").set_input_files(tmp_path / "document.json")
     await page.locator(".src").last.wait_for(state="attached")
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert await page.locator(".src > li").count() == len(PAYLOADS)
