@@ -10,7 +10,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from moot.cli.compare import on_screen
+from moot.cli.compare import terminal_table
 from moot.cli.tables import show
 from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
@@ -49,21 +49,25 @@ def measure_agreement(
     table = pairs_table(answers)
     if not table.rows:
         raise UserError(
-            "There is one grader, the comparison of texts: name a model with --grader or a file with --gold.",
+            "The only grader is the comparison of texts: add a model with --grader or a file with --gold.",
             kind="invalid_setting",
         )
-    document = {"moot_version": version("moot"), "pairs": as_records(table), "answers": as_records(grades(answers))}
+    document = {
+        "moot_version": version("moot"),
+        "pairs": as_records(table),
+        "answers": as_records(grades_table(answers)),
+    }
     text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     if as_json:
         print(text, end="")  # noqa: T201
     else:
-        show(on_screen(table))
+        show(terminal_table(table))
         console.print(table.caption, markup=False, highlight=False)
     for note in notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     if out is not None:
         try:
-            write_atomically(out, as_csv(grades(answers)) if out.suffix == ".csv" else text)
+            write_atomically(out, as_csv(grades_table(answers)) if out.suffix == ".csv" else text)
         except OSError as error:
             raise write_error(out, error) from error
 
@@ -82,7 +86,7 @@ def _ask(answers: Sequence[GradableAnswer], models: Sequence[str], at_once: int,
         return asyncio.run(work())
 
 
-def graders_of(answers: Sequence[GradableAnswer]) -> list[str]:
+def grader_names(answers: Sequence[GradableAnswer]) -> list[str]:
     """The names of all graders."""
     return list(dict.fromkeys(name for answer in answers for name in answer.grades))
 
@@ -91,7 +95,7 @@ def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
     """Two lines for each pair of graders: over all answers, and over answers whose text differs from the right one."""
     rows: list[tuple[Cell, ...]] = []
     apart = [answer for answer in answers if not answer.same_text]
-    for first, second in combinations(graders_of(answers), 2):
+    for first, second in combinations(grader_names(answers), 2):
         for called, of in (("all answers", answers), ("texts that differ", apart)):
             ours, theirs = ([one.grades.get(name) for one in of] for name in (first, second))
             found = agreement(ours, theirs, [one.group for one in of])
@@ -99,22 +103,22 @@ def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
             counts = (found.both, found.first, found.second, found.neither)
             rows.append((first, second, called, n, missing, found.share, found.kappa, *counts))
     caption = (
-        "95% intervals: of the large-sample standard error; if an item was answered more than once, or items belong "
-        "together, of the bootstrap over groups. An answer whose text equals a right one is graded right without "
-        "a call to the model, so read the agreement of models from the texts that differ. Kappa is undefined if all "
-        "grades are the same."
+        "95% intervals from the large-sample standard error, or, if an item was answered more than once or items "
+        "belong together, from a bootstrap over groups. An answer whose text equals a right one is graded right "
+        "without a call to the model, so read the agreement of models from the texts that differ. Kappa is "
+        "undefined if all grades are the same."
     )
     return Table("pairs", "Agreement of graders", caption, HEADS, tuple(rows))
 
 
-def grades(answers: Sequence[GradableAnswer]) -> Table:
+def grades_table(answers: Sequence[GradableAnswer]) -> Table:
     """Every answer with the grade from each grader."""
-    names = graders_of(answers)
+    names = grader_names(answers)
     heads = [*columns("text", system="", file="log", id="sample", answer="", gold="")]
     heads += [Column(name, name) for name in names]
-    said: dict[Any, str] = {True: "right", False: "wrong", None: ""}
+    words: dict[Any, str] = {True: "right", False: "wrong", None: ""}
     rows = [
-        (one.system, one.file, one.id, one.outcome, " / ".join(one.gold), *(said[one.grades.get(n)] for n in names))
+        (one.system, one.file, one.id, one.outcome, " / ".join(one.gold), *(words[one.grades.get(n)] for n in names))
         for one in answers
     ]
     return Table("answers", "Grades", "", tuple(heads), tuple(rows))

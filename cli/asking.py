@@ -17,7 +17,7 @@ def with_options_of(other: Callable[..., Any], *, but: tuple[str, ...]) -> Calla
         but: arguments and options of it to leave out.
     """
 
-    def given(command: Command) -> Command:
+    def add_options(command: Command) -> Command:
         own = {name: one for name, one in inspect.signature(command).parameters.items() if name != "options"}
         shared = {name: one for name, one in inspect.signature(other).parameters.items() if name not in but}
         hints = get_type_hints(other, include_extras=True) | get_type_hints(command, include_extras=True)
@@ -27,10 +27,10 @@ def with_options_of(other: Callable[..., Any], *, but: tuple[str, ...]) -> Calla
         command.__annotations__ = {one.name: hints[one.name] for one in parameters} | {"return": None}
         return command
 
-    return given
+    return add_options
 
 
-def asked_by(options: Mapping[str, Any], preset_task: str | None) -> dict[str, Any]:
+def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> dict[str, Any]:
     """A debate's input, except its claim, from options.
 
     Args:

@@ -88,12 +88,12 @@ def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path |
 
 def systems_table(found: Mapping[str, Any]) -> Table:
     """The systems without attacks: accuracy, and false alarms of flags."""
-    caption = "Flagged: right verdicts whose document has a flag: false alarms."
+    caption = "Flagged: right verdicts whose document has a flag (false alarms)."
     columns = ("undisturbed", "model", "benchmark", "samples", "accuracy", "flagged")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")
     for one in found["systems"]:
         flagged = f"{one['flagged']} of {one['right']}"
-        table.add_row(*map(Text, (*_named(one), str(one["n"]), interval(one["accuracy"]), flagged)))
+        table.add_row(*map(Text, (*_run_cells(one), str(one["n"]), interval(one["accuracy"]), flagged)))
     return table
 
 
@@ -121,7 +121,7 @@ def attacks_table(found: Mapping[str, Any]) -> Table:
     return table
 
 
-def _named(one: Mapping[str, Any]) -> tuple[str, str, str]:
+def _run_cells(one: Mapping[str, Any]) -> tuple[str, str, str]:
     return one["system"], one["model"] or "", one["benchmark"]
 
 

@@ -38,8 +38,8 @@ def calibrate(
     except OSError as error:
         raise write_error(out, error) from error
     figures = {key: value for key, value in asdict(fitted).items() if key != "calibration"}
-    said = {"file": str(out), "n": found.n, "alpha": alpha, "least_confidence": found.least_confidence, **figures}
-    write_document(said | {"guarantee": guarantee(found.n, alpha)}, as_json=as_json, out=None)
+    summary = {"file": str(out), "n": found.n, "alpha": alpha, "least_confidence": found.least_confidence, **figures}
+    write_document(summary | {"guarantee": guarantee(found.n, alpha)}, as_json=as_json, out=None)
     if not as_json:
         for line in lines(fitted, out):
             typer.echo(line)
@@ -52,7 +52,7 @@ def lines(fitted: FittedCalibration, out: Path) -> list[str]:
     found, bound = fitted.calibration, fitted.calibration.bound
     left = [f"{fitted.unfinished} unfinished", f"{fitted.repeated} further runs of an item"]
     left += [f"{fitted.attacked} under attack"]
-    left_out = " and ".join(said for said in left if not said.startswith("0 "))
+    left_out = " and ".join(note for note in left if not note.startswith("0 "))
     acts = (
         f"Act from a confidence of {found.least_confidence:.2f} on: {fitted.acted:,} of these {found.n:,}, of which "
         f"{fitted.wrong:,} were wrong. Escalate the others."

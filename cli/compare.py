@@ -50,15 +50,15 @@ def compare_logs(
         return
     console = Console(soft_wrap=True)
     console.print(Text(f"\n{report.findings.headline}", style="bold"))
-    for said in report.findings.sentences:
-        console.print(Text(f"- {said}"))
+    for sentence in report.findings.sentences:
+        console.print(Text(f"- {sentence}"))
     if report.overview is not None and len(report.sections) > 1:
-        show(on_screen(report.overview.without((*HIDDEN_COLUMNS, "lost"))))
+        show(terminal_table(report.overview.without((*HIDDEN_COLUMNS, "lost"))))
     for section in report.sections:
         console.print(Text(f"\n{section.title}", style="bold"))
         for made in section.tables:
             if made.key in PRINTED:
-                show(on_screen(made.without(PLAIN)))
+                show(terminal_table(made.without(PLAIN)))
         for note in section.notes:
             console.print(Text(f"note: {note}", style="dim"))
     for note in report.notes:
@@ -72,7 +72,7 @@ def compare_logs(
         Console(stderr=True, soft_wrap=True).print(Text(f"wrote {file}"))
 
 
-def on_screen(of: Table) -> Screen:
+def terminal_table(of: Table) -> Screen:
     """A table as the terminal shows it."""
     screen = Screen(box=None, padding=(0, 2, 0, 0), title=Text(of.title), title_justify="left", title_style="bold")
     for column in of.columns:

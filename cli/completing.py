@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-def completing(what: str) -> Callable[[str], list[str]]:
+def completion_for(what: str) -> Callable[[str], list[str]]:
     """A completion function for typer.
 
     Args:
@@ -13,10 +13,10 @@ def completing(what: str) -> Callable[[str], list[str]]:
             Tool-MAD) or settings of a graph (``settings find_claims``).
     """
 
-    def ends(incomplete: str) -> list[str]:
+    def complete(incomplete: str) -> list[str]:
         return [name for name in names(what) if name.startswith(incomplete)]
 
-    return ends
+    return complete
 
 
 def names(what: str) -> list[str]:

@@ -55,7 +55,7 @@ def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> 
     check_sources(sources)
     rows = read_rows(options.data, options.split, options.qrels, options.scopes)
     encoder = options.encoder or DEFAULT_ENCODER
-    document = report(run(rows, sources, encoder), options, encoder)
+    document = build_document(run_measurement(rows, sources, encoder), options, encoder)
     write_document(document, as_json=as_json, out=out)
     if not as_json:
         show(figures_table(document))
@@ -63,7 +63,7 @@ def evaluate_retrieval(options: Options, *, as_json: bool, out: Path | None) -> 
             show(differences_table(document))
 
 
-def report(measured: Sequence[RowScores], options: Options, encoder: str) -> dict[str, Any]:
+def build_document(measured: Sequence[RowScores], options: Options, encoder: str) -> dict[str, Any]:
     """The JSON document: versions, options and every figure."""
     each, means = compare(measured, options.against)
     return {
@@ -80,8 +80,8 @@ def report(measured: Sequence[RowScores], options: Options, encoder: str) -> dic
     }
 
 
-def run(rows: Sequence[Row], sources: Sequence[str], encoder: str) -> list[RowScores]:
-    """Measures, with progress bars on standard error."""
+def run_measurement(rows: Sequence[Row], sources: Sequence[str], encoder: str) -> list[RowScores]:
+    """Runs the measurement, with progress bars on standard error."""
 
     async def work() -> list[RowScores]:
         try:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from moot.cli.attacking import eval_attack
-from moot.cli.guesses import Guessing
+from moot.cli.guesses import GuessingGroup
 from moot.cli.parameters import (
     AsJson,
     CallsAtOnce,
@@ -20,7 +20,7 @@ from moot.cli.parameters import (
     SettingsOfAll,
 )
 
-evaluations = typer.Typer(cls=Guessing, help="Evaluate debate systems and their parts.", no_args_is_help=True)
+evaluations = typer.Typer(cls=GuessingGroup, help="Evaluate debate systems and their parts.", no_args_is_help=True)
 
 
 @evaluations.command("retrieval")
@@ -73,7 +73,9 @@ def eval_run(
         typer.Option(metavar="NAME=PATH", help="A benchmark and its file or folder; NAME for the Hub. Repeatable."),
     ] = None,
     model: Annotated[list[str] | None, typer.Option(help="Model of all roles, as provider:name. Repeatable.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="A sampling seed: a run each. Repeatable.")] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(help="A sampling seed; each seed is a run of its own. Repeatable.")
+    ] = None,
     settings: SettingsOfAll = None,
     corpus: CorpusOfAll = None,
     limit: MostItems = None,

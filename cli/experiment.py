@@ -19,5 +19,5 @@ def send_log(path: Path, *, as_json: bool) -> None:
     made = send_experiment(experiment)
     write_document(made, as_json=as_json, out=None)
     if not as_json:
-        sent = f"{len(experiment['results'])} samples of {experiment['dataset_name']!r}"
-        Console().print(f"{sent} are the experiment {experiment['experiment_name']!r}.", highlight=False, markup=False)
+        sent = f"Sent {len(experiment['results'])} samples of {experiment['dataset_name']!r}"
+        Console().print(f"{sent} as the experiment {experiment['experiment_name']!r}.", highlight=False, markup=False)

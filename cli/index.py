@@ -69,8 +69,8 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
                 bar = progress.add_task(f"indexing into {corpus}", total=None)
                 stored = asyncio.run(build(lambda seen: progress.update(bar, completed=seen)))
     finally:
-        for said in (*notes, *map(str, refused)):
-            console.print(said, highlight=False, markup=False, soft_wrap=True)
+        for note in (*notes, *map(str, refused)):
+            console.print(note, highlight=False, markup=False, soft_wrap=True)
     if not first:
         raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
     console.print(

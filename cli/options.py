@@ -41,7 +41,7 @@ def parse_pairs(
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set takes KEY=VALUE, not {pair!r}.", kind="invalid_setting")
-        put(values, key.strip(), text, defaults or {})
+        set_at_key(values, key.strip(), text, defaults or {})
     return values
 
 
@@ -70,7 +70,7 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
     return labels
 
 
-def put(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -> None:
+def set_at_key(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -> None:
     """Sets the value at a dotted key; a number in the key is the index of a list element, from 0.
 
     Raises:

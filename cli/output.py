@@ -15,7 +15,7 @@ def write_document(
     *,
     as_json: bool,
     out: Path | None,
-    form: Callable[[dict[str, Any]], str] | None = None,
+    render: Callable[[dict[str, Any]], str] | None = None,
 ) -> None:
     """Writes a document to a file if one is named, and prints it if ``as_json``.
 
@@ -23,7 +23,7 @@ def write_document(
         document: the document.
         as_json: whether it is printed.
         out: the file.
-        form: renders the file's content; by default the document as JSON.
+        render: renders the file's content; by default the document as JSON.
 
     Raises:
         UserError, WorldError: the file cannot be written; an old file is left unchanged.
@@ -31,7 +31,7 @@ def write_document(
     text = json.dumps(document, ensure_ascii=False, indent=2)
     if out is not None:
         try:
-            write_atomically(out, form(document) if form else text + "\n")
+            write_atomically(out, render(document) if render else text + "\n")
         except OSError as error:  # the result has cost money: print it instead of losing it
             print(text)  # noqa: T201
             raise write_error(out, error) from error

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from moot.cli.compare import on_screen
+from moot.cli.compare import terminal_table
 from moot.cli.tables import show
 from moot.core.endpoint import close_clients
 from moot.core.errors import MootError
@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 INTERRUPTED = 130
-UNMEASURED = MetricValue(None, "not measured: the command ended before", failed=True)
+UNMEASURED = MetricValue(None, "not measured: the command ended first", failed=True)
 MOST_REASONS = 5
 """Most reasons for missing figures that are printed."""
 MOST_IDS = 5
@@ -65,7 +65,7 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     measured: dict[int, dict[str, MetricValue]] = {}
     ended: MootError | None = None
     try:
-        _run(samples, options, measured, console)
+        _measure_all(samples, options, measured, console)
     except MootError as error:
         ended = error
     except KeyboardInterrupt:
@@ -73,8 +73,8 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     if ended is not None and not measured:
         raise ended
     figures = [measured.get(n) or dict.fromkeys(METRICS, UNMEASURED) for n in range(len(samples))]
-    _give(samples, figures, options, as_json=as_json, out=out)
-    for note in [*notes, *_reasons(samples, figures)]:
+    _output(samples, figures, options, as_json=as_json, out=out)
+    for note in [*notes, *_missing_notes(samples, figures)]:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     if ended is not None:
         raise ended
@@ -83,7 +83,7 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     return 3 if any(figure.failed for of in figures for figure in of.values()) else 0
 
 
-def _run(
+def _measure_all(
     samples: Sequence[AnsweredSample], options: Options, measured: dict[int, dict[str, MetricValue]], console: Console
 ) -> None:
     bars = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("samples"))
@@ -103,7 +103,7 @@ def _run(
         asyncio.run(work())
 
 
-def _give(
+def _output(
     samples: Sequence[AnsweredSample],
     figures: Sequence[dict[str, MetricValue]],
     options: Options,
@@ -117,15 +117,15 @@ def _give(
         "ragas_version": version("ragas"),
         "model": options.model,
         "embedder": options.embedder,
-        "systems": _records(systems := systems_table(samples, figures)),
-        "samples": _records(each := samples_table(samples, figures)),
+        "systems": _as_records(systems := systems_table(samples, figures)),
+        "samples": _as_records(each := samples_table(samples, figures)),
     }
     text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
     if as_json:
         print(text, end="")  # noqa: T201
     else:
-        unsaid = [column.key for column in RUN if column.key == "file" or not any(systems.column(column.key))]
-        show(on_screen(systems.without(unsaid)))
+        hidden = [column.key for column in RUN if column.key == "file" or not any(systems.column(column.key))]
+        show(terminal_table(systems.without(hidden)))
     if out is not None:
         try:
             write_atomically(out, as_csv(each) if out.suffix == ".csv" else text)
@@ -142,7 +142,7 @@ def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str,
     rows = []
     for _, group in groupby(zip(samples, figures, strict=True), key=lambda one: one[0].file):
         of = list(group)
-        row: list[Cell] = [*_run_of(of[0][0]), len(of)]
+        row: list[Cell] = [*_run_cells(of[0][0]), len(of)]
         for name in METRICS:
             score = mean_score([figure[name].value for _, figure in of])
             row += [score.value, score.n, score.missing]
@@ -156,30 +156,30 @@ def samples_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str,
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), Column(f"{name}_missing", "missing")]
     rows = [
-        [*_run_of(sample), sample.id, *(cell for name in METRICS for cell in (of[name].value, of[name].reason))]
+        [*_run_cells(sample), sample.id, *(cell for name in METRICS for cell in (of[name].value, of[name].reason))]
         for sample, of in zip(samples, figures, strict=True)
     ]
     return Table("samples", "Samples", "", tuple(heads), tuple(map(tuple, rows)))
 
 
-def _run_of(sample: AnsweredSample) -> list[Cell]:
+def _run_cells(sample: AnsweredSample) -> list[Cell]:
     seed = "" if sample.seed is None else str(sample.seed)
     return [sample.system, sample.benchmark, sample.model or "", seed, sample.file]
 
 
-def _records(of: Table) -> list[dict[str, Any]]:
+def _as_records(of: Table) -> list[dict[str, Any]]:
     names = [column.key for column in of.columns]
     return [dict(zip(names, row, strict=True)) for row in of.rows]
 
 
-def _reasons(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> list[str]:
+def _missing_notes(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> list[str]:
     """Why figures are missing: each reason with its number of samples and the first of them."""
     lines = []
     for name, title in METRICS.items():
         each = zip(samples, figures, strict=True)
         missing = [(of[name].reason, f"{sample.system} {sample.id}") for sample, of in each if of[name].reason]
         for why, times in Counter(why for why, _ in missing).most_common(MOST_REASONS):
-            ids = [id for said, id in missing if said == why]
+            ids = [id for reason, id in missing if reason == why]
             more = f" and {times - MOST_IDS} more" if times > MOST_IDS else ""
             named = f"{', '.join(ids[:MOST_IDS])}{more}"
             lines.append(f"No {title} for {times} sample{'s' * (times > 1)} ({named}): {' '.join(why.split())[:300]}")

@@ -41,13 +41,13 @@ def write_reports(
         documents: result documents, and folders of them.
         kinds: keys of `SUFFIXES`.
         out: the folder, or the file if there is one report; None for the folder of each document.
-        publisher: for claim reviews.
+        publisher: the publisher named in claim reviews.
         model: writes a summary for each document without one; the document stores it.
 
     Raises:
         UserError: there is no document, the file or folder cannot be written, or a claim review has no publisher.
     """
-    found = list(_found(documents))
+    found = list(_document_paths(documents))
     if not found:
         raise UserError("There is no document here: name result documents (.json) or folders.", kind="missing_file")
     if "claimreview" in kinds:
@@ -99,7 +99,7 @@ def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: s
     return report(document, kind)
 
 
-def _found(paths: Sequence[Path]) -> Iterator[Path]:
+def _document_paths(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
             inside = sorted(one for one in path.glob("*.json") if not one.name.endswith(SUFFIXES["claimreview"]))
@@ -138,7 +138,7 @@ FORMS = {"": None, ".json": None, ".html": "html", ".htm": "html", ".md": "md"}
 """Kind of report by file suffix; None for the document itself."""
 
 
-def form_of(out: Path) -> Callable[[dict[str, Any]], str] | None:
+def renderer_of(out: Path) -> Callable[[dict[str, Any]], str] | None:
     """The function that renders the report for ``--out``, chosen by file suffix; None for the document as JSON.
 
     Raises:

@@ -21,7 +21,7 @@ COLUMNS = {
     "tasks": ("task", "answers", "what it is"),
     "presets": ("preset", "graph", "task", "what it is"),
     "settings": ("setting", "default", "range", "meaning"),
-    "eval tasks": ("benchmark", "measures", "licence", "from", "files, the first that is there"),
+    "eval tasks": ("benchmark", "measures", "licence", "from", "files (the first that exists)"),
 }
 """Column titles of each listing."""
 KEYS = {

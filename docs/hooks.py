@@ -18,12 +18,12 @@ from moot.cli.main import app
 ROOT = Path(__file__).parents[1]
 FILE = re.compile(r"^<!-- FILE: (.+\.(py|md|toml)) -->$", re.M)
 KINDS = {".py": "python", ".toml": "toml"}
-"""What blocks of code are written in."""
-MADE = re.compile(r"^<!-- (SETTINGS|COMMANDS) -->$", re.M)
-DRAWS = "assets/javascripts/mermaid.min.js"
+"""The language of a block of code, by file suffix."""
+PLACEHOLDER = re.compile(r"^<!-- (SETTINGS|COMMANDS) -->$", re.M)
+MERMAID_PATH = "assets/javascripts/mermaid.min.js"
 MERMAID = Path(mermaidx.__file__).parent / "assets" / "mermaid.js"
 """Mermaid's own release, from that package, so that neither the build nor a reader's browser downloads it."""
-FILL = re.compile(r"^\tclassDef .*\n", re.M)
+CLASS_STYLE = re.compile(r"^\tclassDef .*\n", re.M)
 LINKS = {
     r"docs/([\w/-]+\.md(?:#[\w-]+)?)": r"\1",
     r"(?:\.\./)?graphs/(\w+)(?:/__init__)?\.py": r"api/graphs.md#moot.graphs.\1",
@@ -31,35 +31,35 @@ LINKS = {
     r"SECURITY\.md": "security.md",
 }
 """Links in the repository, and their targets on the site."""
-FEW = 8
+MOST_NAMED = 8
 """Most systems that a table names; if there are more, it shows their number."""
 
 
 def on_files(files: Any, *, config: Any) -> Any:
     """Adds Mermaid's script to the site."""
-    files.append(File.generated(config, DRAWS, abs_src_path=str(MERMAID)))
+    files.append(File.generated(config, MERMAID_PATH, abs_src_path=str(MERMAID)))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Replaces placeholders by files and tables; drawings use the theme's colours, also in dark mode."""
-    text = FILE.sub(lambda found: written(ROOT / found[1]), markdown)
-    text = MADE.sub(lambda found: {"SETTINGS": settings_table, "COMMANDS": commands}[found[1]](), text)
+    text = FILE.sub(lambda found: file_as_markdown(ROOT / found[1]), markdown)
+    text = PLACEHOLDER.sub(lambda found: {"SETTINGS": settings_table, "COMMANDS": commands}[found[1]](), text)
     up = "../" * page.file.src_uri.count("/")
-    for there, here in LINKS.items():
-        text = re.sub(rf"\]\({there}\)", f"]({up}{here})", text)
-    return FILL.sub("", text)
+    for link, target in LINKS.items():
+        text = re.sub(rf"\]\({link}\)", f"]({up}{target})", text)
+    return CLASS_STYLE.sub("", text)
 
 
 def on_post_page(output: str, *, page: Any, **_: Any) -> str:
     """Loads Mermaid's script on pages with drawings, before the theme would download it."""
     if 'class="mermaid"' not in output:
         return output
-    script = f'<script src="{get_relative_url(DRAWS, page.url)}"></script>'
+    script = f'<script src="{get_relative_url(MERMAID_PATH, page.url)}"></script>'
     return output.replace("</head>", f"{script}</head>", 1)
 
 
-def written(file: Path) -> str:
+def file_as_markdown(file: Path) -> str:
     """The content of a file on a page: Markdown unchanged, a program as a block of code."""
     text = file.read_text(encoding="utf-8")
     return text if file.suffix == ".md" else f"```{KINDS[file.suffix]}\n{text}```"
@@ -76,8 +76,10 @@ def settings_table() -> str:
     rows = ["| setting | default; values | meaning | systems |", "|---|---|---|---|"]
     for (name, default, values, about), systems in sorted(kinds.items(), key=lambda kind: -len(kind[1])):
         named = ", ".join(f"`{system}`" for system in systems)
-        held = "all" if len(systems) >= most - 1 else named if len(systems) <= FEW else f"{len(systems)} systems"
-        rows.append(cells(f"`{name}`", f"{short(default)}; {values}", about, held))
+        systems_cell = (
+            "all" if len(systems) >= most - 1 else named if len(systems) <= MOST_NAMED else f"{len(systems)} systems"
+        )
+        rows.append(table_row(f"`{name}`", f"{short(default)}; {values}", about, systems_cell))
     return "\n".join(rows)
 
 
@@ -90,13 +92,13 @@ def commands() -> str:
     """Every command with its options, from the program itself."""
     program: Any = typer.main.get_command(app)
     return "\n".join(
-        line for name in sorted(program.commands) for line in described(program.commands[name], f"moot {name}")
+        line for name in sorted(program.commands) for line in command_help(program.commands[name], f"moot {name}")
     )
 
 
-def described(command: Any, name: str) -> Iterator[str]:
+def command_help(command: Any, name: str) -> Iterator[str]:
     """A command's help as Markdown, followed by its subcommands."""
-    yield f"\n## {name}\n\n{cleaned(command.help)}\n"
+    yield f"\n## {name}\n\n{one_line(command.help)}\n"
     own = getattr(command, "commands", {})
     if not own:
         parts = [part for part in command.params if not part.hidden]
@@ -107,17 +109,17 @@ def described(command: Any, name: str) -> Iterator[str]:
         ]
         yield f"```console\n{' '.join([name, *words, '[OPTIONS]'])}\n```\n"
         yield "| option | meaning |\n|---|---|"
-        yield from (cells(f"`{called}`", cleaned(part.help)) for called, part in zip(names, parts, strict=True))
-        yield cells("`--help`, `-h`", "Show this and exit.")
+        yield from (table_row(f"`{called}`", one_line(part.help)) for called, part in zip(names, parts, strict=True))
+        yield table_row("`--help`, `-h`", "Show this and exit.")
     for each in sorted(own):
-        yield from described(own[each], f"{name} {each}")
+        yield from command_help(own[each], f"{name} {each}")
 
 
-def cells(*texts: str) -> str:
+def table_row(*texts: str) -> str:
     """A row of a table."""
     return f"| {' | '.join(text.replace('|', chr(92) + '|').replace(chr(10), '<br>') for text in texts)} |"
 
 
-def cleaned(text: str | None) -> str:
+def one_line(text: str | None) -> str:
     """A help text in one line."""
     return " ".join((text or "").split())

@@ -29,7 +29,7 @@ SIDE_BY_SIDE = {
     "who decides": "decides",
     "paper": "paper",
 }
-"""The columns of the tables, each with what stands in it."""
+"""The columns of the tables, each with its key in ``systems.jsonl``."""
 API = ("nodes", "graphs", "retrievers", "prompts", "evals")
 """The packages that have public names."""
 KINDS = ("Classes", "Settings", "State and results", "Nodes", "Steps as functions", "Functions", "Values")
@@ -48,19 +48,19 @@ def table(columns: dict[str, str]) -> str:
 
 
 def reference() -> str:
-    """A section of the reference for each graph, with the class of a system's settings if it has one of its own."""
+    """A section of the reference for each graph, with the class of a system's settings if it has its own class."""
     names = DESCRIPTIONS | OTHER_GRAPHS
     return "\n\n".join(f"::: moot.graphs.{n}\n    options:\n      members: [{own_settings(n)}]" for n in names)
 
 
 def own_settings(name: str) -> str:
-    """The name of a graph's own class of settings; empty if it has that of others."""
+    """The name of a graph's own class of settings; empty if it shares a class with other graphs."""
     kind = type(import_module(f"moot.graphs.{name}").graph.builder._defaults)
     return kind.__name__ if kind.__module__.startswith(f"moot.graphs.{name}") else ""
 
 
-def kind_of(one: Any) -> str:
-    """The section in which a public object stands."""
+def section_of(one: Any) -> str:
+    """The section of the page that lists a public object."""
     if inspect.isclass(one):
         return "Settings" if issubclass(one, BaseModel) else "State and results" if is_typeddict(one) else "Classes"
     if not callable(one):
@@ -75,7 +75,7 @@ def api(name: str) -> str:
     package = import_module(f"moot.{name}")
     kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for public in package.__all__:
-        kinds[kind_of(getattr(package, public))].append(f"::: {package.__name__}.{public}")
+        kinds[section_of(getattr(package, public))].append(f"::: {package.__name__}.{public}")
     parts = [f"# {package.__name__}", inspect.getdoc(package) or ""]
     for kind, names in kinds.items():
         before = [KEYS["section"]()] if kind == "Nodes" else []
@@ -85,25 +85,25 @@ def api(name: str) -> str:
 
 def configuration(before: str) -> str:
     """``langgraph.json`` with all graphs."""
-    said: dict[str, Any] = json.loads(before)
+    config: dict[str, Any] = json.loads(before)
     all_graphs = DESCRIPTIONS | OTHER_GRAPHS
-    said["graphs"] = {name: {"path": graph_path(name), "description": about} for name, about in all_graphs.items()}
-    return json.dumps(said, indent=2, ensure_ascii=False) + "\n"
+    config["graphs"] = {name: {"path": graph_path(name), "description": about} for name, about in all_graphs.items()}
+    return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
 
 
-def filled(page: str, part: str) -> str:
-    """A page with a part between its marks."""
+def with_part(page: str, part: str) -> str:
+    """A page with ``part`` between its marks `START` and `END`."""
     before, _, rest = page.partition(START)
     return f"{before}{START}\n\n{part}\n\n{END}{rest.partition(END)[2]}"
 
 
 def pages() -> dict[Path, str]:
-    """Every file that is written, with its text."""
+    """Every file to write, with its text."""
     parts = {"README.md": table(README), "docs/systems.md": table(SIDE_BY_SIDE)}
-    made = {ROOT / name: filled((ROOT / name).read_text(encoding="utf-8"), part) for name, part in parts.items()}
-    made |= {ROOT / f"docs/api/{name}.md": api(name) for name in API}
+    files = {ROOT / name: with_part((ROOT / name).read_text(encoding="utf-8"), part) for name, part in parts.items()}
+    files |= {ROOT / f"docs/api/{name}.md": api(name) for name in API}
     file = ROOT / "langgraph.json"
-    return made | {file: configuration(file.read_text(encoding="utf-8"))}
+    return files | {file: configuration(file.read_text(encoding="utf-8"))}
 
 
 if __name__ == "__main__":

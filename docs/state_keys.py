@@ -49,14 +49,14 @@ class Keys:
     optional: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
 
-    def reads(self, other: Keys) -> None:
+    def add_reads(self, other: Keys) -> None:
         """Adds another function's reads."""
         self.required |= other.required
         self.optional |= other.optional
 
 
 def factories() -> dict[str, Callable[..., Node]]:
-    """The public functions that return a node, except that of whole graphs."""
+    """The public functions that return a node, except `graph_node`."""
     nodes = import_module("moot.nodes")
     named = {name: getattr(nodes, name) for name in nodes.__all__ if inspect.isfunction(getattr(nodes, name))}
     made = {name: one for name, one in named.items() if inspect.signature(one).return_annotation == "Node"}
@@ -76,15 +76,15 @@ def keys_of(node: Node) -> Keys:
     """The keys that a node's own step reads and writes."""
     step: Any = node.step
     first = next(iter(inspect.signature(step).parameters))
-    run = Function(step, {first: frozenset()})
+    run = StateUse(step, {first: frozenset()})
     found = run.keys()
     return Keys(found.required, found.optional - found.required, run.written())
 
 
 def section() -> str:
-    """The table of all public nodes, with what holds for all of them."""
+    """The table of all public nodes, after the text that applies to all of them."""
     cells = [
-        (f"`{call}`", *(", ".join(f"`{key}`" for key in sorted(part)) or "-" for part in parts_of(keys)))
+        (f"`{call}`", *(", ".join(f"`{key}`" for key in sorted(part)) or "-" for part in key_sets(keys)))
         for call, keys in rows().items()
     ]
     cells = sorted([*cells, (f"`{ANY_GRAPH[0]}`", *ANY_GRAPH[1:])])
@@ -92,19 +92,19 @@ def section() -> str:
     return "\n".join([ABOUT, "", *(f"| {' | '.join(row)} |" for row in [*head, *cells])])
 
 
-def parts_of(keys: Keys) -> tuple[set[str], set[str], set[str]]:
+def key_sets(keys: Keys) -> tuple[set[str], set[str], set[str]]:
     return keys.required, keys.optional, keys.written
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
 
 
-class Function:
-    """What a function does with the states passed to it.
+class StateUse:
+    """The keys that a function reads and writes in the states passed to it.
 
     Args:
         function: the function.
-        states: by expression, the states in it, each with the keys that it has from elsewhere.
+        states: the expressions that are states, each with the keys that were replaced before the call.
     """
 
     def __init__(self, function: Any, states: dict[str, frozenset[str]]) -> None:
@@ -113,21 +113,21 @@ class Function:
         self.tree = tree_of(self.function)
         self.names = names_of(self.function)
         self.found = Keys()
-        self.understood: set[ast.AST] = set()
+        self.followed: set[ast.AST] = set()
 
     def keys(self) -> Keys:
-        """Its reads, and the keys of the dict that it returns.
+        """The keys that it reads.
 
         Raises:
             ValueError: the state is used in a way that is not followed.
         """
         body = self.tree.body if isinstance(self.tree.body, list) else [ast.Return(self.tree.body)]
         tested: set[str] = set()
-        for one in self.reached(body):
-            self.read(one, tested)
-        for one in self.reached(body):
-            if ast_text(one) in self.states and one not in self.understood:
-                raise ValueError(f"{self.place(one)}: the state is used in a way that is not followed")
+        for one in self.running_parts(body):
+            self.add_reads(one, tested)
+        for one in self.running_parts(body):
+            if ast_text(one) in self.states and one not in self.followed:
+                raise ValueError(f"{self.location(one)}: the state is used in a way that is not followed")
         self.found.optional |= tested
         self.found.required -= tested
         return self.found
@@ -136,53 +136,59 @@ class Function:
         """The keys of the dict that it returns."""
         if not isinstance(self.tree.body, list):
             return self.keys_in(self.tree.body)
-        returned = [one.value for one in self.reached(self.tree.body, nested=False) if isinstance(one, ast.Return)]
+        returned = [
+            one.value for one in self.running_parts(self.tree.body, nested=False) if isinstance(one, ast.Return)
+        ]
         return set().union(*(self.keys_in(value) for value in returned if value is not None))
 
-    def place(self, one: ast.AST) -> str:
+    def location(self, one: ast.AST) -> str:
         return f"{self.function.__code__.co_filename}:{getattr(one, 'lineno', '?')}"
 
     # --- the parts that may run
 
-    def reached(self, body: list[Any], *, nested: bool = True) -> Iterator[ast.AST]:
+    def running_parts(self, body: list[Any], *, nested: bool = True) -> Iterator[ast.AST]:
         """Every expression and statement that may run, of functions inside it too if ``nested``."""
         for one in body:
-            yield from self.inside(one, nested)
-            if isinstance(one, ast.If) and self.decided(one.test) is True and isinstance(one.body[-1], ast.Return):
+            yield from self.running_inside(one, nested)
+            if (
+                isinstance(one, ast.If)
+                and self.constant_test(one.test) is True
+                and isinstance(one.body[-1], ast.Return)
+            ):
                 return
 
-    def inside(self, one: ast.AST, nested: bool) -> Iterator[ast.AST]:
+    def running_inside(self, one: ast.AST, nested: bool) -> Iterator[ast.AST]:
         if not nested and isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             return
         yield one
         if isinstance(one, ast.If | ast.IfExp):
-            yield from self.inside(one.test, nested)
-            decided = self.decided(one.test)
+            yield from self.running_inside(one.test, nested)
+            decided = self.constant_test(one.test)
             for part, runs in ((one.body, decided is not False), (one.orelse, decided is not True)):
                 if runs:
-                    yield from self.reached(part if isinstance(part, list) else [part], nested=nested)
+                    yield from self.running_parts(part if isinstance(part, list) else [part], nested=nested)
             return
         if isinstance(one, ast.BoolOp):
             for value in one.values:
-                yield from self.inside(value, nested)
-                if self.decided(value) is isinstance(one.op, ast.Or):
+                yield from self.running_inside(value, nested)
+                if self.constant_test(value) is isinstance(one.op, ast.Or):
                     return
             return
         for name, part in ast.iter_fields(one):
             if name in ("annotation", "returns"):
                 continue
             if isinstance(part, list) and part and isinstance(part[0], ast.stmt):
-                yield from self.reached(part, nested=nested)
+                yield from self.running_parts(part, nested=nested)
             else:
                 for child in part if isinstance(part, list) else [part]:
                     if isinstance(child, ast.AST):
-                        yield from self.inside(child, nested)
+                        yield from self.running_inside(child, nested)
 
-    def decided(self, test: ast.AST) -> bool | None:
+    def constant_test(self, test: ast.AST) -> bool | None:
         """The value of a test that depends only on the factory's arguments; else None."""
         if isinstance(test, ast.BoolOp):
             ends = isinstance(test.op, ast.Or)
-            values = [self.decided(value) for value in test.values]
+            values = [self.constant_test(value) for value in test.values]
             return ends if ends in values else None if None in values else not ends
         named = [one.id for one in ast.walk(test) if isinstance(one, ast.Name)]
         free = {name: self.names[name] for name in self.function.__code__.co_freevars}
@@ -194,71 +200,71 @@ class Function:
 
     # --- reads
 
-    def read(self, one: ast.AST, tested: set[str]) -> None:
+    def add_reads(self, one: ast.AST, tested: set[str]) -> None:
         """Adds the keys that an expression reads."""
-        if isinstance(one, ast.Subscript) and self.state(one.value) is not None:
+        if isinstance(one, ast.Subscript) and self.state_keys(one.value) is not None:
             self.add(self.found.required, one.slice, one.value)
-        elif isinstance(one, ast.Compare) and self.state(one.comparators[0]) is not None:
+        elif isinstance(one, ast.Compare) and self.state_keys(one.comparators[0]) is not None:
             if not isinstance(one.ops[0], ast.In | ast.NotIn):
-                raise ValueError(f"{self.place(one)}: a state is compared")
+                raise ValueError(f"{self.location(one)}: a state is compared")
             self.add(tested, one.left, one.comparators[0])
         elif isinstance(one, ast.Call):
-            self.called(one)
+            self.follow_call(one)
 
     def add(self, to: set[str], key: ast.AST, state: ast.AST) -> None:
         if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-            raise ValueError(f"{self.place(key)}: the key is not a constant")
-        self.understood.add(state)
-        if key.value not in (self.state(state) or ()):
+            raise ValueError(f"{self.location(key)}: the key is not a constant")
+        self.followed.add(state)
+        if key.value not in (self.state_keys(state) or ()):
             to.add(key.value)
 
-    def called(self, call: ast.Call) -> None:
-        """Follows a call with the state among its arguments, or of its ``get``."""
-        if isinstance(call.func, ast.Attribute) and self.state(call.func.value) is not None:
+    def follow_call(self, call: ast.Call) -> None:
+        """Follows a call that receives the state, or adds the key of ``state.get``."""
+        if isinstance(call.func, ast.Attribute) and self.state_keys(call.func.value) is not None:
             if call.func.attr != "get":
-                raise ValueError(f"{self.place(call)}: state.{call.func.attr} is not followed")
+                raise ValueError(f"{self.location(call)}: state.{call.func.attr} is not followed")
             self.add(self.found.optional, call.args[0], call.func.value)
             return
-        passed = [one for one in [*call.args, *(k.value for k in call.keywords)] if self.state(one) is not None]
+        passed = [one for one in [*call.args, *(k.value for k in call.keywords)] if self.state_keys(one) is not None]
         if not passed:
             return
         target = self.value(call.func)
         for one in passed:
-            self.understood |= set(ast.walk(one))
+            self.followed |= set(ast.walk(one))
         if target is UNKNOWN:
-            raise ValueError(f"{self.place(call)}: {ast.unparse(call.func)} is not known")
+            raise ValueError(f"{self.location(call)}: {ast.unparse(call.func)} is not known")
         if not callable(target):  # another kind of argument than a function
             return
-        inner = self.states_of(call, target)
-        if inspect.isclass(target):  # it keeps the state
+        inner = self.state_parameters(call, target)
+        if inspect.isclass(target):  # its objects store the state
             within = {f"self.{name}": replaced for name, replaced in inner.items()}
             for method in vars(target).values():
                 if isinstance(method, FunctionType) and method.__code__.co_filename == inspect.getsourcefile(target):
-                    self.found.reads(Function(method, within).keys())
+                    self.found.add_reads(StateUse(method, within).keys())
             return
-        self.found.reads(Function(target, inner).keys())
+        self.found.add_reads(StateUse(target, inner).keys())
 
-    def states_of(self, call: ast.Call, target: Any) -> dict[str, frozenset[str]]:
+    def state_parameters(self, call: ast.Call, target: Any) -> dict[str, frozenset[str]]:
         """The parameters of a called function that are states."""
         plain = [one for one in call.args if not isinstance(one, ast.Starred)]
         if len(plain) < len(call.args) and any(
-            self.state(one) is not None for one in call.args[call.args.index(plain[0]) if plain else 0 :]
+            self.state_keys(one) is not None for one in call.args[call.args.index(plain[0]) if plain else 0 :]
         ):
-            raise ValueError(f"{self.place(call)}: the state's place among the arguments is not known")
+            raise ValueError(f"{self.location(call)}: the state's place among the arguments is not known")
         bound = inspect.signature(target).bind_partial(*call.args, **{k.arg: k.value for k in call.keywords if k.arg})
         found = {}
         for name, value in bound.arguments.items():
-            if isinstance(value, ast.AST) and (replaced := self.state(value)) is not None:
+            if isinstance(value, ast.AST) and (replaced := self.state_keys(value)) is not None:
                 found[name] = replaced
         return found
 
-    def state(self, one: ast.AST) -> frozenset[str] | None:
+    def state_keys(self, one: ast.AST) -> frozenset[str] | None:
         """The keys that a state has from elsewhere; None if an expression is not a state."""
         if (text := ast_text(one)) in self.states:
             return self.states[text]
         if not (isinstance(one, ast.Dict) and one.keys and one.keys[0] is None):
             return None
-        if (whole := self.state(one.values[0])) is None:
+        if (whole := self.state_keys(one.values[0])) is None:
             return None
         return whole | self.keys_in(ast.Dict(one.keys[1:], one.values[1:]))
 
@@ -274,28 +280,28 @@ class Function:
                     if key is None:
                         found |= self.keys_in(value)
                     elif not isinstance(key, ast.Constant):
-                        raise ValueError(f"{self.place(one)}: a key that is written is not a constant")
+                        raise ValueError(f"{self.location(one)}: a key that is written is not a constant")
                 return found
             case ast.BinOp(op=ast.BitOr()):
                 return self.keys_in(one.left) | self.keys_in(one.right)
             case ast.Await():
                 return self.keys_in(one.value)
             case ast.IfExp():
-                decided = self.decided(one.test)
+                decided = self.constant_test(one.test)
                 parts = [part for part, not_if in ((one.body, False), (one.orelse, True)) if decided is not not_if]
                 return set().union(*map(self.keys_in, parts))
             case ast.Name():
                 return self.keys_of_name(one)
             case ast.Call() if isinstance(target := self.value(one.func), FunctionType):
-                return Function(target, self.states_of(one, target)).written()
-        raise ValueError(f"{self.place(one)}: what is written is not known: {ast.unparse(one)}")
+                return StateUse(target, self.state_parameters(one, target)).written()
+        raise ValueError(f"{self.location(one)}: the written value is not known: {ast.unparse(one)}")
 
     def keys_of_name(self, name: ast.Name) -> set[str]:
         """The keys of a local dict: of everything that is assigned or added to it."""
         found: set[str] = set()
         assigned = False
         body = self.tree.body if isinstance(self.tree.body, list) else []
-        for one in self.reached(body, nested=False):
+        for one in self.running_parts(body, nested=False):
             targets = one.targets if isinstance(one, ast.Assign) else [getattr(one, "target", None)]
             for target in targets:
                 if isinstance(target, ast.Name) and target.id == name.id and getattr(one, "value", None):
@@ -304,11 +310,11 @@ class Function:
                 elif isinstance(target, ast.Subscript) and ast_text(target.value) == name.id:
                     found |= {ast.literal_eval(target.slice)}
         if not assigned:
-            raise ValueError(f"{self.place(name)}: what is in {name.id} is not known")
+            raise ValueError(f"{self.location(name)}: the content of {name.id} is not known")
         return found
 
     def value(self, one: ast.AST) -> Any:
-        """The value of a name or of an attribute of one; `UNKNOWN` of local ones."""
+        """The value of a name or attribute; `UNKNOWN` for local names."""
         if isinstance(one, ast.Name):
             return self.names.get(one.id, UNKNOWN)
         if isinstance(one, ast.Attribute) and (owner := self.value(one.value)) is not UNKNOWN:
@@ -335,7 +341,7 @@ def tree_of(function: Any) -> Any:
     """The syntax tree of a function or a lambda.
 
     Raises:
-        ValueError: it is not the only one with its parameters on its line.
+        ValueError: several functions on its line have the same parameters.
     """
     code = function.__code__
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])

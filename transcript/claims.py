@@ -55,4 +55,4 @@ def filled_words(claim: Mapping[str, Any]) -> list[str]:
     A person may have changed the claim, so positions after its end are ignored.
     """
     words = [(claim["claim"][one["start"] : one["end"]], one["computed"]) for one in claim.get("filled") or []]
-    return [f"{word} (reckoned)" if computed else word for word, computed in words if word]
+    return [f"{word} (computed)" if computed else word for word, computed in words if word]

@@ -13,9 +13,9 @@ from moot.transcript.line import Line, own_line
 from moot.transcript.words import FIELDS, OFTEN_EMPTY, Words, vote_words
 
 FOUND = {
-    "agreed": "The gate ends it: one answer from all, with verified quotes.",
-    "unverified": "The gate leaves it open: one answer from all, with too few verified quotes.",
-    "disputed": "The gate leaves it open: the answers differ.",
+    "agreed": "The gate ends the debate: all gave the same answer, with verified quotes.",
+    "unverified": "The gate leaves the claim open: all gave the same answer, with too few verified quotes.",
+    "disputed": "The gate leaves the claim open: the answers differ.",
 }
 
 
@@ -27,7 +27,7 @@ class GateWords(Words):
         return "First answers" if turn["phase"] == GATE else super().heading(turn)
 
     def entries(self, turn: Turn) -> list[str]:
-        """See `Words.told`."""
+        """See `Words.entries`."""
         if turn["phase"] != GATE:
             return super().entries(turn)
         return [field for field in FIELDS if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
@@ -41,17 +41,17 @@ class GateWords(Words):
         yield own_line(FOUND[record["reason"]])
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
-        """See `Words.verdict`; used unless the debate took place."""
+        """The verdict in the words of the debate, or, if no debate took place, as in `Words.verdict`."""
         gate = document["metrics"].get("gate")  # unless the run ended before the gate
-        held = gate is not None and gate["debate"] is not None
-        return super().verdict(document) if held else Words.verdict(self, document)
+        took_place = gate is not None and gate["debate"] is not None
+        return super().verdict(document) if took_place else Words.verdict(self, document)
 
 
 def gate_words(settings: GateSettings, words_of: Any) -> Words:
     """The words for a gate with these settings.
 
     Args:
-        settings: the gate's.
+        settings: the settings of the gate.
         words_of: returns the words for the debate behind it.
     """
     inner: Settings = settings.of_debate(load_graph(settings.debate).settings)

@@ -51,7 +51,7 @@ POOLS = {
 """The purpose of the search behind each pool."""
 RULINGS = {"admitted": "admits", "disputed": "disputes", "discarded": "discards"}
 READERS = {"admitted": "", "disputed": "; for the panel alone"}
-SOME = 5
+MOST_TITLES = 5
 """Most titles that are listed; the rest is counted."""
 
 
@@ -103,13 +103,15 @@ class TrialWords(Words):
                 new = [piece for piece in pieces if piece.get("pool") == pool]
                 more = "" if len(new) == len(found) else f", {len(new) or 'none'} of them new"
                 names = first_names([piece["title"] or piece["source"] for piece in new])
-                said = f"{count_with_noun(len(found), 'piece')} {what.format(subject=self.subject)}{more}{names}"
-                yield line(turns[0]["agent"], "finds", said)
+                text = f"{count_with_noun(len(found), 'piece')} {what.format(subject=self.subject)}{more}{names}"
+                yield line(turns[0]["agent"], "finds", text)
 
     def _challenges(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         for one in turn["challenges"] or []:
             shown = one["evidence_id"] in turn["evidence_ids"]
-            yield line(turn["agent"], "challenges", f"{self._piece(one['evidence_id'], shown)} - {one['reason']}")
+            yield line(
+                turn["agent"], "challenges", f"{self._piece_in_words(one['evidence_id'], shown)} - {one['reason']}"
+            )
         if turn["challenges"] is None:
             yield line(turn["agent"], "challenges", unusable(turn), "warning")
         elif not turn["challenges"]:
@@ -117,7 +119,7 @@ class TrialWords(Words):
 
     def _relevance(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["relevance"] is None:  # pieces that are weighed are shown with the rulings
-            about = ", ".join(titled(piece) for piece in self._known(turn))
+            about = ", ".join(titled(piece) for piece in self._known_pieces(turn))
             yield line(turn["agent"], "weighs", f"{about} {unusable(turn)}", "warning")
 
     def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
@@ -136,20 +138,20 @@ class TrialWords(Words):
     # --- a debate in court ------------------------------------------------------------------------------------------
 
     def _gap(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        return self._told(turn, "lacks", turn["gap"])
+        return self._statement(turn, "lacks", turn["gap"])
 
     def _retrieval(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         """The query, if it is not shown yet, and a note if nothing was found."""
         if "pool" in turn:
             what = POOLS[turn["pool"]].format(subject=self.subject)
             what = f"for premise {turn['number']}" if "number" in turn else what
-            yield from self._nothing(turn, written, turn["agent"], "finds", f"{what}: ")
+            yield from self._no_results(turn, written, turn["agent"], "finds", f"{what}: ")
             return
         if "formulated" in turn:
             refined = " (as the court refined it)" if turn["formulated"] != turn["query"] else ""
             how = " (as no query could be formulated)" if turn["formulated"] is None else refined
             yield line(side_name(turn), "asks", f"{turn['query']}{how}")
-        yield from self._nothing(turn, written, side_name(turn), "finds")
+        yield from self._no_results(turn, written, side_name(turn), "finds")
 
     def _joined(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         """How many pieces were found, how novel they are, and which of them join the record."""
@@ -162,7 +164,7 @@ class TrialWords(Words):
             how += f"; {barred} not admitted before" if barred else ""
             least = self.settings.min_request_similarity
             beside = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
-            how += f"; {beside} not near the request" if beside else ""
+            how += f"; {beside} not similar to the request" if beside else ""
             yield line(
                 side_name(turn),
                 "finds",
@@ -181,7 +183,7 @@ class TrialWords(Words):
 
     def _argument(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         by = "" if turn.get("side") in (turn["agent"], None) else f"(by the {turn['agent']}'s counsel) "
-        return self._told(turn, "argues", turn["argument"], by, "answer")
+        return self._statement(turn, "argues", turn["argument"], by, "answer")
 
     def _needed(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["needed"] is None:
@@ -199,24 +201,24 @@ class TrialWords(Words):
 
     def _testimony(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         called = f"(called by the {turn['side']}, on {turn['expertise']}) "
-        return self._told(turn, "testifies", turn["testimony"], called, "answer")
+        return self._statement(turn, "testifies", turn["testimony"], called, "answer")
 
-    def _told(self, turn: Turn, what: str, text: str | None, before: str = "", tone: Tone = "") -> Iterator[Line]:
+    def _statement(self, turn: Turn, what: str, text: str | None, before: str = "", tone: Tone = "") -> Iterator[Line]:
         """A statement, and its citations."""
         if text is None:
             yield line(side_name(turn), what, unusable(turn), "warning")
             return
         yield line(side_name(turn), what, before + text, tone)
-        marks = dict.fromkeys(self._cited(citation) for citation in turn.get("citations") or [])
+        marks = dict.fromkeys(self._citation_in_words(citation) for citation in turn.get("citations") or [])
         if marks:
             yield line("", "cites", "; ".join(marks))
 
-    def _cited(self, citation: Mapping[str, Any]) -> str:
+    def _citation_in_words(self, citation: Mapping[str, Any]) -> str:
         shown = not citation["fabricated"]
         missing = " (the quote is not found there)" * (shown and not citation["verified"])
-        return self._piece(citation["evidence_id"], shown) + missing
+        return self._piece_in_words(citation["evidence_id"], shown) + missing
 
-    def _piece(self, id: str, shown: bool) -> str:
+    def _piece_in_words(self, id: str, shown: bool) -> str:
         """A piece that a participant names: its title and id, or only the id if the participant was not shown it."""
         return titled(self.pieces[id]) if shown and id in self.pieces else f"{id[:80]} (no such piece was shown)"
 
@@ -238,16 +240,16 @@ class TrialWords(Words):
                 yield line(turn["agent"], "scores", with_reason(f"{side}: {three}", of["reason"]))
         still = "; ".join(turn["unresolved_premises"] or [])
         if turn["debate_resolved"]:
-            yield line(turn["agent"], "finds", f"the debate resolved{self._early(turn)}", "finding")
+            yield line(turn["agent"], "finds", f"the debate resolved{self._early_note(turn)}", "finding")
         if still:
             yield line(turn["agent"], "finds", f"still open: {still}")
 
     def _close(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
-        found = {True: f"to close the debate{self._early(turn)}", False: "to go on", None: unusable(turn)}
+        found = {True: f"to close the debate{self._early_note(turn)}", False: "to go on", None: unusable(turn)}
         tone: Tone = "warning" if turn["close"] is None else "finding"
         yield line(turn["agent"], "decides", with_reason(found[turn["close"]], turn["reason"]), tone)
 
-    def _early(self, turn: Turn) -> str:
+    def _early_note(self, turn: Turn) -> str:
         """A note if the debate may not end yet."""
         if not self.settings.progressive_retrieval:
             return " (which does not end it: without progressive retrieval all rounds take place)"
@@ -289,7 +291,9 @@ class TrialWords(Words):
         evidence, arguments, reliability = (round(turn[quality] or 0, 1) for quality in QUALITIES)  # type: ignore[literal-required]
         scores = f"evidence {evidence:g}, arguments {arguments:g}, reliability {reliability:g}"
         found = f"{turn['verdict']} ({scores} of 10)"
-        yield line(turn["agent"], "decides", with_reason(found, self.why(turn, turn["reason"])), "answer")
+        yield line(
+            turn["agent"], "decides", with_reason(found, self.reasons_or_reference(turn, turn["reason"])), "answer"
+        )
 
 
 def unusable(turn: Turn) -> str:
@@ -306,8 +310,8 @@ def side_name(turn: Turn) -> str:
 
 def first_names(names: Sequence[str]) -> str:
     """The first of several names, and the number of others."""
-    more = [f"and {len(names) - SOME} more"] if len(names) > SOME else []
-    return f": {'; '.join([*names[:SOME], *more])}" if names else ""
+    more = [f"and {len(names) - MOST_TITLES} more"] if len(names) > MOST_TITLES else []
+    return f": {'; '.join([*names[:MOST_TITLES], *more])}" if names else ""
 
 
 def last_values(values: Sequence[float | None], count: int) -> str:

@@ -70,7 +70,7 @@ class Words:
     """Words for debates with a class of settings.
 
     Args:
-        settings: the debate's.
+        settings: the settings of the debate.
     """
 
     fields: Sequence[str] = FIELDS
@@ -91,7 +91,7 @@ class Words:
         self.reasons: dict[str, Turn | None] = {}
         self.decided: dict[str, Turn] | None = None
 
-    def learn(self, written: Mapping[str, Any]) -> None:
+    def update(self, written: Mapping[str, Any]) -> None:
         """Reads a node's update."""
         self.turns = merge_turns(self.turns, written.get("turns") or [])
         self.rounds = merge_rounds(self.rounds, written.get("round_log") or [])
@@ -101,7 +101,7 @@ class Words:
         for piece in pieces_of(written):
             self.pieces.setdefault(piece["id"], piece)
 
-    def why(self, turn: Turn, reason: str | None) -> str:
+    def reasons_or_reference(self, turn: Turn, reason: str | None) -> str:
         """The reasons of an answer, or a reference to them: each is shown once.
 
         ``reasons`` has the turn that gave them first, or None if the verdict gives them. ``decided`` is for a debate
@@ -128,8 +128,8 @@ class Words:
         """The task of the debate, its system, and the texts that were given with it."""
         task = written["task"]
         yield own_line(f"{task['subject'].capitalize()}: {written['claim']}", "heading")
-        if said := ", ".join(filter(None, (task.get("speaker"), task.get("claim_date")))):
-            yield own_line(f"Said by: {said}" if task.get("speaker") else f"Said: {said}", "aside")
+        if origin := ", ".join(filter(None, (task.get("speaker"), task.get("claim_date")))):
+            yield own_line(f"Said by: {origin}" if task.get("speaker") else f"Said: {origin}", "aside")
         labels = [full_answer(task, label) for label in task["labels"]]
         answers = ", ".join(f'"{label}"' if "," in label else label for label in labels)
         answers = answers or task["kind"].replace("_", " ")
@@ -138,7 +138,7 @@ class Words:
             yield own_line(f"Given with it: {count_with_noun(len(given), 'text')}", "aside")
 
     def heading(self, turn: Turn) -> str | None:
-        """The heading of a turn; None if it is that of the previous one."""
+        """The heading of a turn; None if the previous heading still applies."""
         shared = turn["step"] == "retrieve" or turn["agent"] == PERSON  # shared steps come before the first round
         return None if shared else self.round_heading(turn["round"])
 
@@ -152,7 +152,7 @@ class Words:
         """The fields of a turn that are shown, in order."""
         return [field for field in self.fields if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
 
-    def of(self, field: str, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def field_lines(self, field: str, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         """The lines for a turn's field, and for the data written with it."""
         found: Iterator[Line] = getattr(self, f"_{field}")(turn, written)
         return found
@@ -173,7 +173,7 @@ class Words:
     def _retrieval(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         what = with_turn_number("finds", turn)
         choice = turn["agent"] == POOL and getattr(self.settings, "selection", False)
-        for number, piece in enumerate(self._known(turn), 1):
+        for number, piece in enumerate(self._known_pieces(turn), 1):
             place = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
             yield line(
                 turn["agent"],
@@ -181,9 +181,9 @@ class Words:
                 f"{place}{piece['title']} ({piece['source']}{on_page(piece)}) [{piece['id']}]",
                 link=piece.get("url"),
             )
-        yield from self._nothing(turn, written, turn["agent"], what)
+        yield from self._no_results(turn, written, turn["agent"], what)
 
-    def _nothing(
+    def _no_results(
         self, turn: Turn, written: Mapping[str, Any], agent: str, what: str, for_what: str = ""
     ) -> Iterator[Line]:
         """A line about a search without results; no line if there are results."""
@@ -197,7 +197,7 @@ class Words:
         if turn["selected"] is None:
             yield line(turn["agent"], "selects", "nothing: its reply could not be used", "warning")
             return
-        chosen = "; ".join(map(titled, self._known(turn))) if turn["selected"] else "nothing"
+        chosen = "; ".join(map(titled, self._known_pieces(turn))) if turn["selected"] else "nothing"
         dropped = ", ".join(map(str, turn.get("dropped") or []))
         yield line(
             turn["agent"],
@@ -205,7 +205,7 @@ class Words:
             with_reason(chosen + f" (there is no item {dropped})" * bool(dropped), turn["reason"]),
         )
 
-    def _known(self, turn: Turn) -> list[Any]:
+    def _known_pieces(self, turn: Turn) -> list[Any]:
         return [self.pieces[id] for id in turn.get("evidence_ids", []) if id in self.pieces]
 
     def _comparisons(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
@@ -225,7 +225,7 @@ class Words:
 
     def _preferred(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         if turn["preferred"]:
-            found, why = turn["preferred"], self.why(turn, turn.get("reason"))
+            found, why = turn["preferred"], self.reasons_or_reference(turn, turn.get("reason"))
         else:
             found = "no answer yet" if turn.get("outcome", "ok") == "ok" else unusable(turn)
             why = turn.get("reason") or ""
@@ -233,8 +233,8 @@ class Words:
 
     def _comment(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         comment, sure = turn["comment"], turn.get("confidence")
-        said = unusable(turn) if comment is None else comment + ("" if sure is None else f" (sure: {sure:g} of 10)")
-        yield line(turn["agent"], "reviews", f"{turn.get('reviewed', 'an answer')}: {said}")
+        text = unusable(turn) if comment is None else comment + ("" if sure is None else f" (sure: {sure:g} of 10)")
+        yield line(turn["agent"], "reviews", f"{turn.get('reviewed', 'an answer')}: {text}")
 
     def _score(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         given = unusable(turn) if turn["score"] is None else f"{turn['score']:.2f}"
@@ -251,12 +251,14 @@ class Words:
             return
         sure = turn.get("confidence")
         answer = turn["answer"] + (f" (says it is {sure:.0%} sure)" if sure is not None else "")
-        yield line(turn["agent"], what, with_reason(answer, self.why(turn, turn["rationale"])), "answer")
+        yield line(
+            turn["agent"], what, with_reason(answer, self.reasons_or_reference(turn, turn["rationale"])), "answer"
+        )
 
     def _about(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         """The words of a person who was asked."""
-        for what, said in reviewed(turn, self.pieces):
-            yield line(turn["agent"], what, said, "person")
+        for what, text in reviewed(turn, self.pieces):
+            yield line(turn["agent"], what, text, "person")
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
@@ -296,7 +298,7 @@ class Words:
         """The verdict of a debate that is done."""
         return verdict(document, self.reasons)
 
-    # --- what only trials have --------------------------------------------------------------------------------------
+    # --- only in trials ---------------------------------------------------------------------------------------------
 
     def pools(self, pieces: Iterable[Any]) -> Iterator[Line]:
         """The evidence, before it is weighed."""
@@ -322,13 +324,13 @@ def reviewed(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:
     def names(ids: Sequence[str]) -> str:
         return "; ".join(titled(pieces[id]) for id in ids)
 
-    said = [("asks", f"for {name}: {query}") for name, query in turn.get("queries", {}).items()]
-    said += [("premise", premise) for premise in turn.get("premises") or []]
-    said += [("strikes", names(turn["struck"]))] if turn.get("struck") else []
-    said += [("adds", names(turn["added"]))] if turn.get("added") else []
-    said += [("remarks", str(turn["remark"]))] if turn.get("remark") else []
-    said += [("questions", f"the verdict: {turn['question']}")] if turn.get("question") else []
-    return said or [("accepts", turn["step"].removeprefix("review_"))]
+    changes = [("asks", f"for {name}: {query}") for name, query in turn.get("queries", {}).items()]
+    changes += [("premise", premise) for premise in turn.get("premises") or []]
+    changes += [("strikes", names(turn["struck"]))] if turn.get("struck") else []
+    changes += [("adds", names(turn["added"]))] if turn.get("added") else []
+    changes += [("remarks", str(turn["remark"]))] if turn.get("remark") else []
+    changes += [("questions", f"the verdict: {turn['question']}")] if turn.get("question") else []
+    return changes or [("accepts", turn["step"].removeprefix("review_"))]
 
 
 def weighted(name: str, weights: Mapping[str, float]) -> str:

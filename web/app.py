@@ -19,14 +19,14 @@ from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.session import recording, report_to
 from moot.web.batches.running import BATCHES
 from moot.web.caller import DATABASE, check_auth
-from moot.web.cancelling import listen_on
+from moot.web.cancelling import check_cancellation_to_the_end
 from moot.web.checks import Checks
 from moot.web.docs import Docs
 from moot.web.guard import Guard
+from moot.web.idempotency import IdempotencyKeys
 from moot.web.login import Login
 from moot.web.mcp import Tools
 from moot.web.metrics import Metrics, begin_server_telemetry
-from moot.web.once import Once
 from moot.web.pages import ROUTES
 from moot.web.service.quotas import Quotas
 from moot.web.service.stores import STARTING, shared_stores
@@ -49,7 +49,7 @@ async def record_debates() -> AsyncIterator[None]:
             yield
 
 
-class Noting:
+class DebateRecording:
     """Middleware that records debates from before the server's first run starts until its last run has ended.
 
     Our `lifespan` is too short: servers start it after their workers, which may run at once, and end it before them.
@@ -66,9 +66,9 @@ class Noting:
             try:
                 await stack.enter_async_context(record_debates())
             except Exception as error:
-                said = error.detail if isinstance(error, MootError) else traceback.format_exc()
+                message = error.detail if isinstance(error, MootError) else traceback.format_exc()
                 await receive()
-                await send({"type": "lifespan.startup.failed", "message": said})
+                await send({"type": "lifespan.startup.failed", "message": message})
                 raise
             return await self.app(scope, receive, send)
 
@@ -92,13 +92,13 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
             await BATCHES.close()
 
 
-BEFORE = (Noting, Guard, Login, Metrics, Checks, Once, Quotas, Docs, Tools)
+MIDDLEWARE = (DebateRecording, Guard, Login, Metrics, Checks, IdempotencyKeys, Quotas, Docs, Tools)
 app = FastAPI(
     title="moot",
     routes=[*ROUTES],
-    middleware=[Middleware(one) for one in BEFORE],
+    middleware=[Middleware(one) for one in MIDDLEWARE],
     lifespan=lifespan,
     docs_url=None,
     redoc_url=None,
 )
-listen_on()
+check_cancellation_to_the_end()

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 USERS, DATABASE = "MOOT_USERS", "MOOT_DATABASE"
 EVERYBODY = "everybody"
 """The user of a server without users."""
-asking: ContextVar[str | None] = ContextVar("asking", default=None)
+current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
 """The name of the current user, if `MOOT_USERS` names users; users cannot see each other's debates."""
 OF_THE_BODY = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")
 
@@ -73,7 +73,7 @@ def check_auth() -> None:
     )
 
 
-def in_public(error: MootError) -> str:
+def public_text(error: MootError) -> str:
     """The text of an error for callers; it does not reveal the database's address."""
     if error.kind != "queue":
         return error.detail

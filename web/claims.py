@@ -33,17 +33,21 @@ _reading = asyncio.Semaphore(2)
 """Documents read at the same time, each in a process."""
 
 
-async def text_read(request: Request) -> Any:
+async def read_text(request: Request) -> Any:
     """The input of the graph `find_claims`, from the address ``url``, or from the request's body, a file ``name``."""
     url, name = (request.query_params.get(key, "").strip() for key in ("url", "name"))
     if url and not is_url(url):
         raise UserError(f"{url[:200]} is not an address that begins with http:// or https://.", kind="bad_request")
     content = b"" if url else await body_of(request, LARGEST_FILE)
     async with _reading:
-        return await run_in_threadpool(read_article, url) if url else await run_in_threadpool(_in_file, name, content)
+        return (
+            await run_in_threadpool(read_article, url)
+            if url
+            else await run_in_threadpool(_read_article_file, name, content)
+        )
 
 
-async def sentences_of(request: Request) -> Any:
+async def list_sentences(request: Request) -> Any:
     """Every sentence of a text as a claim to tick, without a model; the body is the graph's input."""
     asked = json_in(await body_of(request, LARGEST_FILE))
     if not isinstance(asked, dict):
@@ -55,7 +59,7 @@ async def sentences_of(request: Request) -> Any:
     }
 
 
-def _in_file(name: str, content: bytes) -> ClaimsInput:
+def _read_article_file(name: str, content: bytes) -> ClaimsInput:
     name = PurePath(name).name
     with own_folder("moot-file-") as folder:
         file = folder / f"file{PurePath(name).suffix}"
@@ -63,7 +67,7 @@ def _in_file(name: str, content: bytes) -> ClaimsInput:
         return article_in(file, name)
 
 
-async def as_csv(request: Request) -> Response:
+async def claims_as_csv(request: Request) -> Response:
     """Edited claims as CSV for ``moot batch``; the body has ``claims`` and ``source``."""
     asked = json_in(await body_of(request, LARGEST_TABLE))
     claims = asked.get("claims") if isinstance(asked, dict) else None
@@ -83,24 +87,24 @@ def _has_words(claim: Any) -> bool:
     return isinstance(claim.get("claim"), str) and bool(claim["claim"].strip())
 
 
-async def rows_of_file(request: Request) -> Any:
+async def read_rows(request: Request) -> Any:
     """The rows of a file of claims, read as ``moot batch`` does; the body is the file, ``name`` its name."""
     content = await body_of(request, LARGEST_TABLE)
-    return await run_in_threadpool(_rows, PurePath(request.query_params.get("name", "")).name, content)
+    return await run_in_threadpool(_read_rows, PurePath(request.query_params.get("name", "")).name, content)
 
 
-def _rows(name: str, content: bytes) -> dict[str, Any]:
+def _read_rows(name: str, content: bytes) -> dict[str, Any]:
     with own_folder("moot-claims-") as folder:
         path = Path(folder) / f"claims{PurePath(name).suffix or '.csv'}"
         path.write_bytes(content)
         file = ClaimsFile(path)
-        rows = [_row(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
+        rows = [_row_record(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
         if len(rows) > MOST_ROWS:
             raise UserError(f"{name} has more than {MOST_ROWS:,} rows. Use: moot batch {name}", kind="invalid_file")
         return {"rows": rows, "ignored": list(file.ignored)}
 
 
-def _row(row: Any) -> dict[str, Any]:
+def _row_record(row: Any) -> dict[str, Any]:
     if isinstance(row, BadRow):
         return asdict(row)
     return {**asdict(row), "given": [{"title": title, "text": text} for title, text in row.given]}

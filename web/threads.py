@@ -182,4 +182,4 @@ async def prune_daily() -> None:
             async with checkpointer() as saver:
                 await prune(saver, await _debates())
         except (MootError, sqlite3.Error, APIError):
-            log.exception("Old threads were not removed; it is tried again tomorrow.")
+            log.exception("Old threads were not removed; the next attempt is tomorrow.")

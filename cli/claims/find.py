@@ -11,7 +11,7 @@ from textwrap import shorten
 from typing import Any, cast
 
 from moot.cli.options import parse_pairs, parse_settings
-from moot.cli.resuming import check_models, mode_of
+from moot.cli.resuming import check_models, parse_mode
 from moot.cli.signals import Stop, end_now
 from moot.cli.waiting import waiting
 from moot.core.config import usual_settings, value_of
@@ -80,14 +80,14 @@ def find_claims(
         raise UserError(NO_MODEL, kind="invalid_setting")
     check_out(out)
     asked = text_of(given, title, date)
-    use = LedgerUse(mode_of(ledger or value_of("ledger") or "record"), adopt=not fresh)
+    use = LedgerUse(parse_mode(ledger or value_of("ledger") or "record"), adopt=not fresh)
     runner = asyncio.Runner()
     try:
         with ledger_use(use):
-            found = stop.run(runner, _found(asked, settings))
+            found = stop.run(runner, _run_graph(asked, settings))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        kept = "The same command continues; answered calls are not paid again." if use.mode == "record" else ""
-        print(f"moot: interrupted. {kept}".rstrip(), file=sys.stderr)  # noqa: T201
+        note = "The same command continues; answered calls are not paid again." if use.mode == "record" else ""
+        print(f"moot: interrupted. {note}".rstrip(), file=sys.stderr)  # noqa: T201
         end_now(stop.exit_code)
     runner.close()
     write_claims(found, as_json=as_json, out=out)
@@ -132,7 +132,7 @@ def text_of(given: str, title: str | None, date: str | None) -> Found:
     return asked | {key: value for key, value in (("title", title), ("date", date)) if value}
 
 
-async def _found(asked: Found, settings: Settings) -> Found:
+async def _run_graph(asked: Found, settings: Settings) -> Found:
     """Runs the graph and returns its output; shows progress on standard error if that is a terminal."""
     modes: Any = ["values", "updates"]
     values: Found = {}
@@ -184,8 +184,8 @@ def show(found: Found, console: Console) -> None:
             claim.stylize("italic underline", filled["start"], filled["end"])
         score = "" if one["score"] is None else f"{one['score']:.2f}  "
         console.print(Text.assemble((f"{one['id']}  {score}", "cyan"), claim))
-        said = f" ({clean(one['speaker'])})" if one["speaker"] else ""
-        lines = [f"“{shorten(clean(one['quote']), LONGEST, placeholder=' ...')}”{said}, {place_in_words(one)}"]
+        speaker = f" ({clean(one['speaker'])})" if one["speaker"] else ""
+        lines = [f"“{shorten(clean(one['quote']), LONGEST, placeholder=' ...')}”{speaker}, {place_in_words(one)}"]
         lines += [f"also {place_in_words(other)}" for other in one["also"]]
         lines += [f"filled in: {', '.join(words)}"] if (words := filled_words(one)) else []
         lines += [clean(one["reason"])] if one["reason"] else []
@@ -205,8 +205,8 @@ def summarise(found: Found, out: Path | None) -> None:
     calls = f"{count_with_noun(found['usage']['calls'], 'call')} to models." if found["usage"]["calls"] else SENTENCES
     console.print(Text("; ".join(parts) + f". {calls}"))
     for one in found["dropped"][:SHOWN]:
-        said = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
-        console.print(Text(f"Dropped: “{said}” {clean(one['why'])}", "dim"))
+        words = shorten(clean(one["claim"] or one["quote"]), LONGEST, placeholder=" ...")
+        console.print(Text(f"Dropped: “{words}” {clean(one['why'])}", "dim"))
     if more := found["dropped"][SHOWN:]:
         console.print(Text(f"And {len(more)} more: --json has them all.", "dim"))
     for one in found["unread"][:SHOWN]:

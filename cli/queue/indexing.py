@@ -14,8 +14,8 @@ from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
-from moot.cli.batch.outcomes import Outcome, fault
-from moot.cli.queue.hands import Attendance
+from moot.cli.batch.outcomes import Outcome, failed_outcome
+from moot.cli.queue.runner import WorkerWatch
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.rows import QueuedBatch, QueuedRows
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 AHEAD = 64
 """Pieces of a corpus in the queue at once: enough to keep workers busy, few enough to keep the database small."""
 UNBOUNDED = (math.inf, math.inf, math.inf)
-LOOK = 0.25
+POLL_SECONDS = 0.25
 """Seconds between two looks for pieces that are stored."""
 
 
@@ -58,7 +58,7 @@ class FillByQueue:
             await self._end_earlier(rows, corpus)
             await asyncio.to_thread(rows.open_batch, batch)
             try:
-                await self._hand_out(rows, batch.id, target, batches, progress)
+                await self._queue_pieces(rows, batch.id, target, batches, progress)
             finally:
                 await asyncio.to_thread(rows.forget, batch.id)
 
@@ -72,14 +72,14 @@ class FillByQueue:
                 counts, _ = await asyncio.to_thread(rows.state, id)
                 if not counts.get("running"):
                     break
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(POLL_SECONDS)
             await asyncio.to_thread(rows.forget, id)
 
-    async def _hand_out(
+    async def _queue_pieces(
         self, rows: QueuedRows, batch: str, target: Target, batches: Iterator[list[Passage]], progress: Progress
     ) -> None:
         waiting: dict[str, int] = {}
-        attendance = Attendance(rows, self._say)
+        watch = WorkerWatch(rows, self._say)
         seen = encoded = number = 0
         more = True
         while more or waiting:
@@ -111,8 +111,8 @@ class FillByQueue:
                         "that one has ended.",
                         kind="unfinished_corpus",
                     )
-                await asyncio.to_thread(attendance.look)
-                await asyncio.sleep(LOOK)
+                await asyncio.to_thread(watch.check)
+                await asyncio.sleep(POLL_SECONDS)
 
 
 def piece_of(key: str, number: int, target: Target, passages: list[Passage]) -> dict[str, Any]:
@@ -140,8 +140,8 @@ async def store_piece(piece: Mapping[str, Any]) -> Outcome:
         passages = [Passage(**one) for one in piece["passages"]]
         encoded = await fill_part(piece["corpus"], piece["encoder"], piece["dimension"], passages)
     except MootError as error:
-        return fault(error.detail, error.kind)
+        return failed_outcome(error.detail, error.kind)
     except Exception as error:
-        log.exception("A piece of %s", piece["corpus"])
-        return fault(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
+        log.exception("A piece of the corpus %s was not stored", piece["corpus"])
+        return failed_outcome(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
     return {"status": "done", "encoded": encoded}

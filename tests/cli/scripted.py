@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from moot.cli.resuming import DebateSetup
 from moot.cli.signals import Stop
-from moot.cli.verify import debate
+from moot.cli.verify import debate_and_print
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
 from moot.nodes._models.debate_ledger import LedgerUse
@@ -154,7 +154,7 @@ def run_trial(given: dict[str, Any] | None = None, out: Path | None = None, **mo
     chosen |= {"min_request_similarity": -1} | more  # the endpoint's vectors are arbitrary
     settings = ProclaimSettings.model_validate({**chosen, "models": models})
     begins = DebateSetup(settings, LedgerUse())
-    debate(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, begins, Stop(), as_json=False, out=out)
+    debate_and_print(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, begins, Stop(), as_json=False, out=out)
 
 
 def run(capsys: pytest.CaptureFixture[str], given: dict[str, Any] | None = None, **more: Any) -> list[str]:

@@ -199,9 +199,9 @@ def test_a_spinner_is_shown_at_terminals_only() -> None:
 
 
 def test_completion_offers_graphs_settings_tasks_and_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    from moot.cli.completing import completing
+    from moot.cli.completing import completion_for
 
-    assert "standard_prompting" in completing("graphs")("standard_p")
-    assert completing("settings")("max_rou") == ["max_rounds="]
-    assert "fever" in completing("tasks")("fe")
-    assert {name.partition(":")[0] for name in completing("models")("")} <= {*OWN_PROVIDERS, *VENDORS}
+    assert "standard_prompting" in completion_for("graphs")("standard_p")
+    assert completion_for("settings")("max_rou") == ["max_rounds="]
+    assert "fever" in completion_for("tasks")("fe")
+    assert {name.partition(":")[0] for name in completion_for("models")("")} <= {*OWN_PROVIDERS, *VENDORS}

@@ -22,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert moot("list").stdout == "No debate is kept yet.\n"
+    assert moot("list").stdout == "No debates are stored yet.\n"
     for claim in ("Eggs are laid.", "Bats <b>fly</b>."):
         assert moot(*CONTROL, claim).returncode == 0
     monkeypatch.setenv("MOOT_HISTORY", "off")

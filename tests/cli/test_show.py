@@ -11,7 +11,7 @@ import pytest
 from moot.cli.resuming import DebateSetup
 from moot.cli.screen import Screen
 from moot.cli.signals import Stop
-from moot.cli.verify import debate
+from moot.cli.verify import debate_and_print
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.cortex_debate import CortexSettings
 from moot.graphs.madke import MadkeSettings
@@ -47,7 +47,7 @@ def run(name: str, capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[lis
     given = {"model": "fake:3", "embedder": "openai:stub-embedding", **OFFLINE.get(name, {}), **more}
     chosen = system.settings.model_validate(given)
     begins = DebateSetup(chosen, LedgerUse())
-    assert debate(system, {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
+    assert debate_and_print(system, {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     return lines, [found.groups() for line in lines if (found := re.match(r"  (\S+) +(.{10}) ", line))]  # type: ignore[misc]
 

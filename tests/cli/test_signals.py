@@ -94,7 +94,7 @@ def test_a_signal_while_it_waits_for_a_person_stops_the_debate(
     out = tmp_path / "verdict.json"
     more = ["--set", 'sources=["bm25:demo-news"]', "--ask", "evidence", "--json", "--out", str(out)]
     process = verify(*RAG, *more)
-    read_until(process, "strike numbers")
+    read_until(process, "numbers to strike")
     process.send_signal(number)
     assert check_stopped(process, out, number)["evidence"]
 

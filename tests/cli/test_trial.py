@@ -16,7 +16,7 @@ from moot.cli.resuming import DebateSetup
 from moot.cli.screen import AT_THE_EDGE
 from moot.cli.signals import Stop
 from moot.cli.tables import listing_table
-from moot.cli.verify import debate
+from moot.cli.verify import debate_and_print
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
@@ -262,7 +262,7 @@ def test_all_kinds_of_replies_are_shown(start_stub: StartStub, capsys: pytest.Ca
         {"model": "fake:3", "embedder": "openai:stub-embedding", "sources": ["bm25"], "max_rounds": 3}
     )
     begins = DebateSetup(settings, LedgerUse())
-    assert debate(load_graph("proclaim"), {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
+    assert debate_and_print(load_graph("proclaim"), {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"Claim: {CLAIM}"
     headings = [line for line in lines if re.match(r"Primary|Switched|Negotiation|Panel", line)]

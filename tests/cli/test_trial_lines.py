@@ -13,7 +13,7 @@ from moot.graphs.proclaim import ProclaimSettings
 from moot.nodes._runtime.document import blank_document
 from moot.nodes._texts.task import make_task
 from moot.transcript import Live, ending
-from moot.transcript.floor import Floor
+from moot.transcript.order import DebateOrder
 from rich.console import Console
 
 from tests.cli.scripted import CLAIM, PRIMARY, SWITCHED
@@ -202,7 +202,7 @@ def test_rounds_are_shown_in_full_and_not_interleaved() -> None:
     for places in itertools.combinations(range(7), 3):  # every interleaving of the two
         ones, others = iter(first), iter(second)
         happened = [next(others) if place in places else next(ones) for place in range(7)]
-        floor, shown = Floor[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
+        floor, shown = DebateOrder[tuple[str, int, str]]("primary"), list[tuple[str, int, str]]()
         for event in happened:
             shown += floor.add_event(event[0], event[1], event, last=event in (first[-1], second[-1]))
         assert sorted(shown) == sorted([*first, *second])
@@ -334,7 +334,9 @@ def test_parts_of_a_confidence_without_a_score_are_marked() -> None:
 
 def test_tied_votes_and_judges_without_a_verdict_are_named() -> None:
     lines = ended([None, "SUPPORTED", "NOT SUPPORTED"], 0.5, base=0.5)
-    basis = "SUPPORTED by 1 of 2 judges; tied votes, so that of judge-2 counts; judge-1 gave no verdict; max_rounds"
+    basis = (
+        "SUPPORTED by 1 of 2 judges; tied votes, so the verdict of judge-2 counts; judge-1 gave no verdict; max_rounds"
+    )
     assert lines[0] == f"Verdict: SUPPORTS ({basis})"
     assert lines[2:5] == [
         "  judge-2    because    Reason 2.",

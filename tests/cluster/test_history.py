@@ -15,7 +15,7 @@ from moot.core.ledger.values import pack
 from moot.core.postgres.connection import VERSION, Postgres
 from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.web import debates
-from moot.web.caller import asking
+from moot.web.caller import current_user
 from moot.web.service.documents import Documents
 
 from tests.cluster.postgres import Server, binaries, running_postgres
@@ -59,9 +59,9 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         key = key_of("chat", {"model": "m", "messages": "It rains."})
         own.store_entries([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
         with debates.use_database(Documents(postgres)):
-            asking.set("ann")
+            current_user.set("ann")
             debates.write({**await a_debate("chain_of_thought"), "id": DONE})
-            asking.set(None)
+            current_user.set(None)
         own.end(DONE, "done", None, None)
         yield server.url
         presence.end()
@@ -69,7 +69,7 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_debates_of_all_users_are_listed_shown_and_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     local = moot("list")
-    assert (local.stdout, local.stderr) == ("No debate is kept yet.\n", "")
+    assert (local.stdout, local.stderr) == ("No debates are stored yet.\n", "")
     monkeypatch.setenv("MOOT_DATABASE", url)
     done = moot("list", "--json")
     assert "From the database postgres at 127.0.0.1" in done.stderr

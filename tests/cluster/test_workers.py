@@ -103,9 +103,9 @@ async def test_a_worker_waits_while_postgres_is_unavailable(
     stub, warned = start_stub(latency_ms=50), list[str]()
     monkeypatch.setattr(worker.log, "warning", lambda text, *values: warned.append(text % values))
     monkeypatch.setattr(worker, "PATIENCE", 0.5)
-    monkeypatch.setattr(worker, "CONNECTED", 0.5, raising=False)
+    monkeypatch.setattr(worker, "CONNECT_SECONDS", 0.5)
     with trial(tmp_path / "trial", server, stub) as one:
-        working = asyncio.create_task(worker.Site(server.url, 1, 4, 60).work(drain=False))
+        working = asyncio.create_task(worker.QueueWorker(server.url, 1, 4, 60).work(drain=False))
         started = "SELECT 1 FROM procrastinate_workers"
         await asyncio.to_thread(one.wait, lambda: bool(one.ask(started)) or working.done())
         await asyncio.to_thread(server.stop)

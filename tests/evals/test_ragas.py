@@ -182,7 +182,7 @@ def test_an_outage_ends_the_run_and_keeps_finished_scores(start_stub: StartStub,
     code, printed, stderr = measure(log_of(tmp_path, 30), tmp_path / "figures.json", "--at-once", 1)
     document = json.loads((tmp_path / "figures.json").read_text())
     assert [row[0] for row in rows(document, "some")[:2]] == [0.5, 0.5]
-    assert {row[1] for row in rows(document, "some")[2:]} == {"not measured: the command ended before"}
+    assert {row[1] for row in rows(document, "some")[2:]} == {"not measured: the command ended first"}
     assert (code, document["systems"][0]["faithfulness_n"]) == (2, 2)
     assert "refused the key" in stderr.splitlines()[-1]
     assert stderr.splitlines()[-1].startswith("moot: ")

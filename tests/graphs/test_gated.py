@@ -71,7 +71,7 @@ async def test_agreement_with_a_verified_quote_ends_before_any_debate(start_stub
     assert {turn["phase"] for turn in document["turns"]} == {"gate"}
     assert document["metrics"]["verdict_citations"]["verified"] == 1
     assert "First answers" in transcript_of(document)
-    assert "The gate ends it" in transcript_of(document)
+    assert "The gate ends the debate" in transcript_of(document)
 
 
 async def test_readers_with_equal_settings_are_warned_about(start_stub: StartStub) -> None:
@@ -120,10 +120,8 @@ async def test_if_the_gate_stays_closed_the_debate_decides_on_all_evidence(
     assert gate["spent"]["calls"] + gate["debate"]["calls"] == len(document["calls"])
     assert (document["graph"], document["depth"], document["rounds"]) == ("gated", document["depth"], 1)
     assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert (
-        f"The gate leaves it open: {'the answers differ' if reason == 'disputed' else 'one answer'}"
-        in transcript_of(document)
-    )
+    why = "the answers differ" if reason == "disputed" else "all gave the same answer"
+    assert f"The gate leaves the claim open: {why}" in transcript_of(document)
 
 
 async def test_debaters_search_from_the_second_round_on(start_stub: StartStub) -> None:

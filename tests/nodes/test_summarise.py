@@ -60,5 +60,5 @@ async def test_a_judge_decides_only_if_the_votes_do_not(
 )
 def test_a_judges_reply_is_shown_with_its_interpretation(agree: bool, agreed: bool, words: str) -> None:
     turn: Any = {"agent": "judge", "step": "agree", "agree": agree, "agreed": agreed, "reason": "So.", "outcome": "ok"}
-    [line] = Words(MadkeSettings()).of("agree", turn, {})
+    [line] = Words(MadkeSettings()).field_lines("agree", turn, {})
     assert line.text == words

@@ -12,7 +12,7 @@ from moot.core.ledger.records import Request
 from moot.core.postgres.connection import TABLES, UPGRADES, VERSION, Postgres
 from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.web import debates
-from moot.web.caller import asking
+from moot.web.caller import current_user
 from moot.web.service import keys
 from moot.web.service.documents import Documents
 
@@ -125,7 +125,7 @@ def test_two_requests_with_one_key_are_one_debate(ledgers: tuple[ServedLedger, S
 async def test_only_their_user_finds_documents(postgres: Postgres) -> None:
     document = await a_debate()
     with debates.use_database(Documents(postgres)):
-        token = asking.set("ann")
+        token = current_user.set("ann")
         id = debates.write(document, "run")
         assert debates.write(document, "run") == id  # the run started again
         assert debates.write(document, "another") != id  # another branch of a finished debate
@@ -134,12 +134,12 @@ async def test_only_their_user_finds_documents(postgres: Postgres) -> None:
         assert sorted(debates.document_ids(document["id"])) == [id]
         assert debates.load(id) == document
         assert debates.entry(id)["claim"] == document["claim"]
-        asking.set("bob")
+        current_user.set("bob")
         assert debates.stems() == debates.document_ids(document["id"]) == []
         for reach in (debates.load, debates.delete, debates.entry, debates.content_of):
             with pytest.raises(UserError, match="no such debate"):
                 reach(id)
-        asking.reset(token)
+        current_user.reset(token)
         assert len(debates.stems()) == 3
         debates.delete(id)
         assert id not in debates.stems()
@@ -148,15 +148,15 @@ async def test_only_their_user_finds_documents(postgres: Postgres) -> None:
 async def test_only_its_user_replaces_a_document_and_only_by_a_more_complete_one(postgres: Postgres) -> None:
     document = await a_debate()
     with debates.use_database(Documents(postgres)):
-        token = asking.set("ann")
+        token = current_user.set("ann")
         id = debates.write(document, "run")
         # Another worker has taken the run over, and this one is cancelled late.
         assert debates.write({**document, "status": "interrupted"}, "run") == id
         assert debates.load(id) == document
-        asking.set("bob")
+        current_user.set("bob")
         with pytest.raises(UserError, match="no such debate"):  # Bob put her debate's id into his own state
             debates.write({**document, "claim": "His."}, "another")
-        asking.reset(token)
+        current_user.reset(token)
         assert debates.load(id) == document
         assert len(debates.stems()) == 1
 
@@ -167,12 +167,12 @@ def test_a_key_is_taken_once(postgres: Postgres, server: Server, monkeypatch: py
         assert keys.reserve_key("key", "print", "one", None).is_ours
         waits = keys.reserve_key("key", "print", "two", None)
         assert (waits.is_ours, waits.thread, waits.run) == (False, "one", None)
-        keys.give_up("key", "two")  # not that request's
+        keys.release_key("key", "two")  # not that request's
         keys.store_run("key", "one", "run")
         assert keys.reserve_key("key", "print", "two", None).run == "run"
         assert not keys.reserve_key("key", "other", "two", "run").is_ours  # another request
         assert keys.reserve_key("key", "print", "two", "run").is_ours  # its debate is to be resumed
-        keys.give_up("key", "two")
+        keys.release_key("key", "two")
         assert keys.reserve_key("key", "other", "three", None).is_ours
         postgres.do(lambda cursor: cursor.execute("UPDATE moot.keys SET at = now() - interval '2 minutes'"))
         assert keys.reserve_key("key", "other", "four", None).is_ours  # its worker is lost

@@ -81,7 +81,7 @@ def test_a_debate_of_unknown_cost_uses_up_the_quota(service: Service) -> None:
 def test_used_tokens_count_against_the_quota(service: Service) -> None:
     with service.client_of("ida") as ida:
         assert debated(ida, "Sage is wise.", CONTEXT).json()["status"] == "done"
-        check_refused(debated(ida, "Sage is grey.", CONTEXT), "tokens in 24 hours, and may have 10")
+        check_refused(debated(ida, "Sage is grey.", CONTEXT), "tokens in 24 hours, and may use 10")
 
 
 def test_finding_claims_counts_against_the_quota(service: Service) -> None:

@@ -30,7 +30,7 @@ from moot.transcript.document import settings_of
 from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.codes import CODES, SPELLINGS, answer_kind
 from moot.transcript.report.head import backing
-from moot.transcript.report.made import command
+from moot.transcript.report.method import command
 from moot.transcript.report.report import escaped, report
 from moot.transcript.report.sources import marks_of, quoted_parts, shown_parts, web_address
 
@@ -251,7 +251,7 @@ async def test_reports_show_no_codes() -> None:
         document = await a_debate(graph)
         for kind in ("html", "md"):
             page = report(document, kind).partition("</style>" if kind == "html" else "# ")[2]
-            page = page.replace("\\", "").partition("Do it again")[0]
+            page = page.replace("\\", "").partition("Command to repeat it")[0]
             labels = {label for label in document["task"]["labels"] if label in page}
             assert not labels | {code for code in codes if re.search(rf"\b{code}\b", page)}, graph
             assert not re.search(r"\bev-[0-9a-f]{10}\b", page), graph
@@ -260,13 +260,19 @@ async def test_reports_show_no_codes() -> None:
 @pytest.mark.parametrize(
     ("asked", "name", "read", "lead", "message"),
     [
-        ("web", "web", "bm25:moor", "The web was not searched.", "The collection “moor”, by keyword stood in."),
+        (
+            "web",
+            "web",
+            "bm25:moor",
+            "The web was not searched.",
+            "The collection “moor”, by keyword was searched instead.",
+        ),
         (
             "tavily",
             "wikipedia",
             "wikipedia",
             "Another source",
-            "The web (Tavily) could not be searched; Wikipedia stood",
+            "The web (Tavily) could not be searched; Wikipedia was searched instead.",
         ),
         (
             "chroma",
@@ -295,15 +301,15 @@ async def test_a_debate_that_failed_before_its_search_does_not_claim_to_need_non
     document |= {"answer": None, "error": {"kind": "x", "where": "x", "detail": "No encoder.", "retryable": False}}
     for kind in ("html", "md"):
         assert "from what the model knows" not in report(document, kind)
-        assert "Nothing, before it ended." in report(document, kind)
+        assert "Nothing before the debate ended." in report(document, kind)
 
 
 async def test_a_verdict_that_depends_on_one_source_has_a_warning() -> None:
     document = await a_debate()
     hangs = {"said": "Falls without a.org. 2 more could have been asked (robustness_calls).", "holds": False}
     page = report(document | {"robustness": hangs}, "html")
-    assert "<b>The verdict hangs on a source.</b> Asked again, it falls without a.org. 2 more could" in page
-    assert "robustness_calls" not in page.partition("Do it again")[0]
+    assert "<b>The verdict depends on one source.</b> Asked again, it falls without a.org. 2 more could" in page
+    assert "robustness_calls" not in page.partition("Command to repeat it")[0]
     assert "Asked again: holds." in report(document | {"robustness": {"said": "Holds.", "holds": True}}, "html")
 
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 from zipfile import ZipFile
 
 import pytest
-from moot.web.batches.shown import COLUMNS, remaining_time
+from moot.web.batches.view import COLUMNS, remaining_time
 
 from tests.conftest import StubEndpoint, running_stub, says
 from tests.serving import Server

@@ -118,7 +118,7 @@ async def test_past_checks_are_searched_and_deleted(
     await page.get_by_role("link", name="Zebras have stripes.").wait_for()
     assert await page.locator(".checks > li").count() == 1
     await page.goto("/moot/debates?q=nothing+like+it")
-    await page.get_by_text("No claim holds these words.").wait_for()
+    await page.get_by_text("No claim contains these words.").wait_for()
 
 
 async def test_an_impossible_choice_shows_why(page: Page) -> None:
@@ -137,7 +137,7 @@ async def test_an_impossible_choice_shows_why(page: Page) -> None:
     await page.get_by_text("There are no documents yet").wait_for()
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Method", exact=True).select_option("cortex_debate")
-    await page.get_by_text("This method searches for nothing").wait_for()
+    await page.get_by_text("This method does not search").wait_for()
 
 
 async def test_a_person_is_asked(page: Page, served: Served) -> None:
@@ -241,10 +241,10 @@ async def test_a_person_adds_evidence_and_starts_another_branch(page: Page, serv
     assert (milk["text"], milk["title"]) == ("Milk.", "Milk")
 
     first = page.url
-    await page.get_by_role("button", name="Go back, with other evidence").click()
-    await page.get_by_label("Take again what comes from this step on").select_option(label="judge (after round 1)")
+    await page.get_by_role("button", name="Repeat a step with other evidence").click()
+    await page.get_by_label("Repeat the debate from this step").select_option(label="judge (after round 1)")
     await page.get_by_label("Strike Milk").check()
-    await page.get_by_role("button", name="Debate on from there").click()
+    await page.get_by_role("button", name="Continue from this step").click()
     await page.wait_for_url(lambda url: "/debates/" in url and url != first)
     document = stored_document(served, page)
     assert [piece["id"] for piece in document["evidence"] if piece.get("struck")] == ["own-1"]
@@ -317,8 +317,8 @@ async def test_no_payload_is_executed(
     document["turns"] = [{f: turn[f] for f in of} for turn, of in zip(document["turns"], fields, strict=True)]
     (tmp_path / "document.json").write_text(json.dumps(document))
     await page.goto("/moot/debates")
-    await page.get_by_text("Take in a check from a file").click()
-    await page.get_by_label("Take in a document").set_input_files(tmp_path / "document.json")
+    await page.get_by_text("Import a check from a file").click()
+    await page.get_by_label("Import a document").set_input_files(tmp_path / "document.json")
     await page.locator(".src").last.wait_for(state="attached")
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert await page.locator(".src > li").count() == len(PAYLOADS)

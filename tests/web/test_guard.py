@@ -54,16 +54,16 @@ def test_requests_of_programs_and_own_pages_are_answered(headers: dict[str, str]
         ({"host": ""}, "GET", "/", "not known"),
         ({"host": "evil.example"}, "POST", "/ok", "not known"),
         ({"host": "evil.example"}, "GET", "/ok/", "not known"),
-        (FETCH, "GET", "/ok", "no other website"),
+        (FETCH, "GET", "/ok", "refuses requests of other websites"),
         ({"origin": "https://evil.example"}, "POST", "/runs", "add https://evil.example to MOOT_ALLOWED_ORIGINS"),
-        ({"origin": "null"}, "POST", "/runs", "no other website"),  # a sandboxed frame, a file
-        ({"origin": "http://localhost:3000"}, "POST", "/runs", "no other website"),
-        ({"origin": f"{STUDIO}.evil.example"}, "POST", "/runs", "no other website"),
-        (FETCH, "GET", "/threads", "no other website"),  # an image, a script
-        ({**FETCH, "sec-fetch-site": "same-site"}, "GET", "/threads", "no other website"),
-        (LINK, "GET", "/runs", "no other website"),
-        (LINK, "POST", "/moot", "no other website"),
-        ({**LINK, "sec-fetch-dest": "iframe"}, "GET", "/moot", "no other website"),
+        ({"origin": "null"}, "POST", "/runs", "refuses requests of other websites"),  # a sandboxed frame, a file
+        ({"origin": "http://localhost:3000"}, "POST", "/runs", "refuses requests of other websites"),
+        ({"origin": f"{STUDIO}.evil.example"}, "POST", "/runs", "refuses requests of other websites"),
+        (FETCH, "GET", "/threads", "refuses requests of other websites"),  # an image, a script
+        ({**FETCH, "sec-fetch-site": "same-site"}, "GET", "/threads", "refuses requests of other websites"),
+        (LINK, "GET", "/runs", "refuses requests of other websites"),
+        (LINK, "POST", "/moot", "refuses requests of other websites"),
+        ({**LINK, "sec-fetch-dest": "iframe"}, "GET", "/moot", "refuses requests of other websites"),
     ],
 )
 def test_requests_of_other_websites_are_refused(headers: dict[str, str], method: str, path: str, message: str) -> None:

@@ -134,7 +134,7 @@ async def test_the_page_works_after_a_log_in_in_a_browser(locked: Server) -> Non
         await route.get_by_text("requestBody").wait_for()
         assert page.url.endswith("/docs")
         await page.goto("/moot/debates")
-        await page.get_by_text("Take in a check from a file").wait_for()
+        await page.get_by_text("Import a check from a file").wait_for()
         assert await page.evaluate("document.cookie") == ""
         await page.get_by_role("link", name="Log out").click()
         await page.get_by_role("button", name="Log out").click()
@@ -195,12 +195,12 @@ def test_wrong_tokens_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = Attempts()
     for number in range(100):
         attempts.add("10.0.0.1", b"an old token, sent again")
-        attempts.add("10.0.0.2", b"%d" % min(number, Attempts.A_MINUTE - 2))
+        attempts.add("10.0.0.2", b"%d" % min(number, Attempts.MOST_PER_MINUTE - 2))
     assert not attempts.are_too_many("10.0.0.1")
     assert not attempts.are_too_many("10.0.0.2")
     attempts.add("10.0.0.2", b"one more")
     assert attempts.are_too_many("10.0.0.2")
-    for number in range(Attempts.ADDRESSES):
+    for number in range(Attempts.MOST_ADDRESSES):
         attempts.add(f"10.1.{number // 256}.{number % 256}", b"guess")
     assert attempts.are_too_many("10.0.0.3")
     assert not attempts.are_too_many("10.0.0.1")

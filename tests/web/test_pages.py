@@ -10,7 +10,7 @@ import pytest
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.transcript.words import AT_THE_VERDICT
 from moot.web import debates, pages
-from moot.web.telling import STEPS
+from moot.web.live_view import STEPS
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import ormsgpack
 import pytest
 from langgraph.checkpoint.base.id import uuid6
-from moot.web.once import join_run
+from moot.web.idempotency import join_run
 from starlette.requests import Request
 
 from tests.conftest import CLAIM, StubEndpoint, free_port, running_stub, says

@@ -27,7 +27,7 @@ class Names:
     """The names of the speakers.
 
     Args:
-        document: the debate's.
+        document: the result document.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:

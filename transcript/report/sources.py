@@ -50,7 +50,7 @@ class Sources:
     the rest.
 
     Args:
-        document: the debate's.
+        document: the result document.
         first: ids of pieces that come before all others, because the report names them first.
     """
 
@@ -68,7 +68,7 @@ class Sources:
 
     @cached_property
     def quotes(self) -> list[SourceQuote]:
-        """The quotes that their sources contain, by source; a quote inside a longer one is part of that."""
+        """The quotes that their sources contain, by source; a quote inside a longer quote is merged into it."""
         found: dict[tuple[str, int, int], SourceQuote] = {}
         for turn in self.document["turns"]:
             for citation in turn.get("citations") or []:
@@ -140,16 +140,16 @@ def quoted_parts(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts
 
 def shown_parts(piece: Mapping[str, Any], parts: Parts) -> Parts:
     """The parts of a piece that debaters were shown, with `GAP` for omissions; all parts if nothing was omitted."""
-    spans, kept = piece.get("shown") or [], Parts()
+    spans, found = piece.get("shown") or [], Parts()
     for start, end in spans:
         at, gap = 0, [(f" {GAP} ", False)]
-        kept += gap if kept else []
+        found += gap if found else []
         for text, quoted in parts:
             within = text[max(start - at, 0) : max(end - at, 0)]
-            kept += [(within, quoted)] if within else []
+            found += [(within, quoted)] if within else []
             at += len(text)
     rest = spans and piece["text"][spans[-1][1] :].strip()
-    return [*kept, *([(f" {GAP}", False)] if rest else [])] if kept else parts
+    return [*found, *([(f" {GAP}", False)] if rest else [])] if found else parts
 
 
 def marks_of(piece: Mapping[str, Any]) -> list[str]:
@@ -159,7 +159,7 @@ def marks_of(piece: Mapping[str, Any]) -> list[str]:
         "given with the claim": GIVEN in agents,
         "added by a person": PERSON in agents,
         "struck by a person": piece.get("struck"),
-        "left out, because its origin has its share": is_left_out(piece),
+        "left out, because its origin has reached its share": is_left_out(piece),
         "shown in part": "shown" in piece,
         "cut to length": piece.get("truncated"),
         "a model's summary": "summary_of" in piece,

@@ -87,7 +87,7 @@ def settings_for(document: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a debate's summary: the debate's own, with the rest of its ceilings.
 
     Args:
-        document: the debate's.
+        document: the result document.
 
     Raises:
         UserError: a file of prices cannot be read.

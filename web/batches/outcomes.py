@@ -14,13 +14,13 @@ from moot.core.ledger import open_ledger
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import cost_of, read_prices
 from moot.nodes._texts.calibrated import confidence_basis
-from moot.transcript.document import fitting
+from moot.transcript.document import checked_parts
 from moot.transcript.report.codes import in_words
 from moot.transcript.report.head import chip_of, dissent, verdict_of
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources
 from moot.web import debates
-from moot.web.batches.kept import Job
+from moot.web.batches.storage import Job
 from starlette.concurrency import run_in_threadpool
 
 
@@ -36,7 +36,7 @@ class Outcome:
         backing: the basis of the verdict, in a sentence.
         divided: whether an agent's last answer differed.
         quotes: numbers of quoted pieces, of pieces, of quotes found in their source, and of quotes not found there.
-        confidence: the raw one.
+        confidence: the confidence before calibration.
         confidence_rests_on: the number of votes or answers, and the number of cases of its calibration.
         decision: act or escalate, if there is a calibration.
         error: why it failed; ``kind`` is the error's kind.
@@ -86,24 +86,24 @@ def _outcome(stem: str | None, status: str | None) -> Outcome:
         return Outcome(status if status and status != "done" else "none")
     path = debates.debates_folder() / f"{stem}.json"
     try:
-        return _of_document(path, path.stat().st_mtime_ns)
+        return _read_outcome(path, path.stat().st_mtime_ns)
     except FileNotFoundError:  # deleted just now
         return Outcome("none")
 
 
 @lru_cache(maxsize=8192)
-def _of_document(path: Path, changed: int) -> Outcome:
+def _read_outcome(path: Path, changed: int) -> Outcome:
     try:
         document = json.loads(path.read_bytes())
-        with fitting():
-            return _told(path.stem, document)
+        with checked_parts():
+            return _outcome_of(path.stem, document)
     except (ValueError, RecursionError):
         return Outcome("failed", path.stem, error="The document is damaged.")
     except UserError as error:
         return Outcome("failed", path.stem, error=error.detail)
 
 
-def _told(stem: str, document: Mapping[str, Any]) -> Outcome:
+def _outcome_of(stem: str, document: Mapping[str, Any]) -> Outcome:
     names, sources, error = Names(document), Sources(document), document["error"] or {}
     calls = [call for call in document["calls"] if not call.get("shared")]
     chip = chip_of(document, document["answer"])

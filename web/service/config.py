@@ -23,7 +23,7 @@ FILE = "aegra.json"
 IMPORTED = "from moot.graphs import load_graph\n\ngraph = load_graph({!r}, others=True).graph\n"
 MINUTES = 30 * 24 * 60
 """Minutes until a thread is removed after its last change."""
-USUAL = {
+DEFAULTS = {
     "CRON_ENABLED": "false",  # quotas would not count runs of schedules
     "FF_V2_EVENT_STREAMING": "false",  # nor runs of its commands
     "LEASE_DURATION_SECONDS": "12",
@@ -80,7 +80,7 @@ def environment(config: Path, at_once: int) -> dict[str, str]:
         UserError: ``MOOT_DATABASE`` or ``REDIS_URL`` is not a valid address.
     """
     return {
-        **{name: os.environ.get(name) or usual for name, usual in USUAL.items()},
+        **{name: os.environ.get(name) or usual for name, usual in DEFAULTS.items()},
         "AEGRA_CONFIG": str(config),
         "DATABASE_URL": address(DATABASE, ("postgresql", "postgres"), "postgresql://user:password@host:5432/database"),
         "REDIS_URL": address(REDIS, ("redis", "rediss", "unix"), "redis://host:6379/0"),
@@ -96,8 +96,8 @@ def address(variable: str, schemes: tuple[str, ...], example: str) -> str:
     Raises:
         UserError: it is not set, or has another scheme.
     """
-    said = os.environ.get(variable, "").strip()
-    if urlsplit(said).scheme not in schemes:
-        problem = "is not set" if not said else f"does not begin with {schemes[0]}://"
+    url = os.environ.get(variable, "").strip()
+    if urlsplit(url).scheme not in schemes:
+        problem = "is not set" if not url else f"does not begin with {schemes[0]}://"
         raise UserError(f"{variable} {problem}. It is an address such as {example}.", kind="invalid_environment")
-    return said
+    return url

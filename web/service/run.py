@@ -16,7 +16,7 @@ from moot.core.lazy import import_extra, imported
 from moot.core.own_folder import own_folder
 from moot.web.caller import DATABASE
 from moot.web.serve import ANYWHERE, check_free, check_installed, check_token, prepare
-from moot.web.service.config import USUAL, environment, write_config
+from moot.web.service.config import DEFAULTS, environment, write_config
 from moot.web.service.stores import STARTING
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def run_service(host: str, port: int, at_once: int) -> None:
     check_packages()
     check_token(host, users=True)
     check_free(host, port)
-    os.environ.setdefault("LOG_LEVEL", USUAL["LOG_LEVEL"])
+    os.environ.setdefault("LOG_LEVEL", DEFAULTS["LOG_LEVEL"])
     check_installed()
     prepare(host, studio=False)
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each attempt
@@ -49,11 +49,11 @@ def run_service(host: str, port: int, at_once: int) -> None:
         check_auth_is_ours()
         take_runs_without_redis()
         keep_leases()
-        hand_on_without_database()
+        release_runs_without_database()
         STARTING.begin(os.environ[DATABASE])
-        doing = f"runs {at_once} debates at once" if at_once else "runs no debates"
+        load = f"runs {at_once} debates at once" if at_once else "runs no debates"
         shown = "localhost" if host in ANYWHERE else host
-        print(f"Page: http://{shown}:{port}/moot; this process {doing}.", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"Page: http://{shown}:{port}/moot; this process {load}.", file=sys.stderr, flush=True)  # noqa: T201
         level = os.environ["LOG_LEVEL"].lower()
         imported("uvicorn").run(app, host=host, port=port, log_level=level, timeout_graceful_shutdown=3)
 
@@ -62,7 +62,7 @@ def check_packages() -> None:
     """Checks that the extra ``service`` is installed.
 
     Raises:
-        UserError: it is not.
+        UserError: the extra is not installed.
     """
     old = "It needs Python 3.12 or later." if sys.version_info < (3, 12) else ""
     for name in PACKAGES:
@@ -73,7 +73,7 @@ def check_auth_is_ours() -> None:
     """Checks that Aegra uses moot's authentication; if it could not load it, it would treat all users as one.
 
     Raises:
-        UserError: it does not.
+        UserError: Aegra uses another authentication.
     """
     if imported("aegra_api.core.auth_middleware").get_auth_instance() is not imported("moot.web.service.auth").auth:
         raise UserError(
@@ -103,7 +103,7 @@ def take_runs_without_redis() -> None:
     executor.submit = submit
 
 
-def hand_on_without_database() -> None:
+def release_runs_without_database() -> None:
     """Makes Aegra restart a run, on any worker, that failed because Postgres was unreachable.
 
     Without this, it would record an error as soon as Postgres is back: for a debate whose verdict is stored, or for one
@@ -112,19 +112,19 @@ def hand_on_without_database() -> None:
     """
     runs = imported("aegra_api.services.run_executor")
     for name in ("start_run", "finalize_run"):
-        setattr(runs, name, with_handover(getattr(runs, name), lambda run, *_: run))
-    runs._stream_graph = with_handover(runs._stream_graph, lambda job: job.identity.run_id)
+        setattr(runs, name, releasing_run(getattr(runs, name), lambda run, *_: run))
+    runs._stream_graph = releasing_run(runs._stream_graph, lambda job: job.identity.run_id)
 
 
-def with_handover(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) -> Callable[..., Awaitable[T]]:
-    """Wraps a step of a run: if Postgres is unreachable, the run ends in this process without a recorded end.
+def releasing_run(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) -> Callable[..., Awaitable[T]]:
+    """Wraps a step of a run: if Postgres is unreachable, this process ends the run without recording its end.
 
     Args:
         step: the step.
         run_of: the run's id, from the step's arguments.
     """
 
-    async def done(*values: Any, **named: Any) -> T:
+    async def run_step(*values: Any, **named: Any) -> T:
         try:
             return await step(*values, **named)
         except Exception as error:
@@ -132,17 +132,18 @@ def with_handover(step: Callable[..., Awaitable[T]], run_of: Callable[..., str])
                 raise
             run = run_of(*values)
             log.warning("Postgres is unreachable (%s): the run %s is restarted.", type(error).__name__, run)
-            hand_on(run)
+            release_run(run)
 
-    return done
+    return run_step
 
 
 def is_postgres_unreachable(error: BaseException | None) -> bool:
     """Whether an error of Aegra or a checkpointer means that Postgres is unreachable or closed a connection."""
     psycopg, asyncpg = imported("psycopg"), imported("asyncpg.exceptions")
-    away: tuple[type[Exception], ...] = (OSError, psycopg.OperationalError, asyncpg.PostgresConnectionError)
-    away += (asyncpg.OperatorInterventionError, asyncpg.InternalClientError)  # shutdown, startup, or closed in a query
-    while error is not None and not (isinstance(error, away) or getattr(error, "connection_invalidated", False)):
+    unreachable: tuple[type[Exception], ...] = (OSError, psycopg.OperationalError, asyncpg.PostgresConnectionError)
+    # At shutdown, at startup, or if the connection was closed in a query:
+    unreachable += (asyncpg.OperatorInterventionError, asyncpg.InternalClientError)
+    while error is not None and not (isinstance(error, unreachable) or getattr(error, "connection_invalidated", False)):
         error = error.__cause__  # SQLAlchemy's errors wrap asyncpg's
     return error is not None
 
@@ -152,31 +153,31 @@ def keep_leases() -> None:
 
     Aegra never finds a `running` run without a lease again. Without this function, three cases would leave such a
     run: its end could not be recorded; a frozen worker claimed a lost run again, and the end of its first claim
-    released the lease of the second (so each claim has its own name); or a claim was lost while Postgres was away,
-    before the run was marked as started.
+    released the lease of the second (so each claim has its own name); or a claim was lost while Postgres was
+    unreachable, before the run was marked as started.
     """
     workers, runs = imported("aegra_api.services.worker_executor"), imported("aegra_api.services.run_executor")
     release, executor = workers._release_lease, imported("aegra_api.services.executor").executor
     execute = executor._execute_and_release
-    held: ContextVar[str] = ContextVar("held")
+    own_claim: ContextVar[str] = ContextVar("own claim")
 
     async def release_ended(run_id: str, claim: str) -> None:
         if await workers._is_run_terminal(run_id):
             await release(run_id, claim)
 
-    async def execute_claim(run_id: str, worker: str, at_once: asyncio.Semaphore) -> None:
-        held.set(f"{worker}-{uuid4().hex}")
-        await execute(run_id, held.get(), at_once)
+    async def execute_claimed(run_id: str, worker: str, at_once: asyncio.Semaphore) -> None:
+        own_claim.set(f"{worker}-{uuid4().hex}")
+        await execute(run_id, own_claim.get(), at_once)
 
-    async def start_held(run_id: str, *, user_id: str) -> bool:
+    async def start_claimed(run_id: str, *, user_id: str) -> bool:
         if await workers._is_run_terminal(run_id):
             return False
-        if await claim_of(run_id) != held.get():
-            hand_on(run_id)
+        if await claim_of(run_id) != own_claim.get():
+            release_run(run_id)
         return True  # the claim has already marked it as running
 
-    workers._release_lease, runs.start_run = release_ended, start_held
-    executor._execute_and_release = execute_claim
+    workers._release_lease, runs.start_run = release_ended, start_claimed
+    executor._execute_and_release = execute_claimed
 
 
 async def claim_of(run_id: str) -> str | None:
@@ -187,8 +188,8 @@ async def claim_of(run_id: str) -> str | None:
         return claim
 
 
-def hand_on(run_id: str) -> NoReturn:
-    """Ends a run in this process without recording its end, so that any worker restarts it.
+def release_run(run_id: str) -> NoReturn:
+    """Ends a run in this process without recording its end, so that another worker restarts it.
 
     Raises:
         CancelledError: always.

@@ -43,9 +43,9 @@ class Starting:
             while not self._connection.execute("SELECT pg_try_advisory_lock(%s)", (STARTS,)).fetchone()[0]:
                 time.sleep(0.2)
         except psycopg.Error as error:
-            said = redact(" ".join(str(error).split()))[:300]
+            text = redact(" ".join(str(error).split()))[:300]
             raise WorldError(
-                f"The database that {DATABASE} names cannot be reached ({said}).", kind="unreachable", retryable=True
+                f"The database that {DATABASE} names cannot be reached ({text}).", kind="unreachable", retryable=True
             ) from error
 
     def end(self) -> None:

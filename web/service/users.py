@@ -96,8 +96,8 @@ def read_users() -> Users | None:
     if not (named := os.environ.get(USERS, "").strip()):
         return None
     try:
-        said = tomllib.loads(Path(named).read_text(encoding="utf-8"))
-        users = TypeAdapter(dict[str, User]).validate_python(said)
+        tables = tomllib.loads(Path(named).read_text(encoding="utf-8"))
+        users = TypeAdapter(dict[str, User]).validate_python(tables)
     except OSError as error:
         raise _fault(f"the file cannot be read ({error.strerror})") from error
     except ValidationError as error:
@@ -111,7 +111,7 @@ def read_users() -> Users | None:
             raise _fault(
                 f"{name[:40]!r} is not a name: 1 to 40 lower-case letters, digits, - and _; not {' or '.join(RESERVED)}"
             )
-        if unknown := {*said[name]} - known:
+        if unknown := {*tables[name]} - known:
             raise _fault(f"{name} has the unknown field {sorted(unknown)[0]!r}; known: {', '.join(sorted(known))}")
         if not DIGEST.fullmatch(user.token_sha256):
             raise _fault(f"the token_sha256 of {name} must be 64 hexadecimal digits in lower case")

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moot.cli.batch.hands import Ended, Rows
 from moot.cli.batch.jobs import Job
+from moot.cli.batch.runner import OnEnd, Rows
 from moot.cli.batch.store import Store
 from moot.cli.batch.work import Folder
 from moot.core.postgres.connection import Postgres
@@ -24,12 +24,12 @@ AT_ONCE = 500
 """Rows that are queued in one transaction."""
 COLLECTED = 50
 """Documents that are fetched at once."""
-LOOK = 0.5
+POLL_SECONDS = 0.5
 """Seconds between two looks for rows that have ended."""
-NOBODY = "No worker is at the queue, so its rows wait: start `moot worker` with the same --queue or MOOT_QUEUE."
+NO_WORKER = "No worker is at the queue, so its rows wait: start `moot worker` with the same --queue or MOOT_QUEUE."
 
 
-class Attendance:
+class WorkerWatch:
     """Reports that no worker is at the queue, once each time the last one has left.
 
     Args:
@@ -40,13 +40,13 @@ class Attendance:
     def __init__(self, rows: QueuedRows, say: Callable[[str], object]) -> None:
         self._rows = rows
         self._say = say
-        self._is_there = True
+        self._had_worker = True
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Checks whether there is a worker. Blocking."""
-        before, self._is_there = self._is_there, bool(self._rows.workers())
-        if before and not self._is_there:
-            self._say(NOBODY)
+        before, self._had_worker = self._had_worker, bool(self._rows.workers())
+        if before and not self._had_worker:
+            self._say(NO_WORKER)
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def open_queue(
     batch = QueuedBatch(store.batch, file, mode, limits.most, time.time() + limits.seconds)
     with closing(Postgres(url)) as postgres:
         rows = QueuedRows(postgres)
-        yield QueueRunner(rows, batch, Folder(folder), store, Attendance(rows, say))
+        yield QueueRunner(rows, batch, Folder(folder), store, WorkerWatch(rows, say))
 
 
 class QueueRunner:
@@ -78,20 +78,18 @@ class QueueRunner:
         batch: the batch as the queue stores it.
         folder: the folder for documents.
         store: knows which rows belong to this run.
-        attendance: reports if there is no worker.
+        watch: reports if there is no worker.
     """
 
-    def __init__(
-        self, rows: QueuedRows, batch: QueuedBatch, folder: Folder, store: Store, attendance: Attendance
-    ) -> None:
+    def __init__(self, rows: QueuedRows, batch: QueuedBatch, folder: Folder, store: Store, watch: WorkerWatch) -> None:
         self._rows = rows
         self._batch = batch
         self._folder = folder
         self._store = store
-        self._attendance = attendance
+        self._watch = watch
 
-    async def run_rows(self, rows: Rows, ended: Ended) -> None:
-        """As `Hands.run_rows`. If it is interrupted, the rows stay in the queue.
+    async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
+        """As `RowRunner.run_rows`. If it is interrupted, the rows stay in the queue.
 
         Raises:
             UserError, WorldError: the queue cannot be used, or a document cannot be written.
@@ -102,34 +100,34 @@ class QueueRunner:
         while (job := await rows.take()) is not None:
             some.append(asdict(job))
             if len(some) == AT_ONCE:
-                await self._enter(some, ended)
-        await self._enter(some, ended)
+                await self._queue_rows(some, on_end)
+        await self._queue_rows(some, on_end)
         while True:
             waiting, running, stopped = await asyncio.to_thread(self._rows.activity, self._batch.id)
-            if await self._collect(ended):
+            if await self._collect(on_end):
                 continue
             if not running and (stopped or not waiting):
                 rows.stopped = stopped if waiting else rows.stopped
                 return
-            await asyncio.to_thread(self._attendance.look)
-            await asyncio.sleep(LOOK)
+            await asyncio.to_thread(self._watch.check)
+            await asyncio.sleep(POLL_SECONDS)
 
-    async def _enter(self, some: list[dict[str, Any]], ended: Ended) -> None:
+    async def _queue_rows(self, some: list[dict[str, Any]], on_end: OnEnd) -> None:
         if some:
             await asyncio.to_thread(self._rows.queue_rows, self._batch.id, some)
             some.clear()
-            await self._collect(ended)
+            await self._collect(on_end)
 
-    async def _collect(self, ended: Ended) -> bool:
+    async def _collect(self, on_end: OnEnd) -> bool:
         """Writes the documents of some finished rows; returns whether there were any."""
         found = await asyncio.to_thread(self._rows.ended_rows, self._batch.id, COLLECTED)
         for row in found:
-            if not await asyncio.to_thread(self._store.expects, row.key):
+            if not await asyncio.to_thread(self._store.has_debate, row.key):
                 continue  # of an earlier run
             job = Job(**row.job)
             if row.document is not None:
                 await asyncio.to_thread(self._folder.put, job, row.document, row.outcome)
-            await ended(job, row.outcome)
+            await on_end(job, row.outcome)
         if found:
             await asyncio.to_thread(self._rows.mark_collected, [row.key for row in found])
         return bool(found)

@@ -16,7 +16,7 @@ from moot.core.endpoint import close_clients
 from moot.core.errors import STOPS_BATCH
 from moot.nodes._models.ceilings import Ceilings
 
-Ended = Callable[[Job, Outcome], Awaitable[None]]
+OnEnd = Callable[[Job, Outcome], Awaitable[None]]
 """Callback for the outcome of a row."""
 
 
@@ -38,7 +38,7 @@ class Rows:
         async with self._lock:
             return None if self.stopped else await asyncio.to_thread(next, self._jobs, None)
 
-    def heed(self, outcome: Outcome, *, full: bool) -> None:
+    def check_outcome(self, outcome: Outcome, *, full: bool) -> None:
         """Stops starting rows if one failed for a reason that affects all, or if a shared ceiling is reached."""
         self.stopped = self.stopped or why_all_end(outcome, full=full)
 
@@ -57,15 +57,15 @@ def why_all_end(outcome: Outcome, *, full: bool) -> str:
     return STOPS_BATCH.get(outcome["kind"] or "", "")
 
 
-class Hands(Protocol):
+class RowRunner(Protocol):
     """Runs rows somewhere: in this process, in several, or on a queue."""
 
-    async def run_rows(self, rows: Rows, ended: Ended) -> None:
+    async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
         """Runs all rows and reports the outcome of each.
 
         Args:
             rows: the rows to do.
-            ended: called with each row that has ended.
+            on_end: called with each row that has ended.
         """
         ...
 
@@ -84,18 +84,18 @@ class LocalRunner:
         self.at_once = at_once
         self.ceilings = ceilings
 
-    async def run_rows(self, rows: Rows, ended: Ended) -> None:
-        """As `Hands.run_rows`."""
+    async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
+        """As `RowRunner.run_rows`."""
 
-        async def one_after_another() -> None:
+        async def take_rows() -> None:
             while (job := await rows.take()) is not None:
-                outcome = await self.work.hold(job)
-                rows.heed(outcome, full=self.ceilings.refused)
-                await ended(job, outcome)
+                outcome = await self.work.run_row(job)
+                rows.check_outcome(outcome, full=self.ceilings.refused)
+                await on_end(job, outcome)
 
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.at_once):
-                    group.create_task(one_after_another())
+                    group.create_task(take_rows())
         finally:
             await close_clients()

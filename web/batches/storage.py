@@ -105,19 +105,19 @@ def parse_batch(asked: Any) -> Batch:
         UserError: a field is not valid.
     """
     try:
-        batch = _shape().validate_python({**asked, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
+        batch = _batch_adapter().validate_python({**asked, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
     except (ValidationError, TypeError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else {"loc": (), "msg": str(error)}
-        said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]
-        raise UserError(f"This is not a batch ({said}).", kind="bad_request") from error
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]
+        raise UserError(f"This is not a batch ({problem}).", kind="bad_request") from error
     if not ID.fullmatch(batch.id) or not 1 <= batch.at_once <= MOST_AT_ONCE or not (batch.max_cost or 1) > 0:
-        said = f"`id` is a UUID, `at_once` 1 to {MOST_AT_ONCE}, `max_cost` more than 0."
-        raise UserError(f"This is not a batch: {said}", kind="bad_request")
+        problem = f"`id` is a UUID, `at_once` 1 to {MOST_AT_ONCE}, `max_cost` more than 0."
+        raise UserError(f"This is not a batch: {problem}", kind="bad_request")
     name = " ".join(batch.name.split())[:LONGEST_NAME] or "claims"
     return replace(batch, name=name, stopped="", ended=False, faults={})
 
 
-def _shape() -> TypeAdapter[Batch]:
+def _batch_adapter() -> TypeAdapter[Batch]:
     return TypeAdapter(Batch)
 
 
@@ -176,7 +176,7 @@ def load(id: str) -> Batch:
     """
     file = folder_of(id) / ASKED
     try:
-        return _shape().validate_json(file.read_bytes())
+        return _batch_adapter().validate_json(file.read_bytes())
     except ValueError as error:
         raise UserError(
             f"{file} is damaged. Delete its folder, and start the batch again.", kind="invalid_file"
@@ -219,8 +219,8 @@ def job_of(batch: Batch, row: ClaimRow) -> Job:
 
 def ids() -> list[str]:
     """The ids of all batches, newest first."""
-    kept = [path.parent for path in batches_folder().glob(f"*/{ASKED}") if ID.fullmatch(path.parent.name)]
-    return [folder.name for folder in sorted(kept, key=lambda one: (one / CLAIMS).stat().st_mtime, reverse=True)]
+    folders = [path.parent for path in batches_folder().glob(f"*/{ASKED}") if ID.fullmatch(path.parent.name)]
+    return [folder.name for folder in sorted(folders, key=lambda one: (one / CLAIMS).stat().st_mtime, reverse=True)]
 
 
 def delete(id: str) -> None:

@@ -16,9 +16,9 @@ from moot.transcript.line import format_duration
 from moot.transcript.report.codes import ANSWERS
 from moot.transcript.report.report import report
 from moot.web import debates
-from moot.web.batches.kept import Batch, Job
 from moot.web.batches.outcomes import Outcome
 from moot.web.batches.running import Running
+from moot.web.batches.storage import Batch, Job
 
 A_PAGE = 50
 """Claims on one page."""
@@ -62,8 +62,8 @@ def describe_batch(
     """
     entries = [_entry(batch, job, outcome, running) for job, outcome in rows]
     kinds = Counter(kind for one in entries for kind in _kinds(one))
-    over = [outcome for _, outcome in rows if outcome.document]
-    costs = [one.usd for one in over]
+    with_document = [outcome for _, outcome in rows if outcome.document]
+    costs = [one.usd for one in with_document]
     wanted = words.casefold().split()
     found = [
         one
@@ -84,7 +84,7 @@ def describe_batch(
         "statuses": Counter(one["status"] for one in entries),
         "counts": {"all": len(entries)} | {kind: kinds[kind] for kind in SHOWN[1:]},
         "usd": None if None in costs else sum(cost or 0 for cost in costs),
-        "quotes": [sum(one.quotes[2] for one in over), sum(one.quotes[3] for one in over)],
+        "quotes": [sum(one.quotes[2] for one in with_document), sum(one.quotes[3] for one in with_document)],
         "rows": found[(page - 1) * A_PAGE : page * A_PAGE],
         "page": page,
         "pages": max(1, -(-len(found) // A_PAGE)),
@@ -163,16 +163,16 @@ def table(batch: Batch, rows: Rows, running: Running | None, server: str) -> str
     return MARK + written.getvalue()
 
 
-def zip_batch(rows: Rows, made: str) -> IO[bytes]:
+def zip_batch(rows: Rows, csv_text: str) -> IO[bytes]:
     """A ZIP file, open at its beginning, with a batch's table and a report per row, named by its number. Blocking.
 
     Args:
         rows: its debates with their outcomes; rows without a document are left out.
-        made: the table.
+        csv_text: the table as CSV.
     """
     file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed after it was sent
     with ZipFile(file, "w", ZIP_DEFLATED) as archive:
-        archive.writestr("table.csv", made)
+        archive.writestr("table.csv", csv_text)
         for job, outcome in rows:
             if outcome.document:
                 archive.writestr(f"{job.row.number}.html", report(debates.load(outcome.document), "html"))
