@@ -277,4 +277,4 @@ def test_eval_power_says_whether_two_accuracies_can_be_separated() -> None:
     assert "paired, as given" in table
     assert "so they may tell the two systems apart" in " ".join(table.split())
     refused = moot_process("eval", "power", "1.5", "0.7")
-    assert (refused.returncode, refused.stderr) == (2, "moot: An accuracy is a share from 0 to 1.\n")
+    assert (refused.returncode, refused.stderr) == (2, "moot: Accuracies must be between 0 and 1.\n")

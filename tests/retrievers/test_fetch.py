@@ -131,7 +131,7 @@ async def test_a_page_read_again_gives_the_same_corpus(site: str) -> None:
     [
         ("/inward", "169.254.169.254 is in a private network"),
         ("/named", "inner.test is in a private network (10.0.0.7)"),
-        ("/file", "begins with http:// or https://"),
+        ("/file", "must begin with http:// or https://"),
         ("/round", "redirects more than 5 times"),
         ("/picture", "is image/png, which is not supported"),
         ("/missing", "HTTP 404"),
@@ -171,7 +171,7 @@ def test_addresses_that_are_not_fetched_are_clear_errors(
 )
 def test_addresses_of_private_networks_are_not_fetched(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_FETCH_HOSTS", raising=False)
-    with pytest.raises(MootError, match=r"private network|name or a password|begins with http|not a canonical IPv4"):
+    with pytest.raises(MootError, match=r"private network|name or a password|must begin with http|not a canonical IPv4"):
         fetch(url)
 
 

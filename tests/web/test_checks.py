@@ -25,7 +25,7 @@ def test_invalid_settings_of_runs_are_refused(server: Server, path: str) -> None
         ({"attempt": 3}, "There is no setting 'attempt'. Did you mean attempts? Known are answer_prompt, attempts,"),
         ({"attempts": 0}, "attempts: Input should be greater than or equal to 1 (given: 0)"),
         ({"model": "gpt-4o"}, "name a model as provider:name"),
-        ({"answer_prompt": "{oracle}\n---\n" + shipped("standard_prompting/answer")}, "nothing to put for {oracle}"),
+        ({"answer_prompt": "{oracle}\n---\n" + shipped("standard_prompting/answer")}, "the placeholder {oracle} is unknown"),
     ):
         status, answer = server.refused(path, RUN | crons | {"context": context})
         assert (status, answer["kind"]) == (422, "invalid_setting")
