@@ -138,10 +138,11 @@ class Store:
 
     def add_debate(self, name: str, system: str, key: str, outcome: Outcome | None = None) -> None:
         """Stores a debate of a row; its outcome stays if its key is unchanged."""
+        stored = None if outcome is None else json.dumps(outcome)
         self._file.execute(
-            "INSERT INTO debates VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (name, system) DO UPDATE SET turn = ?5, "
-            "outcome = coalesce(?4, CASE WHEN key = ?3 THEN outcome END), key = ?3",
-            (name, system, key, None if outcome is None else json.dumps(outcome), self._run),
+            "INSERT INTO debates VALUES (:name, :system, :key, :outcome, :run) ON CONFLICT (name, system) DO UPDATE "
+            "SET turn = :run, outcome = coalesce(:outcome, CASE WHEN key = :key THEN outcome END), key = :key",
+            {"name": name, "system": system, "key": key, "outcome": stored, "run": self._run},
         )
 
     def set_outcome(self, key: str, outcome: Outcome) -> None:
