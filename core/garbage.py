@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 ALLOCATIONS = 200_000
 """Allocations between two collections. With Python's default of 700, garbage collection takes a quarter of the
-computing time of many concurrent debates. The garbage that is collected later takes a few megabytes.
+computing time of many concurrent debates. The garbage that is collected later takes tens of megabytes, more if debates
+have long texts.
 """
 
 

@@ -6,9 +6,11 @@ import json
 import re
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from moot.cli.batch.jobs import file_name
 from moot.cli.batch.outcomes import NOTHING, Outcome
@@ -29,6 +31,8 @@ CREATE TABLE IF NOT EXISTS debates (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_key ON debates (key);
 """
+ROWS_AT_ONCE = 100
+"""Rows of the table that are read together."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class Store:
     """
 
     def __init__(self, folder: Path) -> None:
+        self._lock = Lock()
         self._file = sqlite3.connect(folder / FILE, check_same_thread=False, isolation_level=None)
         try:
             self._file.execute("PRAGMA journal_mode=WAL")
@@ -90,15 +95,20 @@ class Store:
         """Closes the file."""
         self._file.close()
 
+    def _execute(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        """The results of a query. Threads take turns, as they share one connection."""
+        with self._lock:
+            return self._file.execute(query, values).fetchall()
+
     # --- the rows -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Begins a transaction, which `commit` ends."""
-        self._file.execute("BEGIN")
+        self._execute("BEGIN")
 
     def commit(self) -> None:
         """Commits the transaction; see `begin`."""
-        self._file.execute("COMMIT")
+        self._execute("COMMIT")
 
     def add_row(self, number: int, id: str, claim: str, label: str | None, group: str | None) -> str:
         """Stores a row of the file; returns the name for its files."""
@@ -111,13 +121,13 @@ class Store:
     def add_bad_row(self, number: int, id: str, claim: str, problem: str) -> None:
         """Stores a row that cannot be used and has no files."""
         name = f"!{number}"
-        self._file.execute("DELETE FROM rows WHERE turn = ? AND number = ?", (self._run, number))
+        self._execute("DELETE FROM rows WHERE turn = ? AND number = ?", (self._run, number))
         self._insert(name, number, id, claim, None, None)
         self.add_debate(name, "", name, {**NOTHING, "status": "bad", "error": problem})
 
     def _insert(self, name: str, number: int, id: str, claim: str, label: str | None, group: str | None) -> None:
         row = (name, number, id, claim, label, group, self._run)
-        self._file.execute("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        self._execute("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def name_of(self, number: int) -> str:
         """The name that `add_row` returned for a row.
@@ -126,20 +136,20 @@ class Store:
             UserError: there is no such row.
         """
         query = "SELECT name FROM rows WHERE turn = ? AND number = ?"
-        for (name,) in self._file.execute(query, (self._run, number)):
+        for (name,) in self._execute(query, (self._run, number)):
             return str(name)
         raise UserError("The file of claims has changed. Run the same command again.", kind="invalid_file")
 
     def _is_taken(self, name: str, id: str) -> bool:
         query = "SELECT id FROM rows WHERE name = ? AND turn = ? AND id != ? LIMIT 1"
-        return bool(self._file.execute(query, (name, self._run, id)).fetchall())
+        return bool(self._execute(query, (name, self._run, id)))
 
     # --- their debates ------------------------------------------------------------------------------------------------
 
     def add_debate(self, name: str, system: str, key: str, outcome: Outcome | None = None) -> None:
         """Stores a debate of a row; its outcome stays if its key is unchanged."""
         stored = None if outcome is None else json.dumps(outcome)
-        self._file.execute(
+        self._execute(
             "INSERT INTO debates VALUES (:name, :system, :key, :outcome, :run) ON CONFLICT (name, system) DO UPDATE "
             "SET turn = :run, outcome = coalesce(:outcome, CASE WHEN key = :key THEN outcome END), key = :key",
             {"name": name, "system": system, "key": key, "outcome": stored, "run": self._run},
@@ -147,30 +157,29 @@ class Store:
 
     def set_outcome(self, key: str, outcome: Outcome) -> None:
         """Stores the outcome of a debate."""
-        self._file.execute("UPDATE debates SET outcome = ? WHERE key = ?", (json.dumps(outcome), key))
+        self._execute("UPDATE debates SET outcome = ? WHERE key = ?", (json.dumps(outcome), key))
 
     def has_debate(self, key: str) -> bool:
         """Whether this run has a debate with that key."""
         query = "SELECT 1 FROM debates WHERE key = ? AND turn = ?"
-        return bool(self._file.execute(query, (key, self._run)).fetchall())
+        return bool(self._execute(query, (key, self._run)))
 
     def outcome(self, key: str) -> Outcome | None:
         """The outcome of a debate; None if there is none yet."""
-        for (text,) in self._file.execute("SELECT outcome FROM debates WHERE key = ?", (key,)):
+        for (text,) in self._execute("SELECT outcome FROM debates WHERE key = ?", (key,)):
             return None if text is None else json.loads(text)
         return None
 
-    def outcomes(self) -> Iterator[Outcome]:
-        """The outcomes of all debates of this run."""
-        query = "SELECT outcome FROM debates WHERE turn = ? AND outcome IS NOT NULL"
-        for (text,) in self._file.execute(query, (self._run,)):
-            yield json.loads(text)
-
     def table_rows(self) -> Iterator[TableRow]:
         """All rows, in the order of the file."""
-        rows = "SELECT number, id, name, claim, label, groups FROM rows WHERE turn = ? ORDER BY number"
+        rows = (
+            "SELECT number, id, name, claim, label, groups FROM rows WHERE turn = ? AND number > ? "
+            f"ORDER BY number LIMIT {ROWS_AT_ONCE}"
+        )
         debates = "SELECT system, outcome FROM debates WHERE name = ? AND turn = ?"
-        for number, id, name, claim, label, group in self._file.execute(rows, (self._run,)):
-            found = self._file.execute(debates, (name, self._run)).fetchall()
-            outcomes = {system: None if text is None else json.loads(text) for system, text in found}
-            yield TableRow(number, id, name, claim, label, group, outcomes)
+        last = -1
+        while found := self._execute(rows, (self._run, last)):
+            for last, id, name, claim, label, group in found:
+                texts = dict(self._execute(debates, (name, self._run)))
+                outcomes = {system: None if text is None else json.loads(text) for system, text in texts.items()}
+                yield TableRow(last, id, name, claim, label, group, outcomes)

@@ -10,11 +10,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from moot.cli.batch.jobs import file_name
+from moot.cli.batch.outcomes import NOTHING, Outcome
+from moot.cli.batch.store import Store
 from moot.core.files import escape_formula
 from moot.retrievers._evidence import make_evidence
 
@@ -266,7 +269,8 @@ def peak_of(tmp_path: Path, count: int) -> int:
                 json.dumps({"claim": f"Otter {number} sleeps.", "given": f"{number} is a number. " * 600}) + "\n"
             )
     program = (
-        "import resource; from moot.cli.main import run\n"
+        "import resource; from moot.core import garbage; garbage.ALLOCATIONS = 700  # garbage is no part of the peak\n"
+        "from moot.cli.main import run\n"
         "try: run()\n"
         "finally: print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
@@ -278,6 +282,22 @@ def peak_of(tmp_path: Path, count: int) -> int:
     )
     assert f"{count:,} of {count:,} rows" in done.stdout, done.stderr
     return int(done.stdout.split()[-1])
+
+
+def test_threads_store_outcomes_at_once(tmp_path: Path) -> None:
+    """Before Python 3.12 this cannot fail: its sqlite3 lets threads share a statement."""
+    store = Store(tmp_path)
+    store.add_row(1, "a", "An otter sleeps.", None, None)
+    store.add_debate("a", "rag", "key")
+
+    def store_outcome(_: int) -> Outcome | None:
+        store.set_outcome("key", {**NOTHING, "status": "done"})
+        return store.outcome("key")
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(outcome and outcome["status"] == "done" for outcome in pool.map(store_outcome, range(2000)))
+    assert [row.outcomes["rag"] for row in store.table_rows()] == [store.outcome("key")]
+    store.close()
 
 
 def test_names_of_files_are_safe_and_distinct() -> None:
