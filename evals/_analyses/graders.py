@@ -47,7 +47,7 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
 
     Args:
         judge: the grader's model; None for no grader.
-        systems: the label, the graph and the settings of each.
+        systems: the label, the graph and the settings of each system.
 
     Raises:
         UserError: the grader is a model of one of the systems.

@@ -43,9 +43,9 @@ class JudgeChoice(NamedTuple):
 class DebateFigures(NamedTuple):
     """The figures of one debate.
 
-    ``agreed``: for each round whether all agents gave one answer. ``followed``: by score, the judge's choice.
-    ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR. ``context``: each agent's mean
-    prompt length in a round, in tokens.
+    ``agreed``: for each round whether all agents gave one answer. ``followed``: the judge's choice, for each kind of
+    score. ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR (S3; see
+    `moot.evals._stats.debate_measures`). ``context``: each agent's mean prompt length in a round, in tokens.
     """
 
     answers: tuple[AgentAnswer, ...]
@@ -100,7 +100,7 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
 
 
 def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
-    """By score: whether the judge took the answer of the debater with the higher average (S0, figure 4).
+    """Whether the judge took the answer of the debater with the higher average, for each kind of score (S0, figure 4).
 
     A debate counts only if a judge decided it, and if its two debaters differ in their last answers and in the average
     scores that the judge is shown.
@@ -125,9 +125,9 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
 
 
 def consensus_by_round(insides: Sequence[DebateFigures]) -> dict[int, float]:
-    """The share of debates in consensus after each round, in [0, 1] (S3, table 8); {} without rounds of several agents.
+    """The share of debates in consensus after each round, in [0, 1] (S3, table 8).
 
-    A debate that has ended keeps its last state in later rounds.
+    A debate that has ended keeps its last state in later rounds. The result is empty if no round has several agents.
     """
     agreements = [inside.agreed for inside in insides if inside.agreed]
     rounds = sorted({round for agreed in agreements for round in agreed})

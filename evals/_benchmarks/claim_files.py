@@ -106,7 +106,7 @@ class ClaimsFile:
             self._read_header()
         else:
             with self._open() as lines:
-                next(self._lines(lines), "")
+                next(self._read_lines(lines), "")
 
     def __iter__(self) -> Iterator[ClaimRow | BadRow]:
         """Each row, in order.
@@ -139,7 +139,7 @@ class ClaimsFile:
     def _encoding_error(self, error: UnicodeDecodeError) -> UserError:
         return invalid(self.path.name, f"it is not UTF-8 text ({error.reason}). Save it as UTF-8.")
 
-    def _lines(self, lines: TextIO) -> Iterator[str]:
+    def _read_lines(self, lines: TextIO) -> Iterator[str]:
         """Yield the lines of the opened file.
 
         Raises:
@@ -161,7 +161,7 @@ class ClaimsFile:
 
     def _read_header(self) -> None:
         with self._open() as lines:
-            first = next(self._lines(lines), "")
+            first = next(self._read_lines(lines), "")
         delimiters = [name for name in DELIMITERS if name in first] if first.strip() else []
         for delimiter in delimiters or [","]:
             header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
@@ -200,7 +200,7 @@ class ClaimsFile:
 
     def _csv_rows(self) -> Iterator[tuple[int, Any]]:
         with self._open() as lines:
-            rows = csv.reader(self._lines(lines), delimiter=self._delimiter, strict=True)
+            rows = csv.reader(self._read_lines(lines), delimiter=self._delimiter, strict=True)
             line = 1
             while True:
                 try:
@@ -227,7 +227,7 @@ class ClaimsFile:
 
     def _json_rows(self) -> Iterator[tuple[int, Any]]:
         with self._open() as lines:
-            for number, line in enumerate(self._lines(lines), 1):
+            for number, line in enumerate(self._read_lines(lines), 1):
                 if line.strip():
                     yield number, self._parse_line(line, number)
 

@@ -1,7 +1,7 @@
 """Queries with relevance judgements, and the corpora that they search.
 
-A data folder contains ``corpus/*.jsonl`` (passages, as `moot index` reads them) and ``qrels/<split>/*.jsonl`` (`Query`,
-one a line). The gold ids of a qrels file determine its corpus.
+A data folder contains ``corpus/*.jsonl`` (passages, as `moot index` reads them) and ``qrels/<split>/*.jsonl`` (a
+`Query` on each line). The gold ids of a qrels file determine its corpus.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def hotpotqa(record: Record) -> Item:
 
 
 def with_paragraphs(record: Record) -> Item:
-    """As `hotpotqa`, with the paragraphs of the record if it has any: two or more gold ones among distractors."""
+    """As `hotpotqa`, with the paragraphs of the record, if it has any: the gold ones and distractors."""
     item = hotpotqa(record)
     with published_shape("context"):
         paragraphs = [

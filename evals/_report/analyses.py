@@ -17,7 +17,7 @@ from moot.nodes._steps.compare import METRICS
 from moot.nodes._steps.score import average
 from moot.nodes._trial.confidence import QUALITY_WEIGHT
 
-POOLED = "Of all runs together."
+POOLED = "All runs are pooled."
 
 
 def debate_figures(system: System) -> list[DebateFigures]:
@@ -46,8 +46,8 @@ def score_gaps_table(study: Study) -> Table | None:
     return make_table(
         "score_gaps",
         "Scores of right and wrong answers",
-        f"Over debaters' answers with a known score; right by {TITLES[study.headline]}, whatever the verdict. The "
-        f"quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
+        f"All answers of debaters with a known score. {TITLES[study.headline].capitalize()} decides which are right. "
+        f"The quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
         heads,
         rows,
     )
@@ -80,9 +80,9 @@ def judge_follows_table(study: Study) -> Table | None:
     return make_table(
         "judge_follows",
         "Does the judge follow the higher score?",
-        "Debates count if a judge decided between two debaters whose last answers differed, and whose average scores, "
-        "which the judge is shown, differed, too. 95% intervals: Wilson's. If the judge takes the higher score, the "
-        f"score need not be the reason. {POOLED}",
+        "Debates count if a judge, who sees the debaters' average scores, decided between two debaters with different "
+        "scores and different last answers. 95% intervals: Wilson's. If the judge takes the higher score, the score "
+        f"need not be the reason. {POOLED}",
         heads,
         rows,
     )
@@ -145,7 +145,7 @@ def agents_table(study: Study) -> Table | None:
 
 
 def viewpoints_table(study: Study) -> Table | None:
-    """Collisions of views and revisions for the better per item (S3, table 3), and the mean context (tables 6, 7)."""
+    """Colliding viewpoints (DVC) and correct revisions (CVR) per item (S3, table 3), and the context (tables 6, 7)."""
     heads = [SYSTEM, *columns("count", items="", debates="sparse debates"), *columns("number", dvc="DVC", cvr="CVR")]
     heads += [*columns("share", ratio="CVR / DVC"), *columns("number", context="context tokens")]
     rows: list[list[Cell]] = []
@@ -162,9 +162,9 @@ def viewpoints_table(study: Study) -> Table | None:
     return make_table(
         "viewpoints",
         "Different views and context",
-        "Per item. DVC: kept edges whose two answers differ. CVR: the number of these whose reader was wrong before, "
-        "and then gives the right answer that it read. Items that ended without a round of debate have neither. "
-        f"Context: the mean prompt of an answer in tokens, by item. {POOLED}",
+        "Per item. DVC: kept edges whose two answers differ. CVR: those whose reader was wrong before, and then gives "
+        "the right answer that it read. Items that ended without a round of debate have neither. Context: the mean "
+        f"length of the prompts for answers, in tokens. {POOLED}",
         heads,
         rows,
     )

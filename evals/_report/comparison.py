@@ -40,7 +40,7 @@ class System:
         items: for each run the observations by the item's id.
         runs: the logs, in the same order; none for a derived control.
         control: the kind of control; None for a system that is not a control.
-        of: the label of the system whose control it is.
+        of: for a control, the label of the system that it is compared with.
     """
 
     label: str
@@ -140,8 +140,8 @@ Group = list[LoggedRun]
 def studies_of(runs: Sequence[LoggedRun]) -> list[Study]:
     """One study for each benchmark and model, in the order of their plans, then by time.
 
-    If a system was run on several sets of items of a benchmark, or its answers were judged by several models, there is
-    a study for each of these.
+    If a system was run on several sets of items of a benchmark, or several models judged its answers, there is a study
+    for each set of items and judge.
     """
     together: dict[tuple[str, str | None], list[LoggedRun]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.position is None, run.position or 0, run.created)):
@@ -176,7 +176,7 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
     roots, controls, notes = _group_runs(runs)
     if data:
         notes.append(
-            "A system was run on several sets of these items, or judged by several models: there is a study for each."
+            "A system was run on several sets of these items, or judged by several models: each has its own study."
         )
     systems: list[System] = []
     for root in roots:
@@ -242,7 +242,7 @@ def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | 
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
         run_id = run.seed if run.key else run.file  # without a key, retries cannot be recognised: each log is a run
         if other := newest.get(run_id):
-            notes.append(f"{other.file} ({other.system}): left out, as {run.file} is of the same settings and items.")
+            notes.append(f"{other.file} ({other.system}): left out, as {run.file} has the same settings and items.")
         newest[run_id] = run
     runs = sorted(newest.values(), key=lambda run: (run.seed is None, run.seed or 0, run.created))
     label = max(runs, key=lambda run: run.created).system

@@ -35,8 +35,8 @@ from moot.nodes._steps.score import average
 VERDICT = "verdict"
 """The value for the system's own verdict in the column of rounds."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
-POOLED = "Of all runs together."
-INTERVALS = "95% intervals: Wilson's; for several runs, the bootstrap's, in which an item counts once."
+POOLED = "All runs are pooled."
+INTERVALS = "95% intervals: Wilson's for a single run, the bootstrap's for several, in which each item counts once."
 
 
 def finished_documents(system: System) -> list[Document]:
@@ -128,7 +128,7 @@ def consistency_table(study: Study) -> Table | None:
             correct = [is_right(observation, study) is True for observation in observations]
             shares = [cons(finished_documents(system)), co2(finished_documents(system), correct)]
             rows.append([system.label, len(observations), system.errors, *shares])
-    caption = f"Of the debates that ended: consensus, and consensus on the right answer. {POOLED}"
+    caption = f"Shares of the debates that ended: in consensus (Cons), and in right consensus (Co2). {POOLED}"
     return make_table("consistency", "Consistency", caption, heads, rows)
 
 
@@ -160,9 +160,9 @@ def trials_table(study: Study) -> Table | None:
     return make_table(
         "trials",
         "Judges and counsel",
-        "Panels are those in which every judge gave a verdict. Mean change of reflection: from one round to the next, "
-        f"of both sides' scores together (0 to 2). Consistency of counsel over both debates: 0 to 10. Concessions are "
-        f"per 1,000 words of a counsel's arguments. {POOLED}",
+        "Only panels in which every judge gave a verdict count. Mean change of reflection: how much the sum of both "
+        "sides' scores (0 to 2) changes from one round to the next. Consistency of counsel is over both debates, from "
+        f"0 to 10. Concessions are per 1,000 words of a counsel's arguments. {POOLED}",
         heads,
         rows,
     )
@@ -176,7 +176,7 @@ def judges_table(study: Study) -> Table | None:
         for system in _systems_with_trials(study)
         for (first, second), kappa in cohen_kappas(finished_documents(system)).items()
     ]
-    caption = "Over the trials in which both judged; undefined if both always gave the same single verdict."
+    caption = "Kappa over the trials in which both judged; it is undefined if both always gave the same single verdict."
     return make_table("judges", "Agreement between judges", caption, heads, rows)
 
 
@@ -200,8 +200,8 @@ def trial_rounds_table(study: Study) -> Table | None:
         "trial_rounds",
         "Novelty and reflection by round",
         "Means over the debates with the round. Novelty is 1 - the highest similarity of new evidence to the pool; "
-        "reflection is the sum of both sides' scores of their own case (0 to 2). KS: how far the distribution "
-        f"of reflections is from that of the same debates' last rounds, 0 if they no longer change. {POOLED}",
+        "reflection is the sum of both sides' scores of their own case (0 to 2). KS: the distance between the "
+        f"distributions of reflections in this round and in the same debates' last rounds (0: no change). {POOLED}",
         heads,
         rows,
     )
@@ -231,7 +231,7 @@ def evidence_count_table(study: Study) -> Table | None:
     return make_table(
         "found",
         "Amount of evidence",
-        "Over items that are not missing. Searches are queries with results. Systems that differ here had unequal "
+        "Items that are not missing. Searches are queries with results. Systems that differ here had unequal "
         "evidence: a source may have failed for one and not for the other.",
         heads,
         rows,

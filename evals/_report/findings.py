@@ -32,7 +32,7 @@ class Findings:
     not_measured: tuple[tuple[str, str], ...]
 
 
-NOTHING = Findings("", (), ())
+NO_FINDINGS = Findings("", (), ())
 
 
 def findings_of(compared: TestsByStudy, family: Family) -> Findings:
@@ -74,9 +74,9 @@ def _headline(
     many_studies = len({study.title for study, _ in tested}) > 1
     parts = []
     for study, comparison in significant[:2]:
-        best, other = better_of(comparison)
+        better, other = better_of(comparison)
         parts.append(
-            f"{best} was right more often than {other}" + (f" on {study.benchmark.title}" if many_studies else "")
+            f"{better} was right more often than {other}" + (f" on {study.benchmark.title}" if many_studies else "")
         )
     if len(significant) > 2:
         winners, places = (
@@ -93,8 +93,9 @@ def _headline(
 
 def _significant_sentences(significant: Sequence[tuple[Study, Comparison]]) -> Iterator[str]:
     for study, comparison in significant[:MOST_FINDINGS]:
-        best, other = better_of(comparison)
-        sentence = f"{study.title}: {best} was right on {per_100_items(comparison.difference.value)} more than {other}"
+        better, other = better_of(comparison)
+        gain = abs(comparison.difference.value or 0) * 100
+        sentence = f"{study.title}: {better} was right on {gain:.1f} more items in 100 than {other}"
         ends = [end for end in (comparison.difference.low, comparison.difference.high) if end is not None]
         if len(ends) == 2:
             low, high = ends if (comparison.difference.value or 0) > 0 else (-ends[1], -ends[0])
@@ -172,7 +173,8 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
     if len(models) == 1 and all(study.model for study in studies):
         yield (
             "Other models",
-            f"Only {models[0]} was used, in all roles that name no other. Other models may rank systems differently.",
+            f"Only {models[0]} was used, except in roles with their own model. "
+            "Other models may rank systems differently.",
         )
     if untested := [study.title for study, tests in compared if not tests]:
         yield "Differences", f"Nothing is compared on {'; '.join(untested)}: there is one system, and no control of it."
@@ -225,10 +227,11 @@ def _missing_answers(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
         if comparison.difference.value
     ]
     reversed_count = sum(_reverses(study, comparison) for study, comparison in tests)
-    effect = f"reverse {reversed_count} of {len(tests)} differences" if reversed_count else "reverse no difference"
+    effect = f"{reversed_count} of {len(tests)} differences" if reversed_count else "no difference"
     yield (
         "Missing answers",
-        f"{missing:,} of {planned:,} answers are missing and count for no system. Counted as wrong, they {effect}.",
+        f"{missing:,} of {planned:,} answers are missing and count for no system. If they counted as wrong, that would "
+        f"reverse {effect}.",
     )
 
 

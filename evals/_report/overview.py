@@ -19,7 +19,7 @@ CONSTANT_NAMES = {ALWAYS_OPEN: "always the label for open claims"}
 
 @dataclass
 class Line:
-    """A row of the overview: a system's figures by the number of the benchmark's column."""
+    """A row of the overview: the figures of a system, by the place of the benchmark among the columns."""
 
     name: str
     nested: bool
@@ -61,8 +61,8 @@ def overview_table(studies: Sequence[Study]) -> Table | None:
         count = f"{min(items)}" if min(items) == max(items) else f"{min(items)} to {max(items)}"
         heads.append(Column(f"score_{n}", f"{title} (n = {count})", "share"))
     heads += columns("share", average="average")
-    heads += columns("number", tokens="tokens an item", calls="calls an item", seconds="seconds an item")
-    heads += columns("money", cost="USD an item")
+    heads += columns("number", tokens="tokens per item", calls="calls per item", seconds="seconds per item")
+    heads += columns("money", cost="USD per item")
     heads += columns("count", errors="missing answers", lost="items with less evidence")
     measures = list(dict.fromkeys(TITLES[study.headline] for study in studies))
     rows = [_line_cells(line, len(benchmarks), many_models) for line in lines]

@@ -13,7 +13,7 @@ from moot.evals._runs.logs import LoggedRun
 from moot.nodes._steps.score import average
 from moot.retrievers._evidence import clean
 
-LONGEST = 2000
+LONGEST_SETTINGS = 2000
 """Maximum number of characters shown of settings."""
 
 
@@ -40,7 +40,7 @@ def settings_table(study: Study) -> Table | None:
     for system in study.measured:
         settings = {key: value for key, value in system.runs[0].settings.items() if key != "seed"}
         text = clean(json.dumps(settings, ensure_ascii=False, sort_keys=True, default=str))
-        cut = f"{text[:LONGEST]}... ({len(text):,} characters)" if len(text) > LONGEST else text
+        cut = f"{text[:LONGEST_SETTINGS]}... ({len(text):,} characters)" if len(text) > LONGEST_SETTINGS else text
         reported_models = sorted({pair for observation in system.observations for pair in observation.models})
         models = [f"{model} ({reported})" if reported else model for model, reported in reported_models]
         rows.append([system.label, cut, ", ".join(models)])
@@ -70,7 +70,9 @@ def warnings_table(study: Study) -> Table | None:
             items.update(observation.warnings.keys())
             times.update(observation.warnings)
         rows += [[system.label, kind, items[kind], count] for kind, count in times.most_common()]
-    return make_table("warnings", "Warnings", "By kind; a result document says where each occurred.", heads, rows)
+    return make_table(
+        "warnings", "Warnings", "Warnings by kind; result documents say where each warning occurred.", heads, rows
+    )
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
@@ -104,7 +106,7 @@ def _item_notes(study: Study) -> Iterator[str]:
             "leave these items out."
         )
     if len(versions := {run.items for run in _all_runs(study)}) > 1:
-        yield f"By their tasks' versions, the logs are of {len(versions)} different sets of items."
+        yield f"The logs have {len(versions)} different sets of items, according to their tasks' versions."
     if len(judges := {str(run.judge) for run in _all_runs(study)}) > 1:
         yield f"Answers in words were judged by different models: {', '.join(sorted(judges))}."
 

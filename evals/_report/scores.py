@@ -80,7 +80,7 @@ def is_right(observation: Observation, study: Study) -> bool | None:
 
 
 def systems_table(study: Study) -> Table | None:
-    """Every system with its scores, and the numbers of items that they do not cover."""
+    """Every system with its scores, and the numbers of items that the scores do not cover."""
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
     heads += columns("count", abstained="", unusable="no usable reply", lost="with less evidence")
@@ -195,8 +195,9 @@ def labels_table(study: Study) -> Table | None:
     return make_table(
         "labels",
         "By label",
-        "Of all runs together, over items that are not missing; an item without an answer was given no label. A dash: "
-        "not computable, as the precision of a label that was never given, or the recall of a label that no item has.",
+        "All runs are pooled; missing items are left out. An item without an answer was given no label. A dash: the "
+        "figure cannot be computed, for example the precision of a label that was never given, or the recall of a "
+        "label that no item has.",
         heads,
         rows,
     )
@@ -216,7 +217,7 @@ def strata_table(study: Study) -> Table | None:
             )
             if observations:
                 rows.append([system.label, stratum or "(none)", len(observations) - failed, failed, score])
-    caption = "95% intervals: Wilson's; for several runs, the bootstrap's, in which an item counts once."
+    caption = "95% intervals: Wilson's for a single run, the bootstrap's for several, in which each item counts once."
     return make_table(
         "strata", "By class of items", caption, [*heads, Column("score", TITLES[study.headline], "share")], rows
     )
@@ -264,12 +265,13 @@ def costs_table(study: Study) -> Table | None:
         "costs",
         "Cost of an item",
         "Means over items with an outcome and a known figure; scores are of the same items, as in the systems' table. "
-        "Costs are by the table of prices, unknown if a model has no price or an endpoint did not count tokens. All "
-        "calls include failed samples, but not their earlier tries; unknown if a sample has no result document, for "
-        "example because Inspect's time limit ended it. Depth is the longest chain of calls that wait for each other. "
+        "Costs use the table of prices; a cost is unknown if a model has no price or an endpoint did not count tokens. "
+        "The cost of all calls includes failed samples, but not their earlier tries; it is unknown if a sample has no "
+        "result document, for example because Inspect's time limit ended the sample. Depth is the longest chain of calls "
+        "that wait for each other. "
         "A control's ratios to its system are over the items for which both are known. With an equal budget the ratio "
-        "is below 1 by less than one sample with its longest reply, which is a large part of a small debate; it is "
-        "above 1 only if replies are longer than requested. "
+        "is below 1: a control stops before a sample whose longest reply could exceed the budget. In a small debate "
+        "such a sample is a large part of the budget. The ratio is above 1 only if replies are longer than requested. "
         "On the front: no other system is as good at a lower cost, or better at the same cost.",
         heads,
         rows,

@@ -13,7 +13,7 @@ from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.clusters import NO_SPREAD, by_group, clustered_mean
 from moot.evals._stats.derived import policy_labels
 from moot.evals._stats.estimates import clusters_of, difference, item_means
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import LabelScore, accuracy, macro_f1, under_policies
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE
@@ -59,7 +59,7 @@ def comparisons_of(
     Args:
         studies: the studies of a report.
         against: the baseline, as for `pairs_of`.
-        family: whether the tests of all studies are one family, or each study's are.
+        family: whether all tests of a report are one family, or the tests of each study.
     """
     tested = [[paired_test(study, *pair) for pair in pairs_of(study, against)] for study in studies]
     families = [[p for tests in tested for p in tests]] if family == "report" else tested
@@ -71,9 +71,9 @@ def comparisons_of(
         alpha = ALPHA / max(size, 1)
         comparisons.append([])
         for (first, second), test in zip(pairs_of(study, against), tests, strict=True):
-            apart = difference(first, second, study.headline, common_items(first, second))
+            tested_difference = difference(first, second, study.headline, common_items(first, second))
             detectable = least_difference(study, first, second, test, alpha)
-            comparisons[-1].append(Comparison(first, second, test, detectable, next(adjusted), size, apart))
+            comparisons[-1].append(Comparison(first, second, test, detectable, next(adjusted), size, tested_difference))
     return comparisons
 
 
@@ -89,9 +89,9 @@ def differences_table(
         family: a description of the tests in the family, and its origin.
     """
     names = [study.headline, *([study.second] if study.second else [])]
-    seconds = names[1:]
+    second_measures = names[1:]
     tests = comparisons_of([study], against)[0] if compared is None else compared
-    rows = [[*_pair_cells(comparison, seconds), *_test_cells(comparison)] for comparison in tests]
+    rows = [[*_pair_cells(comparison, second_measures), *_test_cells(comparison)] for comparison in tests]
     heads = [
         SYSTEM,
         Column("against", "against"),
@@ -104,12 +104,12 @@ def differences_table(
     return make_table(
         "differences",
         "Paired differences",
-        "Both systems on the items on which both have an outcome; missing are items without one in either system. In "
-        "brackets: 95% paired bootstrap intervals over groups of items; an item without a group is its own group; for "
-        "several runs, of the mean of their scores. Better and worse: the number of items on which the system is "
+        "Both systems are compared on the items on which both have an outcome; the others are missing. In brackets: "
+        "95% paired bootstrap intervals over groups of items; an item without a group is its own group. With several runs, "
+        "scores and intervals are of the mean over runs. Better and worse: the number of items on which the system is "
         "better or worse by the first measure. The test is McNemar's exact test for single runs on items without "
-        "groups. Else it is a permutation test: it flips the signs of the differences of items' means over runs, and "
-        f"flips a group's together. Holm's correction is for {size} tests: {family or 'those of this table'}. "
+        "groups. Else it is a permutation test: it flips the signs of the differences of items' means over runs, for "
+        f"all items of a group together. Holm's correction is for {size} tests: {family or 'those of this table'}. "
         f"Detectable is the smallest difference that this number of items shows with a power of {POWER:.0%} at "
         f"p = {ALPHA:g} / {size}, which the correction requires of the smallest p-value. It is computed with the "
         "observed share of discordant items for McNemar's test, else with the observed spread of differences over "
@@ -126,11 +126,11 @@ def _test_cells(comparison: Comparison) -> list[Cell]:
     return [groups, test.better, test.worse, test.p, comparison.p_holm, name, comparison.detectable]
 
 
-def _pair_cells(comparison: Comparison, seconds: Sequence[str]) -> list[Cell]:
-    """The cells of a pair: names, number of items, and differences, also by second measures."""
+def _pair_cells(comparison: Comparison, second_measures: Sequence[str]) -> list[Cell]:
+    """The cells of a pair: the names, the numbers of items, and the differences by the first and second measures."""
     first, second = comparison.first, comparison.second
     ids = common_items(first, second)
-    differences = [comparison.difference, *(difference(first, second, name, ids) for name in seconds)]
+    differences = [comparison.difference, *(difference(first, second, name, ids) for name in second_measures)]
     unshared = len(first.gold.keys() | second.gold.keys()) - len(ids)
     return [first.label, second.label, differences[0].n, differences[0].missing, unshared, *differences]
 
@@ -188,7 +188,7 @@ def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float =
     mean = clustered_mean(groups)
     if mean.se is None:
         return "none" if mean.reason == NO_SPREAD else None
-    power = package("statsmodels.stats.power").TTestPower()
+    power = load_extra("statsmodels.stats.power").TTestPower()
     least = mean.se * sqrt(mean.groups) * power.solve_power(nobs=mean.groups, alpha=alpha, power=POWER)
     return float(least) if 0 < least <= 1 else "none"
 
@@ -238,7 +238,7 @@ def accuracy_bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run
 
     Args:
         gold: the right label of each item; at least one item.
-        outcomes: each item's, in the same order; None is missing.
+        outcomes: the outcome of each item, in the same order; None is missing.
         not_run: the number of further missing items.
     """
     right, total = sum(map(eq, gold, outcomes)), len(gold) + not_run

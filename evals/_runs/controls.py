@@ -9,8 +9,8 @@ They run beside each debate, sample by sample, with figures from its log (`moot.
 - `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two with that evidence, so that a
   debate does not win only because of its evidence.
 
-If a debate failed, or its tokens or cost are unknown, its controls have no budget: missing data. Retrieval variants are
-the same system with another setting. Controls derived from a debate or the labels need no call
+If a debate failed, or its tokens or cost are unknown, its controls have no budget, and their samples are missing data.
+Retrieval variants are the same system with another setting. Controls derived from a debate or the labels need no call
 (`moot.evals._stats.derived`).
 """
 

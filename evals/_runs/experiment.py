@@ -37,8 +37,8 @@ def experiment_of(path: Path) -> dict[str, Any]:
     """
     try:
         log = read_eval_log(str(path), header_only=True)
-        facts = moot_metadata(log)
-        dataset = " ".join(str(part) for part in ("moot", facts.get("benchmark"), log.eval.task_version) if part)
+        metadata = moot_metadata(log)
+        dataset = " ".join(str(part) for part in ("moot", metadata.get("benchmark"), log.eval.task_version) if part)
         samples = read_eval_log_samples(str(path), all_samples_required=False, exclude_fields={"messages"})
         rows = [make_row(sample, dataset, log) for sample in samples]
     except UNREADABLE as error:
@@ -46,11 +46,11 @@ def experiment_of(path: Path) -> dict[str, Any]:
     if not rows:
         raise UserError(f"{path} contains no sample.", kind="invalid_file")
     body = {
-        "experiment_name": f"{facts.get('system') or log.eval.task} {log.eval.created} {log.eval.eval_id}",
+        "experiment_name": f"{metadata.get('system') or log.eval.task} {log.eval.created} {log.eval.eval_id}",
         "dataset_name": dataset,
         "experiment_start_time": min(row["start_time"] for row in rows),
         "experiment_end_time": max(row["end_time"] for row in rows),
-        "experiment_metadata": facts | {"packages": log.eval.packages},
+        "experiment_metadata": metadata | {"packages": log.eval.packages},
         "results": rows,
     }
     cleaned: dict[str, Any] = anonymised(json.loads(json.dumps(body, default=str)))

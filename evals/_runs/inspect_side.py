@@ -178,9 +178,9 @@ def messages_of(document: Document) -> list[ChatMessage]:
         pairs = list(group)
         assert place is not None
         turn = document["turns"][place]
-        facts = {key: turn[key] for key in ("agent", "role", "step", "round", "phase") if turn.get(key) is not None}
+        metadata = {key: turn[key] for key in ("agent", "role", "step", "round", "phase") if turn.get(key) is not None}
         text = join_lines([line for _, line in pairs])
-        messages.append(ChatMessageAssistant(content=text, metadata=facts | {"heading": pairs[0][0]}))
+        messages.append(ChatMessageAssistant(content=text, metadata=metadata | {"heading": pairs[0][0]}))
     end = ending(document)
     return [*messages, ChatMessageAssistant(content=join_lines(end.lines), metadata={"heading": end.heading})]
 

@@ -1,7 +1,7 @@
 """RAGAS's own faithfulness and answer relevancy (ragas 0.4, the extra ``moot[ragas]``), to compare with other work.
 
-Debates are scored by `moot.nodes._steps.score`, which computes the same shares and means. This is the reference, as two
-functions and, for `moot eval ragas`, over the verdicts in logs:
+Debates are scored by `moot.nodes._steps.score`, which computes the same shares and means. The functions here call
+RAGAS itself: two for a single answer, and others for `moot eval ragas`, which scores the verdicts in logs:
 
     llm = ragas.llms.llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI())
     await ragas_faithfulness(claim, rationale, [piece["text"] for piece in evidence], llm)
@@ -193,12 +193,12 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSam
     headers, left_out = without_superseded(headers)
     found: list[AnsweredSample] = []
     for header in headers:
-        facts, place = header.facts, ""
+        metadata, place = header.metadata, ""
         source = {
-            "system": header.label or clean(str(facts.get("graph") or "unknown system")),
-            "benchmark": str(facts["benchmark"]),
-            "model": facts.get("model"),
-            "seed": facts.get("seed"),
+            "system": header.label or clean(str(metadata.get("graph") or "unknown system")),
+            "benchmark": str(metadata["benchmark"]),
+            "model": metadata.get("model"),
+            "seed": metadata.get("seed"),
             "file": clean(header.path.name),
         }
         try:

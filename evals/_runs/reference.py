@@ -88,5 +88,5 @@ def read_log_headers(logs: str) -> Iterator[EvalLog]:
 
 def moot_metadata(log: EvalLog) -> dict[str, Any]:
     """Moot's metadata in a log."""
-    facts: dict[str, Any] = log.metadata.get("moot") or {}
-    return facts
+    metadata: dict[str, Any] = log.metadata.get("moot") or {}
+    return metadata

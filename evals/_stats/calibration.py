@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.outcomes import Score, mean_score
 from moot.nodes._texts.calibrated import SCORE_DECIMALS
 
@@ -73,7 +73,7 @@ def reliability_bins(
             items, between quantiles; equal confidences stay together, so that there may be fewer bins.
 
     Returns:
-        [] if no item has both.
+        [] if no item has both values.
 
     Raises:
         ValueError: lists of different lengths, a confidence outside [0, 1], or less than one bin.
@@ -145,7 +145,7 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
         correct: whether each item's answer was right, in the same order; None if it is missing.
 
     Returns:
-        One point for each confidence that occurs; no points and an area of None if no item has both.
+        One point for each confidence that occurs; no points and an area of None if no item has both values.
 
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
@@ -195,7 +195,7 @@ def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: flo
 
 
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
-    """By round, from 1: how far the distribution of a figure is from its distribution in the last round, in [0, 1].
+    """The distance of a figure's distribution in each round, from 1, to that in the last round, in [0, 1].
 
     The two-sample Kolmogorov-Smirnov statistic: the largest distance between the two distribution functions, by
     scipy. Both samples are of the same items (all debates with that round), so that debates which ended early do not
@@ -222,8 +222,8 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
         statistic = None
         if known:
             current, final = zip(*known, strict=True)
-            with np.errstate(divide="ignore", invalid="ignore"):  # may occur in the p-value, which is not used
-                statistic = float(package("scipy.stats").ks_2samp(current, final, method="asymp").statistic)
+            with np.errstate(divide="ignore", invalid="ignore"):  # scipy's p-value, which is not used, may divide by 0
+                statistic = float(load_extra("scipy.stats").ks_2samp(current, final, method="asymp").statistic)
         by_round[n + 1] = Score(statistic, len(known), len(reached) - len(known), len(trajectories) - len(reached))
     return by_round
 
@@ -248,12 +248,12 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def least_confidence(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
-    """The lowest confidence from which acting is wrong in at most a share alpha of all cases.
+    """The lowest confidence threshold with which at most a share alpha of all debates is both acted on and wrong.
 
     The least c with (wrong cases of confidence c or more + 1) / (n + 1) <= alpha (arXiv:2208.02814, Eq. 4).
 
     Args:
-        confidences: the confidence of each labelled debate; None for a debate that is never acted on.
+        confidences: the confidence of each labelled debate; None for a debate without one, which is never acted on.
         right: whether its verdict is right, in the same order.
         alpha: the allowed share, in (0, 1).
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from moot.evals._analyses.inside import DebateFigures, compute_debate_figures
 from moot.evals._benchmarks.catalogue import Benchmark
-from moot.evals._stats.found import EvidenceCount, count_evidence
+from moot.evals._stats.evidence_count import EvidenceCount, count_evidence
 from moot.evals._stats.item_scores import COMPUTED, item_score
 from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome, majority_of_runs, outcome_of
 from moot.evals._stats.panel_measures import count_concessions
@@ -135,7 +135,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
     """
     gold = tuple([sample.target] if isinstance(sample.target, str) else sample.target)
     if not all(gold) or not gold:
-        raise ValueError("it has no right answer, or an empty one")
+        raise ValueError("the sample has no right answer, or an empty one")
     stratum, group = (clean(str((sample.metadata or {}).get(name) or "")) for name in ("stratum", "group"))
     known = Observation(str(sample.id), gold, stratum, group=group)
     error, detail = _find_error(sample, document)
@@ -213,9 +213,8 @@ def measured_fields(document: Document) -> dict[str, Any]:
 def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     """Every answer of a debate that has scores with a threshold, with these scores.
 
-    If an answer need not follow from evidence, a null faithfulness is left out instead of counted as unknown. It need
-    not follow from evidence if its writer never searched and was given none, or if the task is one of reasoning and the
-    answer uses nothing from the evidence.
+    Some answers need not follow from evidence: their writer never searched and was given no evidence, or the task needs
+    reasoning and the answer uses no evidence. For these, a faithfulness of null is left out, not counted as unknown.
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in given if turn.get("query") is not None}

@@ -143,17 +143,17 @@ def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, 
     return [_majority(item, same) for item in _by_item(runs)]
 
 
-def _majority(item: tuple[str | None, ...], same: Callable[[str, str], bool]) -> str | None:
+def _majority(outcomes: tuple[str | None, ...], same: Callable[[str, str], bool]) -> str | None:
     groups: list[list[str]] = []
-    for answer in filter(None, item):
+    for answer in filter(None, outcomes):
         candidates = (g for g in groups if same(g[0], answer))
         group = next((g for g in candidates if not any(surely_differ(member, answer) for member in g)), None)
         if group is None:
             groups.append([answer])
         else:
             group.append(answer)
-    missing = item.count(None)
-    groups.sort(key=len, reverse=True)  # stable: the earliest of the largest
+    missing = outcomes.count(None)
+    groups.sort(key=len, reverse=True)  # the sort is stable: of equally large groups, the earliest comes first
     counts = [*map(len, groups), 0, 0]
     if missing and counts[0] <= counts[1] + missing:
         return None

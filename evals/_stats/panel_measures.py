@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 from statistics import pstdev
 from typing import Any, Literal, NamedTuple
 
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.nodes._steps.score import average
 
 Document = Mapping[str, Any]
@@ -68,14 +68,14 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
 
     Raises:
         UserError: scikit-learn is not installed.
-        ValueError: not the same number of cases.
+        ValueError: the lists have different lengths.
     """
     if len(first) != len(second):
         raise ValueError(f"both judges must judge the same number of cases, not {len(first)} and {len(second)}")
     both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     if len({verdict for pair in both for verdict in pair}) < 2:
         return None
-    return float(package("sklearn.metrics").cohen_kappa_score(*zip(*both, strict=True)))
+    return float(load_extra("sklearn.metrics").cohen_kappa_score(*zip(*both, strict=True)))
 
 
 def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float | None]:
@@ -127,7 +127,7 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
     if len(categories) < 2:
         return None
     table = [[list(row).count(verdict) for verdict in categories] for row in complete]
-    return float(package("statsmodels.stats.inter_rater").fleiss_kappa(table))
+    return float(load_extra("statsmodels.stats.inter_rater").fleiss_kappa(table))
 
 
 def fleiss_kappa_of(documents: Sequence[Document]) -> float | None:
@@ -317,7 +317,7 @@ def instability(trajectory: Sequence[float | None]) -> float | None:
 
 
 def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") -> dict[int, float | None]:
-    """By round, from 1: the mean over debates of the novelty of the evidence retrieved in the round (S2 figure 3).
+    """The mean novelty of the evidence that debates retrieved in each round, from round 1 (S2 figure 3).
 
     The novelty of a piece of evidence is 1 - its highest cosine similarity to the pool: in [0, 1] for most encoders.
     Debates that retrieved nothing in a round, or had ended before, do not count in it; None if no debate counts.

@@ -12,13 +12,14 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 
 ALPHA = 0.05
 POWER = 0.8
 MOST_ITEMS = 10**8
 """Maximum number of items in a search."""
 SLACK = 1e-9
+"""Tolerance for rounding."""
 
 
 def discordance(first: float, second: float) -> tuple[float, float, float]:
@@ -56,7 +57,7 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
     if discordant is None:
         # The formula divides by the variance of the two accuracies, which is 0 if both are 0 or 1.
         a, b = (min(max(accuracy, SLACK), 1 - SLACK) for accuracy in (first, second))
-        proportion = package("statsmodels.stats.proportion")
+        proportion = load_extra("statsmodels.stats.proportion")
         return float(proportion.power_proportions_2indep(a - b, b, n, alpha=alpha, return_results=False))
     if not least - SLACK <= discordant <= most + SLACK:
         raise ValueError(f"accuracies of {first} and {second} allow discordant shares of {least:.4f} to {most:.4f}")
@@ -67,7 +68,7 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
 
 def _mcnemar_power(share: float, discordant: float, n: int, alpha: float) -> float:
     """Power if this share of the discordant items is right for the first system only."""
-    binom = package("scipy.stats").binom
+    binom = load_extra("scipy.stats").binom
     spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # counts further from the mean have almost no weight
     middle = n * discordant
     counts = np.arange(max(0, int(middle - spread)), min(n, int(middle + spread)) + 1)
@@ -145,7 +146,7 @@ def minimum_detectable_effect(
 
     if largest <= SLACK or power_gap(largest) < 0:
         return None
-    return float(package("scipy.optimize").brentq(power_gap, min(SLACK, largest / 2), largest))
+    return float(load_extra("scipy.optimize").brentq(power_gap, min(SLACK, largest / 2), largest))
 
 
 @dataclass(frozen=True)
@@ -216,5 +217,5 @@ def separation(
         for name, share in shares.items()
     )
     n_discordant = round(least * n)
-    smallest = float(package("scipy.stats").binomtest(0, n_discordant).pvalue) if n_discordant else 1.0
+    smallest = float(load_extra("scipy.stats").binomtest(0, n_discordant).pvalue) if n_discordant else 1.0
     return Separation(first - second, n, smallest, smallest <= alpha, designs)

@@ -12,12 +12,12 @@ from math import fsum
 from typing import Any, Literal
 
 import numpy as np
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 
 Array = Any
 """A numpy array."""
 Statistic = Callable[[Array], Array]
-"""The figures of resamples, one a row: (resamples, items) to (resamples,), NaN if a figure is undefined."""
+"""Computes the figure of each resample, a row of items: (resamples, items) to (resamples,), NaN if undefined."""
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
@@ -27,10 +27,10 @@ BATCH = 200
 ONE_GROUP = "one group"
 """The reason why there is no result if several items are all in one group."""
 FLIPS = 9999
-"""Number of sign flips that a permutation test draws; if no more are possible, it uses all and is exact."""
+"""Maximum number of sign flips in a permutation test. If there are more, they are drawn; else the test is exact."""
 
 DIGITS = 12
-"""Tolerance for sums and means of differences: values that differ only by rounding are ties."""
+"""Number of decimals to which means of differences are rounded: values that differ only by rounding are ties."""
 SLACK = 10.0**-DIGITS
 """Maximum sum of differences that cancel out, due to rounding."""
 
@@ -40,12 +40,12 @@ class Interval:
     """A figure and the ends of its interval.
 
     Attributes:
-        value: the figure of all items that count; None if it is undefined, as then are the ends.
+        value: the figure of all items that count. If it is undefined, it and the ends are None.
         low: the lower end.
         high: the upper end.
         n: the number of items that count.
         missing: the number of unknown items, which do not count.
-        undefined: the number of resamples in which the figure is undefined; the ends are of the others.
+        undefined: the number of resamples in which the figure is undefined; they do not count for the ends.
         reason: why the value or the ends are None, unless it is only that no item counts.
     """
 
@@ -158,7 +158,7 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
     n, missing = len(known), len(correct) - len(known)
     if not n:
         return Interval(None, None, None, 0, missing)
-    proportion = package("statsmodels.stats.proportion")
+    proportion = load_extra("statsmodels.stats.proportion")
     low, high = proportion.proportion_confint(sum(known), n, alpha=1 - confidence, method="wilson")
     return Interval(sum(known) / n, float(low), float(high), n, missing)
 
@@ -211,7 +211,7 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
     p: float | None = None
     if known:
         table = [[known.count((True, True)), ours], [theirs, known.count((False, False))]]
-        tables = package("statsmodels.stats.contingency_tables")
+        tables = load_extra("statsmodels.stats.contingency_tables")
         p = float(tables.mcnemar(table, exact=exact, correction=True).pvalue) if ours + theirs else 1.0
     name = "McNemar, exact" if exact else "McNemar, chi-square"
     reason = "" if known else "no items"
@@ -252,7 +252,7 @@ def sign_flips(
     reason = ONE_GROUP if len(sums) == 1 < len(known) else "" if known else "no items"
     p = None if reason else 1.0
     if len(nonzero) > 1:
-        found = package("scipy.stats").permutation_test(
+        found = load_extra("scipy.stats").permutation_test(
             (nonzero,),
             lambda drawn, axis: drawn.mean(axis=axis).round(DIGITS),
             permutation_type="samples",
@@ -291,5 +291,5 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         raise ValueError("p-values must be numbers from 0 to 1")
     if not known:
         return list(p_values)
-    adjusted = iter(package("statsmodels.stats.multitest").multipletests(known, method="holm")[1].tolist())
+    adjusted = iter(load_extra("statsmodels.stats.multitest").multipletests(known, method="holm")[1].tolist())
     return [None if p is None else next(adjusted) for p in p_values]

@@ -119,7 +119,7 @@ def test_runs_of_a_renamed_system_belong_together(tmp_path: Path) -> None:
         ("new", None, ["old.eval", "new.eval"]),
         ("own", "new", ["own.eval"]),
     ]
-    assert made.notes == ("moved.eval (new): left out, as new.eval is of the same settings and items.",)
+    assert made.notes == ("moved.eval (new): left out, as new.eval has the same settings and items.",)
 
 
 def test_other_items_are_another_study(tmp_path: Path) -> None:
