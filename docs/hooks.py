@@ -102,14 +102,14 @@ def command_help(command: Any, name: str) -> Iterator[str]:
     subcommands = getattr(command, "commands", {})
     if not subcommands:
         parts = [part for part in command.params if not part.hidden]
-        words = [part.metavar or part.name.upper() for part in parts if part.param_type_name == "argument"]
+        arguments = [part.metavar or part.name.upper() for part in parts if part.param_type_name == "argument"]
         names = [
             ", ".join(part.opts) if part.param_type_name == "option" else part.metavar or part.name.upper()
             for part in parts
         ]
-        yield f"```console\n{' '.join([name, *words, '[OPTIONS]'])}\n```\n"
+        yield f"```console\n{' '.join([name, *arguments, '[OPTIONS]'])}\n```\n"
         yield "| option | meaning |\n|---|---|"
-        yield from (table_row(f"`{called}`", one_line(part.help)) for called, part in zip(names, parts, strict=True))
+        yield from (table_row(f"`{option}`", one_line(part.help)) for option, part in zip(names, parts, strict=True))
         yield table_row("`--help`, `-h`", "Show this and exit.")
     for subcommand in sorted(subcommands):
         yield from command_help(subcommands[subcommand], f"{name} {subcommand}")

@@ -124,12 +124,12 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
     return found
 
 
-def consensus_by_round(insides: Sequence[DebateFigures]) -> dict[int, float]:
+def consensus_by_round(figures: Sequence[DebateFigures]) -> dict[int, float]:
     """The share of debates in consensus after each round, in [0, 1] (S3, table 8).
 
     A debate that has ended keeps its last state in later rounds. The result is empty if no round has several agents.
     """
-    agreements = [inside.agreed for inside in insides if inside.agreed]
+    agreements = [debate.agreed for debate in figures if debate.agreed]
     rounds = sorted({round for agreed in agreements for round in agreed})
 
     def in_consensus(agreed: Mapping[int, bool], round: int) -> bool:

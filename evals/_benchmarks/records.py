@@ -38,8 +38,8 @@ class Item:
 
     claim: str
     gold: tuple[str, ...]
-    """For labels and choices the one label or letter of moot's task; for short answers every accepted answer; for
-    numbers and expressions the final value. Each is written as `moot.nodes._texts.answers.read_answer` reads it."""
+    """The right answers, in a form that `moot.nodes._texts.answers.read_answer` reads: a label or letter of the task, all
+    accepted short answers, or the final value of a number or an expression."""
     options: tuple[str, ...] = ()
     """The texts of the options, lettered from A."""
     task: str = ""
@@ -69,7 +69,7 @@ class Item:
     """
     given: tuple[tuple[str, str], ...] = ()
     """(title, text) of each text that comes with the question and is needed to answer it: LongBench's documents,
-    HotpotQA's ten paragraphs, the sentence that the label of a claim of HealthVer is about."""
+    HotpotQA's ten paragraphs, or the sentence that HealthVer's annotators read with a claim."""
     source: str = ""
     """The record's place, for error messages."""
 

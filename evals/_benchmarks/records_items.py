@@ -117,7 +117,7 @@ def ceiling(items: Sequence[Item], task: str) -> float | None:
 
     Returns:
         The share of items whose right answer is the most frequent one for their question; None if it is 1, because no
-        two items ask the same with different right answers.
+        two items ask the same question with different right answers.
     """
     if TASKS[task].kind not in ("labels", "choice") or not items:
         return None

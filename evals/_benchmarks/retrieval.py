@@ -113,8 +113,8 @@ async def _measure_row(row: Row, corpus: str, sources: Sequence[str], encoder: s
     for kind in sources:
         source = await open_retriever(f"{kind}:{corpus}", encoder=encoder)
         pieces = await _search_queries(source, row, progress)
-        found = [[piece["id"] for piece in some] for some in pieces]
-        if not {i for some in found for i in some} <= set(texts.values()):
+        found = [[piece["id"] for piece in found_pieces] for found_pieces in pieces]
+        if not {id for ids in found for id in ids} <= set(texts.values()):
             raise damaged(corpus, "it contains other passages than those indexed")
         measured.values[kind] = score_rankings(gold, found)
         measured.nothing_found[kind] = found.count([])

@@ -46,7 +46,7 @@ def score_gaps_table(study: Study) -> Table | None:
     return make_table(
         "score_gaps",
         "Scores of right and wrong answers",
-        f"All answers of debaters with a known score. {TITLES[study.headline].capitalize()} decides which are right. "
+        f"All answers of debaters with a known score. {TITLES[study.first_measure].capitalize()} decides which are right. "
         f"The quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
         heads,
         rows,
@@ -116,7 +116,7 @@ def consensus_rounds_table(study: Study) -> Table | None:
 
 def agents_table(study: Study) -> Table | None:
     """Each agent's accuracy in its first and last answer, its debates, and its prompt length (S3, tables 3, 4, 7)."""
-    title = TITLES[study.headline]
+    title = TITLES[study.first_measure]
     heads = [SYSTEM, Column("agent", "agent"), *columns("count", items="")]
     heads += columns("share", first=f"{title}, first answer", last=f"{title}, last answer")
     heads += columns("number", debates="Avg-DN", context="context tokens a round")
@@ -162,9 +162,9 @@ def viewpoints_table(study: Study) -> Table | None:
     return make_table(
         "viewpoints",
         "Different views and context",
-        "Per item. DVC: kept edges whose two answers differ. CVR: those whose reader was wrong before, and then gives "
-        "the right answer that it read. Items that ended without a round of debate have neither. Context: the mean "
-        f"length of the prompts for answers, in tokens. {POOLED}",
+        "Per item. DVC: kept edges whose two answers differ. CVR: kept edges whose reader was wrong before, and then "
+        "gives the right answer that it read. Items that ended without a round of debate have neither. Context: the "
+        f"mean length of the prompts for answers, in tokens. {POOLED}",
         heads,
         rows,
     )

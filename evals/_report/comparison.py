@@ -110,14 +110,14 @@ class Study:
         return f"{named}, {self.data}" if self.data else named
 
     @property
-    def headline(self) -> str:
+    def first_measure(self) -> str:
         """The measure for ranking and tests; each item is right or wrong by it."""
         return next(name for name in self.benchmark.metrics if name in COMPUTED)
 
     @property
-    def second(self) -> str | None:
+    def second_measure(self) -> str | None:
         """The second measure."""
-        name = SECOND_MEASURES.get(self.headline)
+        name = SECOND_MEASURES.get(self.first_measure)
         return name if name in self.benchmark.metrics else None
 
     @property
@@ -191,8 +191,8 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
     ceilings = [run.ceiling for run in runs if run.ceiling is not None]
     if ceilings:
         notes.append(
-            "Some items ask the same and have different right answers: a system that gives them the same answer has "
-            f"an accuracy of at most {min(ceilings):.3f}."
+            "Some items ask the same question but have different right answers: a system that gives them the same "
+            f"answer has an accuracy of at most {min(ceilings):.3f}."
         )
     notes += [f"{name}: not computable, as {reason}." for name, reason in benchmark.uncomputed.items()]
     return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)

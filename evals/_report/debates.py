@@ -54,7 +54,7 @@ def finished_documents(system: System) -> list[Document]:
 def stops_table(study: Study) -> Table | None:
     """The first measure by stop reason."""
     heads = [SYSTEM, Column("stop_reason", "stopped by"), *columns("count", items="", errors="errors in all")]
-    heads += [*columns("share", share="", score=TITLES[study.headline]), *columns("number", rounds="mean rounds")]
+    heads += [*columns("share", share="", score=TITLES[study.first_measure]), *columns("number", rounds="mean rounds")]
     rows: list[list[Cell]] = []
     for system in study.measured:
         groups: dict[str, list[Observation]] = {}
@@ -62,7 +62,7 @@ def stops_table(study: Study) -> Table | None:
             reason = UNUSABLE if observation.unusable else str((observation.document or {}).get("stop_reason"))
             groups.setdefault(reason, []).append(observation)
         for reason, group in sorted(groups.items()):
-            score = mean_over_items(group, [observation.scores.get(study.headline) for observation in group])
+            score = mean_over_items(group, [observation.scores.get(study.first_measure) for observation in group])
             rounds = average([observation.figure("rounds") for observation in group])
             rows.append(
                 [system.label, reason, len(group), system.errors, len(group) / len(system.answered), score, rounds]
@@ -73,7 +73,7 @@ def stops_table(study: Study) -> Table | None:
 
 def rounds_table(study: Study) -> Table | None:
     """The first measure of each round's majority answer, for systems with several rounds."""
-    title = TITLES[study.headline]
+    title = TITLES[study.first_measure]
     heads = [SYSTEM, Column("round", "round"), *columns("count", held="debates in it", errors="")]
     heads += columns("share", score_held=f"{title} in these", score=f"{title} of all, stopped here")
     rows: list[list[Cell]] = []
@@ -93,7 +93,7 @@ def rounds_table(study: Study) -> Table | None:
             rows.append(
                 [system.label, str(number), score.n, system.errors, score.value, mean_over_items(observations, scores)]
             )
-        end = [observation.scores.get(study.headline) for observation in observations]
+        end = [observation.scores.get(study.first_measure) for observation in observations]
         rows.append([system.label, VERDICT, len(observations), system.errors, None, mean_over_items(observations, end)])
     return make_table(
         "rounds",
@@ -111,7 +111,7 @@ def _score_after(observation: Observation, number: int, study: Study) -> float |
     answers = [answer.answer for answer in observation.answers if answer.round <= number] or [
         observation.answers[0].answer
     ]
-    return item_score(study.headline, study.benchmark.task, answers[-1], observation.gold)
+    return item_score(study.first_measure, study.benchmark.task, answers[-1], observation.gold)
 
 
 def consistency_table(study: Study) -> Table | None:

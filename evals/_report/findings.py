@@ -51,7 +51,7 @@ def findings_of(compared: TestsByStudy, family: Family) -> Findings:
     headline = _headline(tested, significant, compared)
     sentences = [
         *_significant_sentences(significant),
-        *_other_sentences(tested, significant),
+        *_insignificant_sentences(tested, significant),
         *_correction_sentence(tested, family),
     ]
     return Findings(headline, tuple(sentences), tuple(_not_measured(compared)))
@@ -115,12 +115,12 @@ def _correction_sentence(tested: Sequence[tuple[Study, Comparison]], family: Fam
         yield f"Holm's correction is for {tests} of this report, by the first measure of each benchmark."
     else:
         yield (
-            "Holm's correction is separate for each benchmark's tests: with several benchmarks, a difference by chance "
-            "is more likely."
+            "Holm's correction is separate for each benchmark's tests: with several benchmarks, a false positive is "
+            "more likely."
         )
 
 
-def _other_sentences(
+def _insignificant_sentences(
     tested: Sequence[tuple[Study, Comparison]], significant: Sequence[tuple[Study, Comparison]]
 ) -> Iterator[str]:
     others = len(tested) - len(significant)
@@ -135,7 +135,7 @@ def _other_sentences(
         if others == 1
         else f"{'The other' if significant else 'All'} {others} tested differences"
     )
-    sentence = f"{subject} may be chance (smallest p by Holm {p_text(smallest)})."
+    sentence = f"{subject} may be due to chance (smallest p by Holm {p_text(smallest)})."
     yield f"{sentence} That does not show that these systems are equally good."
     least = sorted(comparison.detectable for comparison in not_significant if isinstance(comparison.detectable, float))
     if least:
@@ -239,6 +239,6 @@ def _reverses(study: Study, comparison: Comparison) -> bool:
     """Whether a difference changes its sign or becomes 0 if every missing answer counts as wrong."""
     ids = common_items(comparison.first, comparison.second)
     ours, theirs = (
-        sum(x or 0 for x in item_means(s, study.headline, ids)) for s in (comparison.first, comparison.second)
+        sum(x or 0 for x in item_means(s, study.first_measure, ids)) for s in (comparison.first, comparison.second)
     )
     return (ours - theirs) * (comparison.difference.value or 0) <= 0

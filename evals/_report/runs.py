@@ -19,14 +19,14 @@ LONGEST_SETTINGS = 2000
 
 def runs_table(study: Study) -> Table | None:
     """All logs that count."""
-    heads = [SYSTEM, *columns("count", seed=""), *columns("share", score=TITLES[study.headline])]
+    heads = [SYSTEM, *columns("count", seed=""), *columns("share", score=TITLES[study.first_measure])]
     heads += columns("count", items="", errors="", not_run="")
     heads += columns("text", status="", created="", log="", versions="")
     rows: list[list[Cell]] = []
     for system in study.measured:
         for run, items in zip(system.runs, system.items, strict=True):
             failed = sum(observation.outcome is None for observation in items.values())
-            score = average([observation.scores.get(study.headline) for observation in items.values()])
+            score = average([observation.scores.get(study.first_measure) for observation in items.values()])
             counts: list[Cell] = [len(items) - failed, failed, run.planned - len(items) or ""]
             texts: list[Cell] = [run.status, run.created, run.file, run.versions]
             rows.append([system.label, "" if run.seed is None else run.seed, score, *counts, *texts])
@@ -142,7 +142,7 @@ def _run_notes(study: Study) -> Iterator[str]:
 
 
 def unpriced_models(study: Study) -> list[str]:
-    """Models without a known price: their items have tokens but no cost, and none of their items has a cost."""
+    """Models without a known price: items with calls to them have a number of tokens, but never a cost."""
     observations = [
         observation for system in study.measured for observation in system.answered if observation.tokens is not None
     ]

@@ -71,7 +71,7 @@ def comparisons_of(
         alpha = ALPHA / max(size, 1)
         comparisons.append([])
         for (first, second), test in zip(pairs_of(study, against), tests, strict=True):
-            tested_difference = difference(first, second, study.headline, common_items(first, second))
+            tested_difference = difference(first, second, study.first_measure, common_items(first, second))
             detectable = least_difference(study, first, second, test, alpha)
             comparisons[-1].append(Comparison(first, second, test, detectable, next(adjusted), size, tested_difference))
     return comparisons
@@ -88,7 +88,7 @@ def differences_table(
         compared: the tests, as `comparisons_of` returns them; by default the study's own tests are the family.
         family: a description of the tests in the family, and its origin.
     """
-    names = [study.headline, *([study.second] if study.second else [])]
+    names = [study.first_measure, *([study.second_measure] if study.second_measure else [])]
     second_measures = names[1:]
     tests = comparisons_of([study], against)[0] if compared is None else compared
     rows = [[*_pair_cells(comparison, second_measures), *_test_cells(comparison)] for comparison in tests]
@@ -105,9 +105,9 @@ def differences_table(
         "differences",
         "Paired differences",
         "Both systems are compared on the items on which both have an outcome; the others are missing. In brackets: "
-        "95% paired bootstrap intervals over groups of items; an item without a group is its own group. With several runs, "
-        "scores and intervals are of the mean over runs. Better and worse: the number of items on which the system is "
-        "better or worse by the first measure. The test is McNemar's exact test for single runs on items without "
+        "95% paired bootstrap intervals over groups of items; an item without a group is its own group. With several "
+        "runs, scores and intervals are of the mean over runs. Better and worse: the number of items on which the "
+        "system is better or worse by the first measure. The test is McNemar's exact test for single runs on items without "
         "groups. Else it is a permutation test: it flips the signs of the differences of items' means over runs, for "
         f"all items of a group together. Holm's correction is for {size} tests: {family or 'those of this table'}. "
         f"Detectable is the smallest difference that this number of items shows with a power of {POWER:.0%} at "
@@ -139,7 +139,7 @@ def paired_test(study: Study, first: System, second: System) -> PairedTest:
     """The test of two systems on the items that both have."""
     ids = common_items(first, second)
     groups = clusters_of(first, second, ids)
-    ours, theirs = (item_means(system, study.headline, ids) for system in (first, second))
+    ours, theirs = (item_means(system, study.first_measure, ids) for system in (first, second))
     if _can_use_mcnemar(first, second, ids):
         return mcnemar(*([None if mean is None else mean == 1 for mean in means] for means in (ours, theirs)))
     return sign_flips(ours, theirs, groups)
@@ -155,7 +155,7 @@ def least_difference(study: Study, first: System, second: System, test: PairedTe
     ids = common_items(first, second)
     if _can_use_mcnemar(first, second, ids):
         return detectable_difference(test, alpha)
-    ours, theirs = (item_means(system, study.headline, ids) for system in (first, second))
+    ours, theirs = (item_means(system, study.first_measure, ids) for system in (first, second))
     item_differences = [None if a is None or b is None else a - b for a, b in zip(ours, theirs, strict=True)]
     return detectable_mean_difference(by_group(clusters_of(first, second, ids), item_differences), alpha)
 
@@ -198,12 +198,12 @@ def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float =
 
 def policies_table(study: Study) -> Table | None:
     """The first measure, and macro-F1, under every policy for abstentions."""
-    measures: dict[str, LabelScore] = {study.headline: accuracy}
+    measures: dict[str, LabelScore] = {study.first_measure: accuracy}
     measures |= {"macro_f1": macro_f1} if "macro_f1" in study.benchmark.metrics else {}
     open_label, supported = policy_labels(study.benchmark.task)
     policies = {"wrong": "as wrong", "left_out": "left out", "open_label": f"as {open_label}"}
     policies |= {"burden_of_refutation": f"as {supported}"}
-    first = TITLES[study.headline]
+    first = TITLES[study.first_measure]
     heads = [SYSTEM, *columns("count", abstained="", unusable="no usable reply", missing="")]
     heads += columns("share", coverage="", unusable_missing=f"{first}, no usable reply as missing")
     heads += columns("share", lowest=f"{first}, missing as wrong", highest=f"{first}, missing as right")

@@ -77,7 +77,7 @@ class Header:
 
 
 def find_logs(paths: Sequence[Path]) -> list[Path]:
-    """All log files without duplicates: named files, and the files in folders by name (which begins with the time).
+    """All log files without duplicates: the named files, and the files in folders, sorted by name, so by time.
 
     Raises:
         UserError: a path does not exist.

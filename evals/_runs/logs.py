@@ -64,7 +64,7 @@ class LoggedRun:
         notes: notes about the run, for the reader of a report.
         versions: the versions of moot and of Inspect.
         parts: everything that the system depended on besides its settings (`moot.evals._identity.parts`).
-        ceiling: the best possible accuracy, if some items ask the same but have different right answers.
+        ceiling: the best possible accuracy, if some items ask the same question but have different right answers.
         family: the family of tests in its plan (`moot.evals._stats.significance.Family`); empty if it is unknown.
     """
 

@@ -125,7 +125,8 @@ def run_plan(
         logs: the folder of the logs; it may contain other logs.
         limits: limits of the run.
         watch: makes the callback for every sample, from the number of all samples and of those already in logs.
-        tell: called with the difference if a cell is not the same run as one in the folder.
+        tell: called with messages: the difference if a cell is not the same run as one in the folder, and the spending
+            of earlier runs.
 
     Returns:
         The log of each cell without its samples, in the plan's order.

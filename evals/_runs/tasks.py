@@ -62,8 +62,8 @@ def make_scorers(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]
 
     Args:
         benchmark: the benchmark.
-        judge: the model that says whether answers in words are right, as provider:name; by default that of Inspect's
-            role ``grader``.
+        judge: the model that judges answers in words, as provider:name; by default the model of Inspect's role
+            ``grader``.
     """
     judge = choose_grader(judge)
     known: dict[str, Callable[[], Scorer]] = {
@@ -100,7 +100,7 @@ def benchmark_task(
         data: a file or folder in the published format; by default the data are read from the Hub.
         limit: maximum number of items.
         seed: draws items at random; by default the first items are taken.
-        judge: the model that judges answers in words, as provider:name; by default that of Inspect's role ``grader``.
+        judge: as for `make_scorers`.
 
     Raises:
         UserError: there is no data, or a record is broken (the error names its place).

@@ -166,10 +166,10 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
 
 
 class PassingAnswers(NamedTuple):
-    """The answers that pass a threshold: their ``share`` of the scored answers, and the share of them that is
-    ``right``.
+    """The answers that pass a threshold.
 
-    Both are in [0, 1]; ``right`` is None if no answer passes.
+    ``n``: their number. ``share``: their share of the scored answers, in [0, 1]. ``right``: the share of the passing
+    answers that is right, in [0, 1]; None if no answer passes.
     """
 
     n: int

@@ -85,7 +85,7 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
 
     The effective number of items is p (1 - p) / se², with `clustered_mean`'s se, times (t(n - 1) / t(G - 1))² for G
     groups, but at most n (Korn and Graubard 1998; with Wilson's interval Dean and Pagano 2015). If every group has one
-    item, it is `wilson`.
+    item, the result is that of `wilson`.
 
     Args:
         groups: whether each item of each group is right.
@@ -146,7 +146,8 @@ def cluster_bootstrap(
 ) -> Interval:
     """A figure with its percentile bootstrap interval over groups (Field and Welsh 2007: the cluster bootstrap).
 
-    Groups are drawn with replacement, each with all its items. With one item in each group it is `bootstrap`.
+    Groups are drawn with replacement, each with all its items. With one item in each group, the
+    result is that of `bootstrap`.
 
     Args:
         groups: the items of each group. Equal items are of one kind, and the figure depends only on the number of items

@@ -405,7 +405,7 @@ def feverous_score(
     Args:
         gold: the right label of each item.
         outcomes: the outcome of each item.
-        sets: each item's alternative sets of (page, element), an element being ``sentence_0`` or ``cell_0_1_1``.
+        sets: each item's alternative sets of (page, element), such as ("Lake Tikub", "cell_0_1_1").
         found: the elements found for each item, best first; None if the system does not report pages and elements.
         first: the number of found sentences that count.
         first_cells: the number of found cells, list items and table captions that count.

@@ -225,8 +225,8 @@ def concessions(text: str) -> list[str]:
 def count_concessions(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     """The total numbers of `concessions` and words in each counsel's arguments, in both debates.
 
-    Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's speaks
-    for the defense in the switched debate.
+    Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's
+    counsel speaks for the defense in the switched debate.
     """
     arguments: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
     for turn in turns:

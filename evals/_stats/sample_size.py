@@ -23,8 +23,8 @@ SLACK = 1e-9
 
 
 def discordance(first: float, second: float) -> tuple[float, float, float]:
-    """The shares of discordant items that two accuracies allow: the minimum, that of independent errors, and the
-    maximum.
+    """The shares of discordant items that two accuracies allow: the minimum, the share if errors are independent, and
+    the maximum.
 
     Raises:
         ValueError: an accuracy outside [0, 1].
@@ -151,7 +151,10 @@ def minimum_detectable_effect(
 
 @dataclass(frozen=True)
 class Design:
-    """Power and smallest difference of n items in one design; ``discordant`` is None for two samples."""
+    """The power of n items in a design, the number of items needed, and the smallest difference that n items show.
+
+    ``discordant`` is None for two samples.
+    """
 
     name: str
     discordant: float | None

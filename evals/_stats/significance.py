@@ -46,7 +46,7 @@ class Interval:
         n: the number of items that count.
         missing: the number of unknown items, which do not count.
         undefined: the number of resamples in which the figure is undefined; they do not count for the ends.
-        reason: why the value or the ends are None, unless it is only that no item counts.
+        reason: why the value or the ends are None; it may be empty if no item counts.
     """
 
     value: float | None
