@@ -42,7 +42,10 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Replaces placeholders by files and tables, adapts links, and removes colours from drawings for the dark mode."""
+    """Replaces placeholders by files and tables, adapts links, and removes the drawings' own colours.
+
+    Drawings then have the colours of the theme, also in dark mode.
+    """
     text = FILE.sub(lambda found: file_as_markdown(ROOT / found[1]), markdown)
     text = PLACEHOLDER.sub(lambda found: {"SETTINGS": settings_table, "COMMANDS": commands_page}[found[1]](), text)
     up = "../" * page.file.src_uri.count("/")

@@ -212,7 +212,7 @@ class StateUse:
             self.add_key(self.found.required, node.slice, node.value)
         elif isinstance(node, ast.Compare) and self.replaced_keys(node.comparators[0]) is not None:
             if not isinstance(node.ops[0], ast.In | ast.NotIn):
-                raise ValueError(f"{self.location(node)}: a state is compared")
+                raise ValueError(f"{self.location(node)}: a state is compared, not with `in`")
             self.add_key(tested, node.left, node.comparators[0])
         elif isinstance(node, ast.Call):
             self.follow_call(node)

@@ -51,7 +51,7 @@ class FittedCalibration:
 
 
 def make_case(document: Mapping[str, Any], gold: Sequence[str]) -> CalibrationCase:
-    """Make a case of a finished debate and its right answers.
+    """Make a case from a finished debate and its right answers.
 
     Raises:
         UserError: none of the right answers is a label of its task.

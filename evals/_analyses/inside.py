@@ -86,7 +86,7 @@ def votes_by_round(document: Document) -> dict[int, list[Any]]:
 
 
 def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
-    """Every agent's answer of every round, in order; if an agent gave several samples in a round, each of them."""
+    """Every agent's answers in every round, in order; an agent that gave several samples has several answers."""
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]
     return tuple(
         AgentAnswer(

@@ -3,7 +3,7 @@
 - `injection`: an instruction is put into the passage that each search finds first, at its start, in its middle or at
   its end; 100 templates in five languages.
 - `poison_one_host` and `poison_many_hosts`: passages that claim another answer come first in each search. They are
-  near-duplicates of each other, either all of one website or each of a different one.
+  near-duplicates of each other, either all from one website or each from a different one.
 - `adaptive`: as `poison_many_hosts`, but a model reads the document that the system published on the claim, and writes
   passages that argue against it, each in different words.
 - `lying_debater`: one debater is told to argue for another answer, whatever the evidence says.
@@ -127,7 +127,7 @@ def inject_instruction(text: str, instruction: str, position: str) -> str:
 
 
 def poisoned_texts(item: object, claim: str, label: str, pieces: int, *, kept_back: bool) -> list[str]:
-    """Passages that claim an answer: near-duplicates of each other."""
+    """Passages that claim an answer; they are near-duplicates of each other."""
     base = choose_by_hash([passage for passage in passages() if passage["kept_back"] == kept_back], item, "passage")
     text = base["text"].format(claim=claim, label=label)
     return [f"{OPENINGS[number]}{text}" for number in range(pieces)]
@@ -151,7 +151,7 @@ def poison_attack(texts: Sequence[str], *, one_host: bool) -> Tampering:
 
     Args:
         texts: the passages.
-        one_host: whether they are all of one website.
+        one_host: whether all of them are from one website.
     """
 
     def add_passages(pieces: list[Evidence]) -> list[Evidence]:

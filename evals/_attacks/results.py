@@ -75,12 +75,13 @@ def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
         logs: the logs of all cells, as `moot.evals._runs.run.run_plan` returns them.
 
     Returns:
-        ``systems``: each system without an attack, with its ``accuracy`` [value, low, high], ``n``, ``right``, the
-        number of right verdicts that are ``flagged`` (false alarms), also by flag (``flags``). ``attacks``:
-        each system under attack, with ``right`` (samples that were right without the attack and have an outcome under
-        it), ``flips``, ``flip_rate`` [value, low, high], ``aimed`` (flips to the answer aimed at), ``withheld``,
-        ``flagged`` (flips), the number of flips with each flag (``flags``), ``missing`` samples, and flips ``by``
-        position, language, template and label, each as [flips, right].
+        ``systems``, each system without an attack: ``accuracy`` [value, low, high]; the number of samples (``n``), of
+        right verdicts (``right``), of flagged right verdicts, which are false alarms (``flagged``), and of right
+        verdicts with each flag (``flags``).
+        ``attacks``, each system under attack: the number of samples that were right without the attack and have an
+        outcome under it (``right``); of ``flips``, with ``flip_rate`` [value, low, high]; of flips to the attack's
+        answer (``aimed``); of flagged flips (``flagged``), and of flips with each flag (``flags``); of ``withheld``
+        answers and ``missing`` samples; and ``by`` position, language, template and label: [flips, right].
 
     Raises:
         UserError: a log cannot be read, or the log of a debate without an attack is missing.

@@ -56,7 +56,7 @@ class Benchmark:
     uncomputed: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Official measures that are not computed here, each with the reason."""
     companion: Callable[[list[Record], Path], tuple[list[Record], str]] | None = None
-    """Completes the records of a file from another file near it; returns them, and a note about that."""
+    """Completes the records of a file with data from another file near it; returns them, and a note for users."""
     is_own: bool = False
     """Whether the records are a file of the user's own claims (`claim_files`)."""
 
@@ -182,7 +182,8 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
     """The rows of a file of claims for an evaluation, and a note about columns that are not read.
 
     Raises:
-        UserError: a row is bad or names a system or settings (with its line), or the rows have different labels.
+        UserError: a row is bad, or has its own system or settings (the error names its line); or the rows differ in
+            their labels.
     """
 
     def check(row: ClaimRow) -> str:

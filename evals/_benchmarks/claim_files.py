@@ -80,7 +80,7 @@ class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
 
 
 class ClaimsFile:
-    """The rows of a file of claims, read again by each iteration.
+    """The rows of a file of claims. Each iteration reads the file again.
 
     Args:
         path: ends in .csv, .tsv or .jsonl; UTF-8. The first line of CSV names its columns, separated by commas,
@@ -251,7 +251,7 @@ class ClaimsFile:
         if "claim" not in value:
             raise _Problem("it has no claim")
         if not isinstance(value.get("id", ""), str | int):
-            raise _Problem("`id` is not a text")
+            raise _Problem("`id` is neither a text nor a whole number")
         try:
             claim = check_claim(_read_text(value, "claim", None) or "")
             labels = self._parse_labels(value.get("labels"))

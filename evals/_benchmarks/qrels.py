@@ -163,7 +163,7 @@ def _passages_by_id(passages: Iterable[Passage], where: str) -> dict[str, Passag
 
 
 def own_corpora(name: str, queries: Iterable[Query], corpora: Mapping[str, Mapping[str, Passage]]) -> tuple[str, ...]:
-    """The corpora that qrels were made for: the first that contains every gold passage, else all that contain any.
+    """The corpora that qrels were made for: the first with every gold passage, or else all with at least one.
 
     Raises:
         UserError: a gold passage is in no corpus.

@@ -42,7 +42,7 @@ def accepted_answers(found: Any, name: str) -> tuple[str, ...]:
 
     Raises:
         SkippedRecord: there is no answer.
-        InvalidRecord: an answer is not a text.
+        InvalidRecord: an answer is neither a text nor a number.
     """
     answers = [to_text(value, name) for value in (found if isinstance(found, list) else [found]) if value is not None]
     if not (answers := list(dict.fromkeys(filter(None, answers)))):

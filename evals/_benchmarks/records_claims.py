@@ -117,7 +117,7 @@ def fever_symmetric(record: Record) -> Item:
 
 
 def own_claim(record: Record) -> Item:
-    """A row of a file of claims (`moot.evals._benchmarks.claim_files.ClaimRow`)."""
+    """The fields of a row in a file of claims (`moot.evals._benchmarks.claim_files.ClaimRow`)."""
     row = record.fields
     labels = row["labels"]
     if not row["label"]:

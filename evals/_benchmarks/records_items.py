@@ -21,7 +21,7 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
 
     Args:
         records: the records, in order.
-        convert: makes an item of a record.
+        convert: converts a record to an item.
         task: the name of moot's task.
         title: the benchmark's title, for errors.
 

@@ -29,7 +29,7 @@ def debate_figures(system: System) -> list[DebateFigures]:
 
 
 def score_gaps_table(study: Study) -> Table | None:
-    """Mean scores of right and of wrong answers, of the last round and of all (S1, figures 3, 10 and 11)."""
+    """Mean scores of right and wrong answers, in the last round and in all rounds (S1, figures 3, 10 and 11)."""
     heads = [SYSTEM, *columns("text", score="", rounds="answers of"), *columns("count", right="right answers")]
     heads += [*columns("share", right_mean="their mean score"), *columns("count", wrong="wrong answers")]
     heads += columns("share", wrong_mean="their mean score")
@@ -46,8 +46,8 @@ def score_gaps_table(study: Study) -> Table | None:
     return make_table(
         "score_gaps",
         "Scores of right and wrong answers",
-        f"All answers of debaters with a known score. {TITLES[study.first_measure].capitalize()} decides which are right. "
-        f"The quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
+        f"All answers of debaters with a known score. {TITLES[study.first_measure].capitalize()} decides which are "
+        f"right. The quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
         heads,
         rows,
     )
@@ -66,7 +66,7 @@ def _gap_cells(name: str, answers: Sequence[AgentAnswer]) -> list[Cell]:
 
 def judge_follows_table(study: Study) -> Table | None:
     """Whether the judge takes the answer that scored higher, and whether that is the right one (S0, figure 4)."""
-    heads = [SYSTEM, Column("score", "score"), *columns("count", judged="debates that count")]
+    heads = [SYSTEM, Column("score", "score"), *columns("count", judged="debates counted")]
     heads += columns(
         "share", follows="judge takes the higher", higher_right="higher is right", lower_right="lower is right"
     )

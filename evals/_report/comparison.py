@@ -116,7 +116,7 @@ class Study:
 
     @property
     def second_measure(self) -> str | None:
-        """The second measure."""
+        """The second measure; None if the benchmark has none."""
         name = SECOND_MEASURES.get(self.first_measure)
         return name if name in self.benchmark.metrics else None
 
@@ -223,7 +223,7 @@ def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Grou
 
 
 def _system_key(run: LoggedRun) -> str:
-    """A key of everything that the runs of a system share; if a log names its graph, the label may differ.
+    """A key of everything that the runs of a system share; the label is part of it only if the log names no graph.
 
     Runs with different seeds may have used different endpoints, but not different corpora or prompts.
     """
@@ -287,7 +287,7 @@ def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[
 
 
 def with_outcome(observation: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
-    """Make an observation of the same item with another outcome; other figures are left out."""
+    """Copy an observation with another outcome, without the figures that belong to the old one."""
     scores = computed_scores(benchmark, outcome, observation.gold)
     error = "missing" if outcome is None else None
     return Observation(

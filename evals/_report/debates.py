@@ -181,7 +181,7 @@ def judges_table(study: Study) -> Table | None:
 
 
 def trial_rounds_table(study: Study) -> Table | None:
-    """Novelty and reflection by round, in each debate of trials."""
+    """Novelty and reflection by round, for both debates of trials."""
     heads = [SYSTEM, Column("debate", "debate"), *columns("count", round="", held="debates in it")]
     heads += columns("share", novelty="", reflection="", ks="KS to the last round")
     rows: list[list[Cell]] = []

@@ -146,7 +146,7 @@ def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
 
 
 def system_styles(table: Table) -> list[dict[str, Any]]:
-    """The style of each system of a table: a control has the colour of its system and the marker of its kind, hollow.
+    """The style of each system of a table: a control has its system's colour, and a hollow marker for its kind.
 
     If there are more systems than colours, markers distinguish the controls of systems with the same colour.
     """

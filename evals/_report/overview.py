@@ -34,7 +34,7 @@ def first_measure_interval(system: System, study: Study, ids: frozenset[str]) ->
 
 
 def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]], list[Line]]:
-    """The benchmarks, each with the number of compared items by model, and a line for each system and model."""
+    """The benchmarks, each with the number of compared items for each model, and a line for each system and model."""
     places: dict[tuple[str, str], int] = {}
     counts: dict[int, list[int]] = {}
     lines: dict[tuple[str, str | None, str], Line] = {}

@@ -116,7 +116,7 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
         f"{n} {y:.3f} at {x:,.4g}" if is_known else f"{n} unknown"
         for (n, x, y), is_known in zip(places, known, strict=True)
     ]
-    alt = f"Score by {unit}; a broken line joins the systems that no other system beats in both. {'; '.join(parts)}."
+    alt = f"Score by {unit}; a dashed line joins the systems that no other system beats in both. {'; '.join(parts)}."
     return make_picture("front", "Cost and score" if priced else "Tokens and score", alt, files, table)
 
 
@@ -174,7 +174,7 @@ def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
-    """Novelty and reflection by round: the primary debate as a solid line, the debate with sides switched as a broken
+    """Novelty and reflection by round: the primary debate as a solid line, the debate with sides switched as a dashed
     one."""
     table = tables["trial_rounds"]
     groups = by_system(table)

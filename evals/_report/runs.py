@@ -18,7 +18,7 @@ LONGEST_SETTINGS = 2000
 
 
 def runs_table(study: Study) -> Table | None:
-    """All logs that count."""
+    """The logs of all systems: a row for each run."""
     heads = [SYSTEM, *columns("count", seed=""), *columns("share", score=TITLES[study.first_measure])]
     heads += columns("count", items="", errors="", not_run="")
     heads += columns("text", status="", created="", log="", versions="")
@@ -94,7 +94,8 @@ def _item_notes(study: Study) -> Iterator[str]:
         counts = ", ".join(f"{label} {len(ids)}" for label, ids in sets.items())
         yield (
             f"The systems were not measured on the same items: {len(everywhere)} of {len(anywhere)} are common to all "
-            f"({counts}). Scores are over each system's own items; paired tests use the items that both have."
+            f"({counts}). Scores of systems are over the common items with an outcome, paired tests over the items "
+            "that both systems have, and details over all items of a system."
         )
     golds: dict[str, set[tuple[str, ...]]] = {}
     for system in study.measured:

@@ -97,10 +97,10 @@ def systems_table(study: Study) -> Table | None:
         f"All scores are over the same {same:,} items: those on which every system has an outcome, with the same right "
         "answers. Abstentions and replies that could not be used are not right; see the policies. With less evidence: "
         "a source failed, a fallback was used, or nothing was found; see the warnings. In brackets: 95% percentile "
-        f"bootstrap intervals over groups of items ({RESAMPLES:,} resamples; for several runs, of the mean of their "
-        "scores). Wilson's interval, of single runs, is better for few items and for shares near 0 or 1. A label prior "
-        "is chosen on these same items: no "
-        f"constant answer does better.{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
+        f"bootstrap intervals over groups of items ({RESAMPLES:,} resamples). Several runs have their mean score. "
+        "Wilson's interval, of single runs, is better for few items and for shares near 0 or 1. The label prior is "
+        "chosen on these same items, so no constant answer does better."
+        f"{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
         heads,
         [_system_cells(system, study, first, others) for system in study.systems],
     )
@@ -354,9 +354,10 @@ def seeds_table(study: Study) -> Table | None:
     return make_table(
         "seeds",
         "Several runs",
-        f"{TITLES[study.first_measure].capitalize()} of each run; standard deviation and variance over runs (n - 1). The "
-        "majority takes each item's most frequent answer (a tie: the earliest run's), the oracle takes a run that was "
-        "right, if there is one: no system can choose it. Items that missing runs could change count in neither.",
+        f"{TITLES[study.first_measure].capitalize()} of each run; standard deviation and variance over runs (n - 1). "
+        "The majority takes each item's most frequent answer; in a tie, the earliest run's. The oracle takes a run "
+        "that was right, if there is one; no real system can know which. Items that missing runs could change are left "
+        "out of both.",
         heads,
         rows,
     )

@@ -72,7 +72,7 @@ def comparisons_of(
         comparisons.append([])
         for (first, second), test in zip(pairs_of(study, against), tests, strict=True):
             tested_difference = difference(first, second, study.first_measure, common_items(first, second))
-            detectable = least_difference(study, first, second, test, alpha)
+            detectable = detectable_by_test(study, first, second, test, alpha)
             comparisons[-1].append(Comparison(first, second, test, detectable, next(adjusted), size, tested_difference))
     return comparisons
 
@@ -107,13 +107,13 @@ def differences_table(
         "Both systems are compared on the items on which both have an outcome; the others are missing. In brackets: "
         "95% paired bootstrap intervals over groups of items; an item without a group is its own group. With several "
         "runs, scores and intervals are of the mean over runs. Better and worse: the number of items on which the "
-        "system is better or worse by the first measure. The test is McNemar's exact test for single runs on items without "
-        "groups. Else it is a permutation test: it flips the signs of the differences of items' means over runs, for "
-        f"all items of a group together. Holm's correction is for {size} tests: {family or 'those of this table'}. "
-        f"Detectable is the smallest difference that this number of items shows with a power of {POWER:.0%} at "
-        f"p = {ALPHA:g} / {size}, which the correction requires of the smallest p-value. It is computed with the "
-        "observed share of discordant items for McNemar's test, else with the observed spread of differences over "
-        "groups and the power of a t-test.",
+        "system is better or worse by the first measure. The test is McNemar's exact test for single runs on items "
+        "without groups. Else it is a permutation test: it flips the signs of the differences of items' means over "
+        f"runs, for all items of a group together. Holm's correction is for {size} tests: "
+        f"{family or 'those of this table'}. Detectable is the smallest difference that this number of items "
+        f"shows with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, the limit of the correction for the smallest "
+        "p-value. It is computed with the observed share of discordant items for McNemar's test, else with the "
+        "observed spread of differences over groups and the power of a t-test.",
         heads,
         rows,
     )
@@ -150,17 +150,17 @@ def _can_use_mcnemar(first: System, second: System, ids: Sequence[str]) -> bool:
     return len(first.items) == len(second.items) == 1 and len(set(clusters_of(first, second, ids))) == len(ids)
 
 
-def least_difference(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
+def detectable_by_test(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
     """The smallest difference that a test of two systems detects."""
     ids = common_items(first, second)
     if _can_use_mcnemar(first, second, ids):
-        return detectable_difference(test, alpha)
+        return mcnemar_detectable_difference(test, alpha)
     ours, theirs = (item_means(system, study.first_measure, ids) for system in (first, second))
     item_differences = [None if a is None or b is None else a - b for a, b in zip(ours, theirs, strict=True)]
     return detectable_mean_difference(by_group(clusters_of(first, second, ids), item_differences), alpha)
 
 
-def detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cell:
+def mcnemar_detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cell:
     """The smallest difference that the items of a McNemar test show, with the observed number of discordant items.
 
     Returns:
@@ -183,7 +183,7 @@ def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float =
         alpha: the level of significance.
 
     Returns:
-        As `detectable_difference`, None if the spread is not computable.
+        As `mcnemar_detectable_difference`, None if the spread is not computable.
     """
     mean = clustered_mean(groups)
     if mean.se is None:

@@ -104,7 +104,7 @@ def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
     notes = ["The plans of the logs state different families of tests: all tests of this report count as one family."]
     return (
         "report",
-        f"{all_tests}, the default, as no plan states a family for all logs",
+        f"{all_tests}, the default, as the plans state no common family",
         notes if len(stated) > 1 else [],
     )
 
@@ -126,7 +126,7 @@ def _make_section(number: int, study: Study, tests: Sequence[Comparison], family
 
 
 def with_pictures(section: Section) -> Section:
-    """Add to a section the pictures that can be drawn of it.
+    """Draw the pictures of a section, and add them to it.
 
     Raises:
         UserError: matplotlib is not installed.

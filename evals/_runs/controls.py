@@ -94,7 +94,7 @@ def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Con
 
 
 def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Variants of the settings with other ways to retrieve, by name: none, once or every round, if the system has them.
+    """Variants of the settings with each other way to retrieve that the system has: none, once, or every round.
 
     ``later`` is left out: it retrieves in every round but the first.
     """
@@ -119,7 +119,7 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
         logs: the folder with the debate's log.
         of: the debate's key (`moot.evals._runs.run.log_key`).
         run: as for `moot.evals._runs.solver.debate`.
-        equal: the budget that it shares with the debate (tokens, usd or calls), if it has the debate's cost as budget.
+        equal: the unit of its budget (tokens, usd or calls), if its budget is the debate's cost.
         settings: settings of the control's graph.
 
     Raises:

@@ -29,8 +29,7 @@ OUTPUTS = ("answer", "raw_verdict", "confidence", "stop_reason", "rounds", "dept
 
 
 def experiment_of(path: Path) -> dict[str, Any]:
-    """Convert a log to LangSmith's format of experiments: a row for each sample with its scores, without null scores.
-    Blocking.
+    """Convert a log to an experiment in LangSmith's format: a row for each sample, with its known scores. Blocking.
 
     Raises:
         UserError: the file is not a log, or has no sample.
@@ -58,7 +57,7 @@ def experiment_of(path: Path) -> dict[str, Any]:
 
 
 def make_row(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
-    """Make a row of a sample; an item of a dataset has the same id in every experiment."""
+    """Make a row from a sample; the id of an item of a dataset is the same in every experiment."""
     document = document_in(sample)
     begin = sample.started_at or log.eval.created
     row = {

@@ -96,15 +96,15 @@ class LoggedRun:
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], list[str]]:
-    """The runs of all logs that count, in the order of their files, and notes about the logs that do not.
+    """The runs of all usable logs that are not superseded, in the order of their files, and notes about the other logs.
 
     Args:
         paths: logs, and folders that contain some at any depth.
         cost_of: computes the cost of calls.
 
     Raises:
-        UserError: a path does not exist, Inspect is not installed, no log counts, or a log's samples are not in moot's
-            format.
+        UserError: a path does not exist, Inspect is not installed, no log is usable, or the samples of a log are not in
+            moot's format.
     """
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)

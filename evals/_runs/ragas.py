@@ -113,12 +113,12 @@ async def ragas_answer_relevance(
     check_installed()
     from ragas.metrics.collections import AnswerRelevancy
 
-    metric = AnswerRelevancy(llm=llm, embeddings=_embedding(encoder), strictness=n)
+    metric = AnswerRelevancy(llm=llm, embeddings=_wrap_encoder(encoder), strictness=n)
     result = await metric.ascore(user_input=claim, response=answer)
     return float(result.value)
 
 
-def _embedding(encoder: Encoder) -> BaseRagasEmbedding:
+def _wrap_encoder(encoder: Encoder) -> BaseRagasEmbedding:
     """Wrap one of our encoders for RAGAS."""
     from ragas.embeddings.base import BaseRagasEmbedding
 
@@ -332,7 +332,7 @@ async def _answer_relevancy(sample: AnsweredSample, llm: InstructorBaseRagasLLM,
 
 
 class _CountingEncoder:
-    """An encoder that counts what it encodes."""
+    """An encoder that counts the texts that it encodes."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.name = encoder.name

@@ -92,19 +92,19 @@ class Limits:
     max_seconds: float | None = None
 
     @contextmanager
-    def shared(self, spent: Path, tell: Callable[[str], None]) -> Iterator[None]:
-        """The ceilings that all debates of a plan share, over all its runs.
+    def apply_ceilings(self, spent: Path, tell: Callable[[str], None]) -> Iterator[None]:
+        """Within this context, all debates share the ceilings of the plan, which also count its earlier runs.
 
         Args:
             spent: the file with the spending of earlier runs; it exists only with a ceiling.
             tell: called with a message if earlier runs spent something.
         """
-        most = Spend(*(inf if limit is None else limit for limit in (self.budget, self.max_cost, self.max_calls)))
-        if most == FREE:
+        ceiling = Spend(*(inf if limit is None else limit for limit in (self.budget, self.max_cost, self.max_calls)))
+        if ceiling == FREE:
             with shared_ceilings(max_seconds=self.max_seconds):
                 yield
             return
-        with lasting_ceilings(spent, most, inf if self.max_seconds is None else self.max_seconds) as ceilings:
+        with lasting_ceilings(spent, ceiling, inf if self.max_seconds is None else self.max_seconds) as ceilings:
             if any(before := ceilings.spent):
                 took = f"{amount('calls', before.calls)} and {amount('tokens', before.tokens)}"
                 tell(f"Earlier runs took up to {took}, which count against the ceilings ({spent.name}).")
@@ -177,7 +177,7 @@ def _run_cells(
     with (
         watch_samples(watch(samples, count_finished_samples(keys.values(), logs))),
         collected_seldom(),
-        limits.shared(spent, tell),
+        limits.apply_ceilings(spent, tell),
     ):
         _run_tasks([build_task(cell) for cell in debates], logs, limits)
         _run_tasks([build_task(cell) for cell in cells if cell.control or cell.attack], logs, limits)
@@ -281,8 +281,7 @@ async def preflight(cells: Sequence[Cell], tasks: Mapping[PlannedBenchmark, Task
     """Open each system on the first sample of its benchmark, so that errors are reported before anything runs.
 
     Raises:
-        UserError: a key, a source or an encoder is missing, the judge is not allowed, or the system does not support
-            the task.
+        UserError: a model, a key, a source or an encoder is missing, or the system does not support the task.
     """
     try:
         if judge is not None:
@@ -331,7 +330,7 @@ def make_solver(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
 
 
 def make_task(benchmark: PlannedBenchmark, plan: Plan) -> Task:
-    """Make an Inspect task of a plan's benchmark."""
+    """Make an Inspect task from a plan's benchmark."""
     data = None if benchmark.data is None else str(benchmark.data)
     return TASKS[benchmark.name](data, benchmark.limit, plan.sample_seed, plan.judge)
 

@@ -147,7 +147,8 @@ def item_scorer(measure: str) -> Scorer:
 def judged(model: str) -> Scorer:
     """Whether a model judges that the answer is the same as a right one (MADKE).
 
-    An answer with the same text is right without a call. If the judge gives no usable reply, the sample is unscored.
+    No call is made for an answer with the same text as a right one. If the judge gives no usable reply, the sample is
+    unscored.
 
     Args:
         model: the judge, as provider:name. It should not be a model of the debaters.

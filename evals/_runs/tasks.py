@@ -93,7 +93,7 @@ def _identifying_fields(item: Item) -> dict[str, object]:
 def benchmark_task(
     name: str, data: str | None = None, limit: int | None = None, seed: int | None = None, judge: str | None = None
 ) -> Task:
-    """Make a task of a benchmark.
+    """Make an Inspect task from a benchmark.
 
     Args:
         name: as for `moot.evals._benchmarks.catalogue.load_benchmark`.

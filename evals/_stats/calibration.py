@@ -195,12 +195,12 @@ def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: flo
 
 
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
-    """The distance of a figure's distribution in each round, from 1, to that in the last round, in [0, 1].
+    """The distance between a figure's distributions in each round and in the last round, by round number from 1.
 
-    The two-sample Kolmogorov-Smirnov statistic: the largest distance between the two distribution functions, by
-    scipy. Both samples are of the same items (all debates with that round), so that debates which ended early do not
-    look like change. There is no p-value, as that needs independent samples. If a round is the last of every item that
-    reached it, the value is 0.
+    It is the two-sample Kolmogorov-Smirnov statistic, by scipy: the largest distance between the two distribution
+    functions, in [0, 1]. Both samples are of the same items, the debates with that round, so debates that ended before
+    have no influence. There is no p-value, as that needs independent samples. If every debate with a round ended in it,
+    the value is 0.
 
     S2 (appendix E) prints KS statistics from -0.03 to 1.14, which is impossible; its figure is not reproduced here.
 

@@ -49,7 +49,7 @@ class ClusteredMean:
 
 
 def by_group(groups: Iterable[Hashable], values: Iterable[T | None]) -> list[list[T]]:
-    """The known values: a list for each group with known values."""
+    """The known values of each group; groups without any are left out."""
     found: dict[Hashable, list[T]] = {}
     for group, value in zip(groups, values, strict=True):
         if value is not None:
@@ -106,8 +106,8 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
     effective = float(mean.n)
     if mean.se:
         t = load_extra("scipy.stats").t
-        narrower = t.ppf((1 + confidence) / 2, mean.n - 1) / t.ppf((1 + confidence) / 2, mean.groups - 1)
-        effective = min(effective, mean.value * (1 - mean.value) / mean.se**2 * narrower**2)
+        t_ratio = t.ppf((1 + confidence) / 2, mean.n - 1) / t.ppf((1 + confidence) / 2, mean.groups - 1)
+        effective = min(effective, mean.value * (1 - mean.value) / mean.se**2 * t_ratio**2)
     proportion = load_extra("statsmodels.stats.proportion")
     low, high = proportion.proportion_confint(mean.value * effective, effective, alpha=1 - confidence, method="wilson")
     return Interval(mean.value, float(low), float(high), mean.n, missing)

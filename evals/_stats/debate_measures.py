@@ -99,7 +99,7 @@ def viewpoint_collisions(document: Document) -> int:
 
 
 def correct_revisions(document: Document, correct: Callable[[str], bool] | str) -> int:
-    """CVR of one question: `collisions` that set their reader right (S3, Table 3).
+    """CVR of one question: `collisions` that correct their reader (S3, Table 3).
 
     These are edges whose reader was wrong in round d - 1, is right in round d, and now gives the answer that the other
     agent gave in round d - 1. Two opponents who gave that answer both count.

@@ -64,7 +64,7 @@ def item_means(system: System, measure: str, ids: Sequence[str]) -> list[float |
 
 
 def _values_by_item(system: System, measure: str) -> dict[str, ItemRuns | None]:
-    """Each item; None if it is missing in all runs."""
+    """Each item with its values in all runs; None if it is missing in all of them."""
     by_item: dict[str, ItemRuns | None] = {}
     for id, gold in system.gold.items():
         observations = [run.get(id) for run in system.items]

@@ -21,7 +21,7 @@ def load_extra(name: str) -> Any:
     """Import a module of the extra ``evals`` when it is first needed: importing ranx takes seconds.
 
     Raises:
-        UserError: it is not installed.
+        UserError: the module is not installed.
     """
     return import_extra(name, "evals", "Measuring")
 
@@ -29,7 +29,7 @@ def load_extra(name: str) -> Any:
 def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]]) -> dict[str, list[float]]:
     """Compute each of `MEASURES` for each query.
 
-    recall@k = gold documents among the first k / gold documents (below 1 if there are more than k);
+    recall@k = gold documents among the first k / gold documents (below 1 if there are more than k gold documents);
     nDCG@10 = DCG / DCG of the best order, with DCG = the sum of (2^rel - 1) / log2(rank + 1) to rank 10;
     MRR@10 = 1 / rank of the first gold document, 0 if the first ten contain none.
 
@@ -44,7 +44,7 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
     if not gold or len(gold) != len(found) or not all(grades and min(grades.values()) >= 1 for grades in gold):
         raise ValueError("each query needs a ranking, and gold documents with grades of 1 or more")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="unsafe cast from uint64")  # from numba's own loop counters
+        warnings.filterwarnings("ignore", message="unsafe cast from uint64")  # numba warns about its own loop counters
         values = load_extra("ranx").evaluate(*as_arrays(gold, found), list(MEASURES.values()), return_mean=False)
     return {ours: values[theirs].tolist() for ours, theirs in MEASURES.items()}
 

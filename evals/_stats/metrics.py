@@ -35,7 +35,7 @@ Metric = Callable[[str | None, str], float | None]
 
 
 def normalise_squad(text: str) -> str:
-    """A text as SQuAD's script compares it: lower case, no ASCII punctuation, no a, an, the, single spaces.
+    """A text as SQuAD's script compares it: in lower case, without ASCII punctuation and articles, with single spaces.
 
     Words joined by a punctuation sign become one: "well-known" is "wellknown". NQ-open, HotpotQA and 2WikiMultiHopQA
     use it too.
@@ -90,7 +90,7 @@ def token_f1(
 def shared_words(
     given: str, gold: str, normalise: Normalise = normalise_squad, whole: Collection[str] = ()
 ) -> tuple[int, int, int]:
-    """The numbers of words that an outcome and a right answer share, and that each has, as `token_f1` counts them.
+    """The numbers of shared words, of an outcome's words, and of a right answer's words, as `token_f1` counts them.
 
     An answer that is compared as a whole counts as one word.
     """

@@ -122,7 +122,7 @@ def computed_scores(benchmark: Benchmark, outcome: str | None, gold: Sequence[st
 
 
 def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Document | None) -> Observation:
-    """Make an observation from a sample of a log.
+    """Make an observation from a log's sample.
 
     Args:
         sample: Inspect's ``EvalSample``.

@@ -107,7 +107,7 @@ def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | No
 
 
 def cited_places(document: Document) -> list[tuple[str, str]] | None:
-    """The (page, element) of each cited piece of evidence, in that order; None if no piece of evidence has one."""
+    """The (page, element) of each cited piece of evidence, in the order of citation; None if no evidence has them."""
     known = {p["id"]: [*filter(None, map(page_and_element, (p, *p.get("also", ()))))] for p in document["evidence"]}
     if not any(known.values()):
         return None

@@ -98,7 +98,7 @@ def has_outcome(document: Document) -> bool:
 
 
 def is_model_fault(document: Document) -> bool:
-    """Whether a debate failed because of its own models' replies alone, and not also because a call was cut off."""
+    """Whether a debate failed only because its models' replies could not be used, and no turn failed otherwise."""
     error, turns = document.get("error"), document.get("turns") or ()
     complete = all(turn.get("outcome") != "failed" for turn in turns)
     return error is not None and error["kind"] in OWN_FAULTS and complete
@@ -130,12 +130,12 @@ def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, 
 
     Args:
         runs: for each run the outcome of each item, in one order.
-        same: whether two answers are the same. Each answer is compared with the first of every group, and never joins a
-            group with a member that is known to differ from it.
+        same: whether two answers are the same. An answer joins a group if it is the same as the group's first answer,
+            and is not known to differ from any answer in it.
 
     Returns:
-        For each item an answer in the words of the first run, `ABSTAINED`, or None if missing runs could have changed
-        the outcome: of three runs, two that agree decide, two that differ do not.
+        For each item the earliest wording of the answer, `ABSTAINED`, or None if missing runs could change the result.
+        For example, if one of three runs is missing, two equal answers decide, and two different ones do not.
 
     Raises:
         ValueError: no run, or runs of different lengths.

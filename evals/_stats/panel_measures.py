@@ -163,7 +163,7 @@ def disagreement(documents: Sequence[Document]) -> Disagreement | None:
 
 
 def role_play_consistency(documents: Sequence[Document]) -> dict[str, float | None]:
-    """The analyser's ``plaintiff_counsel``, ``defense_counsel`` and ``overall`` (S2 app. O.1): means in [0, 10].
+    """Mean scores of the analyser: ``plaintiff_counsel``, ``defense_counsel``, ``overall``, in [0, 10] (S2 app. O.1).
 
     Each mean is over the documents in which the score is known; None if there is none (for example without a role
     switch).
@@ -281,7 +281,7 @@ def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[
 
 
 def changes(trajectory: Sequence[float | None]) -> list[float]:
-    """Each round's value minus that of the round before, if both are known."""
+    """Each round's value minus the value of the round before, if both are known."""
     return [after - before for before, after in pairwise(trajectory) if before is not None and after is not None]
 
 

@@ -170,8 +170,8 @@ class Separation:
     Attributes:
         difference: the first accuracy minus the second.
         n: the number of items.
-        smallest_p: the smallest p of the exact McNemar test over all pairings that these accuracies allow on n items:
-            all discordant items are right for the better system.
+        smallest_p: the smallest p of the exact McNemar test that these accuracies allow on n items: the better system
+            is right on all discordant items.
         separable: whether that p is significant; if not, n items with these accuracies never show a significant
             difference.
         designs: two samples, and paired ones from the fewest discordant items to the most.

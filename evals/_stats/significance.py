@@ -40,13 +40,13 @@ class Interval:
     """A figure and the ends of its interval.
 
     Attributes:
-        value: the figure of all items that count. If it is undefined, it and the ends are None.
+        value: the figure of all known items. If it is undefined, it and the ends are None.
         low: the lower end.
         high: the upper end.
-        n: the number of items that count.
-        missing: the number of unknown items, which do not count.
-        undefined: the number of resamples in which the figure is undefined; they do not count for the ends.
-        reason: why the value or the ends are None; it may be empty if no item counts.
+        n: the number of known items.
+        missing: the number of unknown items.
+        undefined: the number of resamples in which the figure is undefined; the ends leave them out.
+        reason: why the value or the ends are None; it may be empty if no item is known.
     """
 
     value: float | None
@@ -173,11 +173,11 @@ class PairedTest:
     Attributes:
         better: number of items on which the first system is better.
         worse: number of items on which the second is better.
-        p: the p-value; 1 if no item differs, None if no item counts, or all are in one group.
+        p: the p-value; 1 if no item differs; None if no item is known for both systems, or all are in one group.
         n: number of items on which both are known.
         missing: number of items on which one or both are unknown.
         name: the name of the test.
-        groups: number of groups of the items that count; equal to n if no items belong together.
+        groups: number of groups of these items; equal to n if no items belong together.
         reason: why there is no p-value; empty if there is one.
     """
 
@@ -248,7 +248,7 @@ def sign_flips(
     for difference, group in known:
         sums.setdefault(group, []).append(difference)
     totals = [fsum(of_group) for of_group in sums.values()]
-    nonzero = [total for total in totals if abs(total) > SLACK]  # the others do not change with the sign
+    nonzero = [total for total in totals if abs(total) > SLACK]  # a total of 0 does not change with its sign
     reason = ONE_GROUP if len(sums) == 1 < len(known) else "" if known else "no items"
     p = None if reason else 1.0
     if len(nonzero) > 1:

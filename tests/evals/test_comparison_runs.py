@@ -137,7 +137,7 @@ def test_other_items_are_another_study(tmp_path: Path) -> None:
         ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # labels need no grader
         ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
     ]
-    assert "there is a study for each" in studies[0].notes[0]
+    assert "each has its own study" in studies[0].notes[0]
 
 
 def test_every_system_is_listed_whatever_its_debate(tmp_path: Path) -> None:
