@@ -318,7 +318,7 @@ def _read_text(value: Mapping[str, Any], name: str, longest: int | None = LONGES
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise _Problem(f"`{name}` is not a text")
+        raise _Problem(f"`{name}` is neither a text nor a number")
     text = str(given).strip()
     if longest is not None and len(text) > longest:
         raise _Problem(f"`{name}` has more than {longest} characters")

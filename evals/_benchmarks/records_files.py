@@ -42,7 +42,7 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
         expand: splits an object of the file that contains several records.
 
     Raises:
-        UserError: it cannot be read, or contains anything but records (with file and line).
+        UserError: it cannot be read, or contains something other than records (the error names file and line).
     """
     reader = READERS.get(file.suffix.lower())
     if reader is None:

@@ -115,7 +115,7 @@ async def _measure_row(row: Row, corpus: str, sources: Sequence[str], encoder: s
         pieces = await _search_queries(source, row, progress)
         found = [[piece["id"] for piece in found_pieces] for found_pieces in pieces]
         if not {id for ids in found for id in ids} <= set(texts.values()):
-            raise damaged(corpus, "it contains other passages than those indexed")
+            raise damaged(corpus, "it contains passages that were not indexed")
         measured.values[kind] = score_rankings(gold, found)
         measured.nothing_found[kind] = found.count([])
     return measured

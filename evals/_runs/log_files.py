@@ -40,8 +40,8 @@ class Header:
         if "key" in self.metadata:
             return str(self.metadata["key"])
         if "system" in self.metadata:
-            metadata = [*(self.metadata.get(name) for name in IDENTITY_FIELDS), self.items, self.arguments.get("judge")]
-            return json.dumps(metadata, sort_keys=True, default=str)
+            identity = [*(self.metadata.get(name) for name in IDENTITY_FIELDS), self.items, self.arguments.get("judge")]
+            return json.dumps(identity, sort_keys=True, default=str)
         return str(self.log.eval.task_id)
 
     @property

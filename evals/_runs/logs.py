@@ -49,9 +49,9 @@ class LoggedRun:
         seed: None if none was set.
         control: the name of the control, if the system is one; else None.
         of: the label of the system that the control belongs to.
-        key: identifies the log among logs of other systems, settings and data; None if it has no key.
-        of_key: the key of that system's log.
-        position: the place in the plan of the system, or of the system that the control belongs to.
+        key: the key of the log, which identifies the system, its settings and its data; None if it has none.
+        of_key: the key of the log of the control's system.
+        position: the system's place in the plan; for a control, the place of its system.
         settings: the system's settings.
         equal: the budget that the control shares with its system; None if there is none, or the log does not name it.
         status: Inspect's status: success, error, cancelled or started.

@@ -198,7 +198,7 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
         first: whether one system is right on each item; None is missing.
         second: the same for the other system.
         exact: True: the binomial test of ``better`` out of ``better`` + ``worse`` with probability 1/2, which is valid
-            for any count; `moot.evals._stats.sample_size` plans for it. False: chi-square with Edwards' continuity
+            for any count; its power is in `moot.evals._stats.sample_size`. False: chi-square with Edwards' continuity
             correction, for comparison with papers; it is an approximation for 25 discordant items and more.
 
     Raises:
