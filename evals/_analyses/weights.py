@@ -15,7 +15,7 @@ FOLDS = 5
 
 
 class Panel(NamedTuple):
-    """The parts of a trial's confidence, and whether its verdict was right."""
+    """The parts of a trial's confidence, and whether its verdict was right. ``sigma`` is the consensus strength."""
 
     sigma: float
     quality: float

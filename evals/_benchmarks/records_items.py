@@ -113,7 +113,7 @@ def ceiling(items: Sequence[Item], task: str) -> float | None:
 
     Args:
         items: the items of the evaluation.
-        task: the benchmark's; a task without labels or letters as answers has no such ceiling.
+        task: the benchmark's task; a task without labels or letters as answers has no such ceiling.
 
     Returns:
         The share of items whose right answer is the most frequent one for their question; None if it is 1, because no

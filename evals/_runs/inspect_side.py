@@ -1,4 +1,4 @@
-"""A debate in Inspect's terms: Inspect's model is the debate's, turns are messages, calls are model events.
+"""A debate in Inspect's terms: Inspect's model is the model of the debate, turns are messages, calls are model events.
 
 Inspect's own clients are not used: calls go through moot's nodes, with their retries, limits and ledger. A model of
 Inspect that moot has no provider for is refused, so that no log names a model that was never called. Each of moot's

@@ -180,11 +180,11 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSam
     """Read the verdicts in a log, a folder of logs, or a result document, and notes about everything left out.
 
     Args:
-        path: a file or folder; of several tries of one run in a folder, the last successful one counts.
+        path: a file or folder; if a folder has several tries of a run, only the last successful one is read.
         limit: maximum number of samples of each log; None for all.
 
     Raises:
-        UserError: there is no verdict, Inspect is not installed, or a file is not in moot's format.
+        UserError: there is no sample of a debate system, Inspect is not installed, or a file is not in moot's format.
     """
     if (document := _document_at(path)) is not None:
         known = _check_document(document, str(path))

@@ -16,7 +16,7 @@ from moot.nodes._models.prices import Price, read_prices
 from moot.retrievers._excerpts import shown_text
 
 EVIDENCE_FIELDS = ("id", "title", "text", "source", "url", "published")
-"""Fields of evidence that controls get; of the text, only the part that was shown."""
+"""Fields of evidence that controls get; the text is only the part that was shown."""
 
 
 @dataclass(frozen=True)
