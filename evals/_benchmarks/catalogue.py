@@ -93,7 +93,7 @@ def load_benchmark(name: str) -> Benchmark:
 
 
 def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
-    """Import the benchmarks of installed packages; returns them, and the errors of the unusable ones."""
+    """Import the benchmarks of installed packages; return them, and the errors of unusable ones."""
     found, errors = [], []
     for name in (*INSTALLED.conflicts(), *INSTALLED.names()):
         try:

@@ -279,22 +279,22 @@ def check_covid(record: Record) -> Item:
     """{id, claim, label, cord_id, evidence_set: [{sent_index}]}.
 
     A label belongs to a claim together with the sentences in ``evidence_set``: most claims with the label NOTENOUGHINFO
-    also occur word for word with another label. For that label the sentences are not gold evidence. A system that only
-    searches cannot know them (`moot.evals._benchmarks.records_items.ceiling`); `with_sentences` adds them.
+    also occur word for word with another label. For NOTENOUGHINFO, the sentences are not gold evidence. A system that
+    only searches cannot know them (`moot.evals._benchmarks.records_items.ceiling`); `with_sentences` adds them.
     """
     gold = gold_label(record, "check_covid")
     sentences = record.fields.get("sentences")
     document = optional_field(record, "cord_id")
     with published_shape("evidence_set"):
         pairs = [[document, part["sent_index"]] for part in record.fields.get("evidence_set") or []]
-    settled = gold[0] != "NOTENOUGHINFO"
+    is_gold = gold[0] != "NOTENOUGHINFO"
     return Item(
         claim=text_field(record, "claim"),
         gold=gold,
         id=optional_field(record, "id"),
         group=document,
         given=((optional_field(record, "title"), sentences),) if sentences else (),
-        gold_evidence=drop_empty(sets=[pairs] if pairs and settled else [], documents=[document] if document else []),
+        gold_evidence=drop_empty(sets=[pairs] if pairs and is_gold else [], documents=[document] if document else []),
     )
 
 

@@ -169,7 +169,7 @@ def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
     }
     listed = "; ".join(f"{name}: {path}" for name, path in paths.items())
     return make_picture(
-        "rounds", "By round", f"{title.capitalize()}, by round, and of the verdict. {listed}.", files, table
+        "rounds", "By round", f"{title.capitalize()} of each round and of the verdict. {listed}.", files, table
     )
 
 

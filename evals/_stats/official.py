@@ -211,8 +211,8 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
 def drop_uncomputable(
     observations: Sequence[Observation], measures: Collection[str]
 ) -> tuple[list[Observation], list[str]]:
-    """Remove from observations the official scores that cannot be computed for their run; returns them with notes on
-    the reasons."""
+    """Remove the official scores that cannot be computed for a run from its observations; return these, with notes
+    on the reasons."""
     reason_by_measure = {
         name: reason
         for name in measures
