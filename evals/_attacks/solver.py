@@ -71,7 +71,7 @@ def attacked(
         run: as for `moot.evals._runs.solver.debate`.
         pieces: the number of passages to put in, from 1 to 5.
         kept_back: whether to use the templates and passages that are kept back for a check.
-        attacker: the model that writes adaptive passages, as provider:name; by default the debate's.
+        attacker: the model that writes adaptive passages, as provider:name; by default the model of the debate.
         settings: settings of the graph.
 
     Raises:

@@ -118,7 +118,7 @@ def read_benchmark(
 
     Raises:
         UserError: an unknown name, no data (the message says where to get it, and its licence), a broken file or record
-            (with its place), or no record that can be measured.
+            (the error names its place), or no record that can be measured.
     """
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:

@@ -333,7 +333,7 @@ def read_all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda ro
         check: returns the caller's objection to a row; empty if there is none.
 
     Raises:
-        UserError: a row is bad (with its line, and the number of other bad rows).
+        UserError: a row is bad (the error names its line, and the number of other bad rows).
     """
     rows, bad = [], []
     for row in file:

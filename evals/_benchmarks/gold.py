@@ -16,9 +16,9 @@ def gold_and_found(
 ) -> tuple[set[str], set[str]] | None:
     """Ids of an item's gold evidence, and ids of the evidence found, for `moot.evals._stats.metrics.gold_recall`.
 
-    The first kind that the benchmark has counts: ``pages`` match the title of a piece, ``documents`` its title or the
-    last part of its address (a PubMed id), ``urls`` the address without scheme and query, and ``texts`` match if one
-    text contains the other, ignoring spaces and case.
+    Only the first of these kinds that the benchmark has is used: ``pages`` match the title of a piece; ``documents``
+    its title or the last part of its address (a PubMed id); ``urls`` the address without scheme and query; and
+    ``texts`` match if one text contains the other, ignoring spaces and case.
 
     Args:
         gold_evidence: as `moot.evals._benchmarks.records.Item` has it.

@@ -108,7 +108,7 @@ def read_queries(file: Path) -> list[Query]:
     """The queries of a qrels file.
 
     Raises:
-        UserError: a malformed line (with file and line), a duplicate qid, or no query at all.
+        UserError: a malformed line (the error names file and line), a duplicate qid, or no query at all.
     """
     queries: dict[str, Query] = {}
     for number, line in enumerate(file.read_bytes().splitlines(), start=1):

@@ -304,7 +304,7 @@ def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str
     ``corpus.json`` contains {cord_id, title, abstract: [sentence]}; it is in the file's folder or in the one above.
 
     Raises:
-        UserError: it cannot be read, or an abstract or a sentence of a record is missing, with the record's place.
+        UserError: it cannot be read, or an abstract or a sentence of a record is missing (the error names the record).
     """
     paths = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
     corpus = next((path for path in paths if path.is_file()), None)

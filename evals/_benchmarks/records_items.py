@@ -69,7 +69,7 @@ def _substitute_id(record: Record, sizes: Mapping[str, int]) -> str:
     return record.file if sizes[record.file] == 1 else f"{record.file}:{record.index}"
 
 
-def checked_item(item: Item, name: str) -> Item:
+def checked_item(item: Item, task_name: str) -> Item:
     """Check that moot accepts an item; return it with only the gold answers that moot can read.
 
     Raises:
@@ -82,12 +82,12 @@ def checked_item(item: Item, name: str) -> Item:
         raise SkippedRecord(f"an option of more than {LONGEST_OPTION:,} characters, which is too long for moot")
     try:
         claim = check_claim(item.claim)
-        task = make_task(item.task or name, options=item.options or None, labels=item.labels or None, claim=claim)
+        task = make_task(item.task or task_name, options=item.options or None, labels=item.labels or None, claim=claim)
     except UserError as error:
         raise InvalidRecord(error.detail.rstrip(".")) from error
     gold = tuple(dict.fromkeys(filter(None, (read_answer(task, answer) for answer in item.gold))))
     if not gold:
-        raise SkippedRecord(f"no gold answer that is valid for the task {name}")
+        raise SkippedRecord(f"no gold answer that is valid for the task {task_name}")
     return replace(item, claim=claim, gold=gold)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from moot.evals._analyses.inside import AgentAnswer, DebateFigures, consensus_by_round
+from moot.evals._analyses.debate_figures import AgentAnswer, DebateFigures, consensus_by_round
 from moot.evals._analyses.weights import FOLDS, Panel, read_panel, search_weight
 from moot.evals._report.comparison import Study, System
 from moot.evals._report.scores import SYSTEM, TITLES, is_right
@@ -22,7 +22,7 @@ POOLED = "All runs are pooled."
 
 def debate_figures(system: System) -> list[DebateFigures]:
     """The figures of all debates whose items are not missing."""
-    return [observation.inside for observation in system.answered if observation.inside is not None]
+    return [observation.debate_figures for observation in system.answered if observation.debate_figures is not None]
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -36,9 +36,9 @@ def score_gaps_table(study: Study) -> Table | None:
     heads += columns("share", lower="lower quartile of all", median="median of all", upper="upper quartile of all")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        ends = [(inside, max((a.round for a in inside.answers), default=0)) for inside in debate_figures(system)]
-        last = [answer for inside, end in ends for answer in inside.answers if answer.round == end]
-        all_answers = [answer for inside, _ in ends for answer in inside.answers]
+        ends = [(debate, max((a.round for a in debate.answers), default=0)) for debate in debate_figures(system)]
+        last = [answer for debate, end in ends for answer in debate.answers if answer.round == end]
+        all_answers = [answer for debate, _ in ends for answer in debate.answers]
         for name in METRICS:
             for rounds, answers in (("the last round", last), ("all rounds", all_answers)):
                 if row := _gap_cells(name, answers):
@@ -73,7 +73,7 @@ def judge_follows_table(study: Study) -> Table | None:
     rows: list[list[Cell]] = []
     for system in study.measured:
         for name in METRICS:
-            choices = [inside.followed[name] for inside in debate_figures(system) if name in inside.followed]
+            choices = [debate.followed[name] for debate in debate_figures(system) if name in debate.followed]
             if choices:
                 follows, higher_right, lower_right = (wilson([choice[i] for choice in choices]) for i in range(3))
                 rows.append([system.label, name.replace("_", " "), len(choices), follows, higher_right, lower_right])
@@ -97,7 +97,7 @@ def consensus_rounds_table(study: Study) -> Table | None:
     heads += columns("share", consensus="in consensus", consensus_held="in consensus, of these")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        agreements = [inside.agreed for inside in debate_figures(system) if inside.agreed]
+        agreements = [debate.agreed for debate in debate_figures(system) if debate.agreed]
         for number, share in consensus_by_round(debate_figures(system)).items():
             reached = [agreed[number] for agreed in agreements if number in agreed]
             rows.append(
@@ -123,15 +123,15 @@ def agents_table(study: Study) -> Table | None:
     rows: list[list[Cell]] = []
     for system in study.measured:
         figures = debate_figures(system)
-        agents = list(dict.fromkeys(answer.agent for inside in figures for answer in inside.answers))
+        agents = list(dict.fromkeys(answer.agent for debate in figures for answer in debate.answers))
         for agent in agents if len(agents) > 1 else ():
-            by_debate = [[a.right is True for a in inside.answers if a.agent == agent] for inside in figures]
+            by_debate = [[a.right is True for a in debate.answers if a.agent == agent] for debate in figures]
             known = [answers for answers in by_debate if answers]
             shares = [wilson([answers[place] for answers in known]) for place in (0, -1)]
             counts = (
-                [float(inside.debates.get(agent, 0)) for inside in figures] if any(i.debates for i in figures) else []
+                [float(debate.debates.get(agent, 0)) for debate in figures] if any(i.debates for i in figures) else []
             )
-            context = average([inside.context.get(agent) for inside in figures])
+            context = average([debate.context.get(agent) for debate in figures])
             rows.append([system.label, agent, len(known), *shares, average(counts), context])
     return make_table(
         "agents",
@@ -151,9 +151,9 @@ def viewpoints_table(study: Study) -> Table | None:
     rows: list[list[Cell]] = []
     for system in study.measured:
         figures = debate_figures(system)
-        sparse = [inside for inside in figures if inside.collisions is not None]
+        sparse = [debate for debate in figures if debate.collisions is not None]
         dvc, cvr = (sum(counts) for counts in ([i.collisions or 0 for i in sparse], [i.revisions or 0 for i in sparse]))
-        context = average([average(list(inside.context.values())) for inside in figures])
+        context = average([average(list(debate.context.values())) for debate in figures])
         means: list[Cell] = (
             [dvc / len(figures), cvr / len(figures), cvr / dvc if dvc else None] if sparse else [None] * 3
         )

@@ -98,9 +98,9 @@ def rounds_table(study: Study) -> Table | None:
     return make_table(
         "rounds",
         "By round",
-        "The majority answer of a round (in a tie: the earliest speaker's answer). Stopped here: all debates, "
-        "each with its answer after this round, or after its last round if it had ended, so that rounds can be "
-        f"compared. The verdict is the system's own. {INTERVALS}",
+        "The majority answer of a round (in a tie: the earliest speaker's answer). Stopped here: the "
+        "score if all debates stopped after this round, so that rounds can be compared; debates that ended before keep "
+        f"their last answer. The verdict is the system's own. {INTERVALS}",
         heads,
         rows,
     )

@@ -97,7 +97,7 @@ class Plan(BaseModel):
         default=False, description="Whether attackers use the templates and passages that are kept back for a check."
     )
     attacker: ModelName | None = Field(
-        default=None, description="The model that writes adaptive passages; by default each debate's own."
+        default=None, description="The model that writes adaptive passages; by default the model of the debate."
     )
     family: Family = Field(
         default="report",
@@ -346,7 +346,7 @@ def _control_cells(cell: Cell, wanted: Collection[str], equal: Equal) -> Iterabl
     names = [name for name in controls_of(load_graph(cell.graph).settings, cell.settings) if name in wanted]
     if names and cell.model is None and not SPEAKER_SETTINGS.isdisjoint(cell.settings):
         raise UserError(
-            f"The controls of {cell.system} need one model: name it under `models`, besides those of single roles.",
+            f"The controls of {cell.system} need one model: name it under `models`, not only those of single roles.",
             kind="invalid_setting",
         )
     in_usd = equal == "usd" and cell.model is not None and any(CONTROLS[name].at_equal_cost for name in names)

@@ -90,7 +90,7 @@ def average_debates(documents: Sequence[Document]) -> dict[str, float]:
 
 
 def viewpoint_collisions(document: Document) -> int:
-    """DVC of one question: its `collisions`, each kept edge counted in each round (S3, Table 3).
+    """DVC of one question: the number of its `collisions`; an edge counts in each round (S3, Table 3).
 
     Args:
         document: a result document of `cortex_debate`.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
-from moot.evals._analyses.inside import DebateFigures, compute_debate_figures
+from moot.evals._analyses.debate_figures import DebateFigures, compute_debate_figures
 from moot.evals._benchmarks.catalogue import Benchmark
 from moot.evals._stats.evidence_count import EvidenceCount, count_evidence
 from moot.evals._stats.item_scores import COMPUTED, item_score
@@ -74,7 +74,7 @@ class Observation:
         cost: the cost of all calls; None if a price or a count is unknown.
         warnings: the number of warnings of each kind.
         models: each model that was called, with the name that its endpoint reported.
-        inside: other figures of the debate than its verdict; None if there is no document.
+        debate_figures: figures of the debate besides its verdict; None if there is no document.
         error: the kind of error, if the item is missing.
         detail: details of the error, or of replies that could not be used.
         unnamed: official measures whose evidence the verdict could not name (`moot.evals._stats.official`).
@@ -94,7 +94,7 @@ class Observation:
     cost: float | None = None
     warnings: Mapping[str, int] = field(default_factory=dict)
     models: frozenset[tuple[str, str]] = frozenset()
-    inside: DebateFigures | None = None
+    debate_figures: DebateFigures | None = None
     error: str | None = None
     detail: str = ""
     group: str = ""
@@ -159,7 +159,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         cost=cost_of(paid_calls(calls)),
         warnings=Counter(clean(warning["kind"]) for warning in document["warnings"]),
         models=frozenset((clean(call["model"]), clean(call["reported_model"] or "")) for call in calls),
-        inside=compute_debate_figures(document, lambda answer: is_right_answer(benchmark, answer, gold)),
+        debate_figures=compute_debate_figures(document, lambda answer: is_right_answer(benchmark, answer, gold)),
         error=error,
         detail=detail,
         unnamed=frozenset(n for n, s in (sample.scores or {}).items() if (s.metadata or {}).get("named") is False),

@@ -165,8 +165,8 @@ def disagreement(documents: Sequence[Document]) -> Disagreement | None:
 def role_play_consistency(documents: Sequence[Document]) -> dict[str, float | None]:
     """Mean scores of the analyser: ``plaintiff_counsel``, ``defense_counsel``, ``overall``, in [0, 10] (S2 app. O.1).
 
-    Each mean is over the documents in which the score is known; None if there is none (for example without a role
-    switch).
+    Each mean is over the documents in which the score is known; None if there is no such document (for example
+    without a role switch).
 
     Args:
         documents: result documents of trials.
@@ -309,7 +309,7 @@ def instability(trajectory: Sequence[float | None]) -> float | None:
         trajectory: a value for each round, as from `reflection_trajectory`; None if it is unknown.
 
     Returns:
-        None unless three rounds in a row are known, as fewer have no two successive changes.
+        None unless three rounds in a row are known: with fewer, there are no two successive changes.
     """
     if all(None in trajectory[i : i + 3] for i in range(len(trajectory) - 2)):
         return None

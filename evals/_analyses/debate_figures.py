@@ -1,4 +1,4 @@
-"""Figures from inside debates that the papers report. Documents are reduced to them, so that none stays in memory.
+"""Figures of single debates that the papers report. They are computed at once, so that no document stays in memory.
 
 S1 (figures 10 and 11) and S0 (figure 4): scores of right and wrong answers, and whether the judge follows them. S3
 (tables 3, 4, 7 and 8): consensus after each round, each agent's accuracy, its opponents, and its prompt length.
