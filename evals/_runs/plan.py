@@ -224,11 +224,11 @@ def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = N
 
 
 def make_cells(plan: Plan) -> list[Cell]:
-    """All cells of a plan: the systems first, then their controls.
+    """All cells of a plan: the systems first, then retrieval variants, controls, and systems under attack.
 
     Raises:
-        UserError: an unknown graph or setting, a value out of its range, two identical systems, or a model without a
-            price whose controls need an equal cost in USD.
+        UserError: an unknown graph or setting, a value out of its range, two systems that are the same or have the same
+            label, two files of one benchmark, or controls without a model, or without its price if they need it.
     """
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):

@@ -143,7 +143,7 @@ class AnsweredSample:
     """A sample's verdict as input for RAGAS.
 
     Attributes:
-        system: the system's label; for a document its graph.
+        system: the system's label; for a result document, its graph.
         benchmark: empty if the sample has none.
         model: the system's model; None if it had several, or it is unknown.
         seed: None if none was set.
