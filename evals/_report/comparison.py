@@ -236,7 +236,7 @@ def _system_key(run: LoggedRun) -> str:
 def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
     """Make a system with its newest label; equal labels of several systems are numbered.
 
-    If logs differ only in the source of the same items, the newest one counts, preferably one that succeeded.
+    If logs differ only in the source of the same items, the newest successful log is used, or else the newest.
     """
     newest: dict[Any, LoggedRun] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):

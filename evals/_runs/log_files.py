@@ -35,7 +35,7 @@ class Header:
         """The identity that a log and its retry share: the system with its settings, the items, and the judge of
         answers.
 
-        The key contains all of these, whatever the system's label.
+        It is the log's key, if there is one, which does not depend on the system's label.
         """
         if "key" in self.metadata:
             return str(self.metadata["key"])
