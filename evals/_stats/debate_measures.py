@@ -128,8 +128,8 @@ ANSWERING = ("respond", "answer", "argue")
 def context_tokens(document: Document) -> dict[str, float | None]:
     """The mean length of each agent's prompts for an answer in a round, in tokens (S3, Table 7).
 
-    Only the first call of an agent in a round counts, among calls with a known number of tokens, so retries for an
-    unusable reply add nothing. None if no call's tokens are known.
+    Of an agent's calls in a round, only the first one with a known number of tokens counts, so retries for an unusable
+    reply add nothing. None if no call's tokens are known.
 
     Args:
         document: a result document of any system whose agents answer in rounds.
