@@ -122,7 +122,7 @@ async def _measure_row(row: Row, corpus: str, sources: Sequence[str], encoder: s
 
 
 def gold_grades(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
-    """The gold evidence ids of a query: passages with the same words count as one, with the highest grade."""
+    """The grades of a query's gold evidence by id; passages with the same words count as one, with the best grade."""
     grades: dict[str, int] = {}
     for gold in query.gold:
         text = texts[gold.id]

@@ -263,8 +263,8 @@ def evidence_table(study: Study) -> Table | None:
         "evidence",
         "Citations and evidence",
         "A verified citation quotes words of the evidence that it names; a fabricated one names evidence that was not "
-        "shown. Precision is the mean over items with citations of verified / all. Gold recall and official scores "
-        f"are those in the logs, over the items for which they are defined. {POOLED}",
+        "shown. Precision is verified / all citations, the mean over items with citations. Gold recall and official "
+        f"scores are those in the logs, over the items for which they are defined. {POOLED}",
         heads,
         rows,
     )

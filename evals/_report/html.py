@@ -93,7 +93,7 @@ class Scale:
     high: float | None
 
     def place(self, value: float) -> float:
-        """The position of a value, from 4 to 116."""
+        """The horizontal position of a value in a drawing of 120 units, from 4 to 116."""
         assert self.low is not None
         assert self.high is not None
         return round(4 + 112 * (value - self.low) / (self.high - self.low), 1)

@@ -118,20 +118,20 @@ def cited_places(document: Document) -> list[tuple[str, str]] | None:
 
 
 def cited_facts(
-    document: Document, given: Sequence[Mapping[str, str]], begins: Sequence[Sequence[int]]
+    document: Document, given: Sequence[Mapping[str, str]], sentence_starts: Sequence[Sequence[int]]
 ) -> list[Fact] | None:
     """The sentences that the verdict quotes from texts that came with the claim; None if it cites nothing.
 
     Args:
         document: a result document.
         given: the texts, each with ``title`` and ``text``.
-        begins: for each text the offsets of its sentences, in code points.
+        sentence_starts: for each text the offsets of its sentences, in code points.
     """
     citations = verdict_citations(dict(document))
     titles = {piece["id"]: piece["title"] for piece in document["evidence"]}
     facts: dict[Fact, None] = {}
     for citation in citations:
-        for text, starts in zip(given, begins, strict=True):
+        for text, starts in zip(given, sentence_starts, strict=True):
             if clean(text["title"]) == titles.get(citation["evidence_id"]) and (
                 span := find_quote(citation["quote"], text["text"])
             ):

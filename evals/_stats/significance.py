@@ -108,7 +108,7 @@ def stratified_bootstrap(
         seed: as for `bootstrap`.
 
     Returns:
-        An interval of None if there is no sample, or one has no items.
+        An interval without a value if there is no sample, or one has no items.
 
     Raises:
         ValueError: as `bootstrap`.
@@ -146,7 +146,7 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
         confidence: the confidence of the interval.
 
     Returns:
-        An interval of None if every item is missing.
+        An interval without a value if every item is missing.
 
     Raises:
         UserError: statsmodels is not installed.

@@ -122,7 +122,7 @@ def test_inputs_that_cannot_be_compared_are_refused(logs: Path, tmp_path: Path) 
     alone = tmp_path / "alone"
     alone.mkdir()
     write_log(alone, "b", {"1": debate("Rome", task="hotpotqa")}, {"1": ["Paris"]}, system="s", benchmark="hotpotqa")
-    with pytest.raises(UserError, match="one grader"):
+    with pytest.raises(UserError, match="only grader"):
         measure_agreement([alone], [], None, 4, as_json=True, out=None)
     labels = tmp_path / "labels"
     labels.mkdir()
