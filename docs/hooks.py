@@ -22,7 +22,7 @@ KINDS = {".py": "python", ".toml": "toml"}
 PLACEHOLDER = re.compile(r"^<!-- (SETTINGS|COMMANDS) -->$", re.M)
 MERMAID_PATH = "assets/javascripts/mermaid.min.js"
 MERMAID = Path(mermaidx.__file__).parent / "assets" / "mermaid.js"
-"""Mermaid's own release, from that package, so that neither the build nor a reader's browser downloads it."""
+"""Mermaid's subcommands release, from that package, so that neither the build nor a reader's browser downloads it."""
 CLASS_STYLE = re.compile(r"^\tclassDef .*\n", re.M)
 LINKS = {
     r"docs/([\w/-]+\.md(?:#[\w-]+)?)": r"\1",
@@ -32,7 +32,7 @@ LINKS = {
 }
 """Links in the repository, and their targets on the site."""
 MOST_NAMED = 8
-"""Most systems that a table names; if there are more, it shows their number."""
+"""Maximum number of systems that a row of a table names; if there are more, the row shows their number."""
 
 
 def on_files(files: Any, *, config: Any) -> Any:
@@ -42,9 +42,12 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Replaces placeholders by files and tables; drawings use the theme's colours, also in dark mode."""
+    """Replaces placeholders by files and tables, adapts links, and removes the drawings' own colours.
+
+    Drawings then have the colours of the theme, also in dark mode.
+    """
     text = FILE.sub(lambda found: file_as_markdown(ROOT / found[1]), markdown)
-    text = PLACEHOLDER.sub(lambda found: {"SETTINGS": settings_table, "COMMANDS": commands}[found[1]](), text)
+    text = PLACEHOLDER.sub(lambda found: {"SETTINGS": settings_table, "COMMANDS": commands_page}[found[1]](), text)
     up = "../" * page.file.src_uri.count("/")
     for link, target in LINKS.items():
         text = re.sub(rf"\]\({link}\)", f"]({up}{target})", text)
@@ -79,16 +82,16 @@ def settings_table() -> str:
         systems_cell = (
             "all" if len(systems) >= most - 1 else named if len(systems) <= MOST_NAMED else f"{len(systems)} systems"
         )
-        rows.append(table_row(f"`{name}`", f"{short(default)}; {values}", about, systems_cell))
+        rows.append(table_row(f"`{name}`", f"{short_default(default)}; {values}", about, systems_cell))
     return "\n".join(rows)
 
 
-def short(default: str) -> str:
+def short_default(default: str) -> str:
     """A default, shortened for a table."""
     return f"`{default}`" if len(default) <= 40 else "a list; see `moot settings`"
 
 
-def commands() -> str:
+def commands_page() -> str:
     """Every command with its options, from the program itself."""
     program: Any = typer.main.get_command(app)
     return "\n".join(
@@ -99,20 +102,20 @@ def commands() -> str:
 def command_help(command: Any, name: str) -> Iterator[str]:
     """A command's help as Markdown, followed by its subcommands."""
     yield f"\n## {name}\n\n{one_line(command.help)}\n"
-    own = getattr(command, "commands", {})
-    if not own:
+    subcommands = getattr(command, "commands", {})
+    if not subcommands:
         parts = [part for part in command.params if not part.hidden]
-        words = [part.metavar or part.name.upper() for part in parts if part.param_type_name == "argument"]
+        arguments = [part.metavar or part.name.upper() for part in parts if part.param_type_name == "argument"]
         names = [
             ", ".join(part.opts) if part.param_type_name == "option" else part.metavar or part.name.upper()
             for part in parts
         ]
-        yield f"```console\n{' '.join([name, *words, '[OPTIONS]'])}\n```\n"
+        yield f"```console\n{' '.join([name, *arguments, '[OPTIONS]'])}\n```\n"
         yield "| option | meaning |\n|---|---|"
-        yield from (table_row(f"`{called}`", one_line(part.help)) for called, part in zip(names, parts, strict=True))
+        yield from (table_row(f"`{option}`", one_line(part.help)) for option, part in zip(names, parts, strict=True))
         yield table_row("`--help`, `-h`", "Show this and exit.")
-    for each in sorted(own):
-        yield from command_help(own[each], f"{name} {each}")
+    for subcommand in sorted(subcommands):
+        yield from command_help(subcommands[subcommand], f"{name} {subcommand}")
 
 
 def table_row(*texts: str) -> str:

@@ -23,7 +23,7 @@ PROMPT = "You answer questions about facts. Before you rely on a claim, have it 
 
 
 def debate_tool(settings: ToolMadSettings) -> BaseTool:
-    """The tool. Its text is written for the agent; the message's artifact is the whole result document."""
+    """Make the tool. Its text is written for the agent; the message's artifact is the whole result document."""
 
     @tool(response_format="content_and_artifact")
     async def debate(claim: str) -> tuple[str, Any]:

@@ -20,7 +20,7 @@ from moot.nodes import Settings, faithfulness_node, new_turn, open_chat_model
 from moot.retrievers import from_documents
 from typing_extensions import TypedDict
 
-LEAST = 0.7
+THRESHOLD = 0.7
 PAGES = [
     Document("The kilogram has been defined by the Planck constant since May 2019.", metadata={"title": "Kilogram"}),
     Document("The metal cylinder that used to define it is kept near Paris.", metadata={"title": "The prototype"}),
@@ -64,7 +64,7 @@ def build(model: str) -> CompiledStateGraph[Any, Any, Any, Any]:
 
     def gate(state: Rag) -> Literal["hold_back", "__end__"]:
         score = state["faithfulness"]
-        return "__end__" if score is not None and score >= LEAST else "hold_back"
+        return "__end__" if score is not None and score >= THRESHOLD else "hold_back"
 
     builder = StateGraph(Rag)
     builder.add_node("retrieve", retrieve)

@@ -65,7 +65,7 @@ def test_the_site_contains_the_files_and_tables_that_its_pages_name() -> None:
 
 
 def test_generated_files_are_up_to_date() -> None:
-    for file, text in runpy.run_path(str(DOCS / "registered.py"))["pages"]().items():
+    for file, text in runpy.run_path(str(DOCS / "registered.py"))["generated_files"]().items():
         assert file.read_text(encoding="utf-8") == text, f"{file} is out of date: run `make docs`"
 
 

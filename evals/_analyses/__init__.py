@@ -1,1 +1,1 @@
-"""The papers' own analyses: figures from inside debates, agreement of graders, weights of confidences."""
+"""The papers' own analyses: figures of single debates, agreement of graders, weights of confidences."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from moot.evals._stats.clusters import by_group, cluster_bootstrap
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import ratio
 from moot.evals._stats.panel_measures import cohen_kappa
 from moot.evals._stats.significance import Array, Interval, Statistic
@@ -50,7 +50,7 @@ def agreement(
 
     Raises:
         UserError: scikit-learn or statsmodels is not installed.
-        ValueError: not the same number of answers.
+        ValueError: the lists have different lengths.
     """
     group_ids = range(len(first)) if groups is None else groups
     both = [None if a is None or b is None else (a, b) for a, b in zip(first, second, strict=True)]
@@ -64,8 +64,10 @@ def agreement(
     grouped = by_group(group_ids, both)
     if len(grouped) < len(pairs):
         return Agreement(cluster_bootstrap(grouped, _kappa, missing), share, *counts)
-    with np.errstate(divide="ignore", invalid="ignore"):  # may occur in its test, which is not used
-        result = package("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # statsmodels also computes a test, which may divide by 0 and is not used
+        result = load_extra("statsmodels.stats.inter_rater").cohens_kappa(np.array(counts).reshape(2, 2))
     low, high = max(-1.0, float(result.kappa_low)), min(1.0, float(result.kappa_upp))
     return Agreement(Interval(value, low, high, len(pairs), missing), share, *counts)
 

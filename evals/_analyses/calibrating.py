@@ -51,7 +51,7 @@ class FittedCalibration:
 
 
 def make_case(document: Mapping[str, Any], gold: Sequence[str]) -> CalibrationCase:
-    """Make a case of a finished debate and its right answers.
+    """Make a case from a finished debate and its right answers.
 
     Raises:
         UserError: none of the right answers is a label of its task.
@@ -110,8 +110,8 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
     """Fit the calibration on the runs in logs, each item once. Blocking.
 
     Raises:
-        UserError: there is no log, a log is damaged, they are of different systems, settings or tasks, or of another
-            version of the system, or no debate in them can be used.
+        UserError: there is no log; a log is damaged, or is of another version of the system; the logs differ in system,
+            settings, task or corpora; or no debate can be used.
     """
     headers, _ = without_superseded(read_headers(find_logs(paths))[0])
     cases: dict[str, CalibrationCase] = {}
@@ -119,14 +119,14 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
     corpora: Mapping[str, str] = {}
     unfinished = repeated = attacked = 0
     for header in headers:
-        if header.facts.get("attack"):
+        if header.metadata.get("attack"):
             attacked += sum(1 for _ in samples_in(header))
             continue
         for id, document, gold in _labelled_debates(header):
             if document is None or document["status"] != "done":
                 unfinished += 1
                 continue
-            parts = header.facts["parts"]
+            parts = header.metadata["parts"]
             own_bound = bound_to(
                 document["graph"], document["task"], document["settings"], parts["prompts"], parts["sources"]
             )
@@ -157,8 +157,8 @@ def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] |
     Raises:
         UserError: the log was written by another version of the system.
     """
-    parts, graph = header.facts.get("parts") or {}, str(header.facts.get("graph"))
-    settings = checked_settings(load_graph(graph).settings, header.facts.get("settings") or {})
+    parts, graph = header.metadata.get("parts") or {}, str(header.metadata.get("graph"))
+    settings = checked_settings(load_graph(graph).settings, header.metadata.get("settings") or {})
     if not {"prompts", "sources", "corpora"} <= parts.keys() or parts.get("behaviour") != version_of(graph, settings):
         raise UserError(
             f"{header.path.name} was run by another version of moot, whose {graph} may answer differently. "

@@ -47,7 +47,7 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
 
     Args:
         judge: the grader's model; None for no grader.
-        systems: the label, the graph and the settings of each.
+        systems: the label, the graph and the settings of each system.
 
     Raises:
         UserError: the grader is a model of one of the systems.
@@ -65,7 +65,7 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
 async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str], speaker: Speaker) -> bool | None:
     """Whether a model judges an answer to be the same as a right one; None if it gave no usable reply.
 
-    Without a call, an answer with the same text is right and an abstention is wrong.
+    No call is made for an abstention, which is wrong, or for an answer with the same text as a right one.
 
     Args:
         claim: the claim or question.
@@ -90,8 +90,8 @@ async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str],
 class GradableAnswer:
     """A sample's answer in words.
 
-    ``same_text``: whether its text is that of a right answer. ``grades``: the known grades by the grader's name; None
-    if a grade is missing. Answers to one item, or to items that belong together, have the same ``group``.
+    ``same_text``: whether it has the same text as a right answer. ``grades``: the known grades by the grader's name;
+    None if a grade is missing. Answers to one item, or to items that belong together, have the same ``group``.
     """
 
     system: str
@@ -107,7 +107,7 @@ class GradableAnswer:
 
 
 def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], list[str]]:
-    """The answers in words of all logs that count, with their known grades, and notes about everything left out.
+    """The answers in words of all logs that are not superseded, with their known grades, and notes about the rest.
 
     Args:
         paths: logs and folders of logs.

@@ -1,4 +1,4 @@
-"""Grid search with folds for the weight of votes in PROClaim's confidence (S2, 2.8, appendix M.1, table 11)."""
+"""Cross-validated grid search for the weight of votes in PROClaim's confidence (S2, 2.8, appendix M.1, table 11)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from moot.evals._stats.calibration import ece
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import SEED
 from moot.nodes._trial.confidence import QUALITY_WEIGHT, base_confidence, final_confidence
 
@@ -15,7 +15,7 @@ FOLDS = 5
 
 
 class Panel(NamedTuple):
-    """The parts of a trial's confidence, and whether its verdict was right."""
+    """The parts of a trial's confidence, and whether its verdict was right. ``sigma`` is the consensus strength."""
 
     sigma: float
     quality: float
@@ -26,10 +26,11 @@ class Panel(NamedTuple):
 
 
 class WeightSearch(NamedTuple):
-    """ECE by weight over all items; and the held-out ECE, in which the weight for an item is the best on the other
-    folds.
+    """Results of a cross-validated search.
 
-    ``chosen`` is each fold's weight; the lowest if several are equally good.
+    ``errors``: the calibration error with each weight, over all items. ``chosen``: for each fold the best weight on the
+    other folds; the lowest if several are equally good. ``held_out``: the calibration error if each item has the weight
+    of its fold.
     """
 
     errors: dict[float, float]
@@ -60,14 +61,14 @@ def reweighted_confidence(panel: Panel, consensus_weight: float, quality_weight:
 
 
 def error_with_weight(panels: Sequence[Panel], weight: float, quality_weight: float) -> float:
-    """The expected calibration error of at least one panel, with a weight of votes."""
+    """The expected calibration error of panels with a weight of votes; there must be at least one panel."""
     return calibration_error(
         [reweighted_confidence(p, weight, quality_weight) for p in panels], [p.right for p in panels]
     )
 
 
 def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """`moot.evals._stats.calibration.ece` of at least one item.
+    """The value of `moot.evals._stats.calibration.ece`.
 
     Raises:
         ValueError: there is no item.
@@ -103,7 +104,7 @@ def search_weight(
     if len(panels) < folds:
         return None
     chosen, confidences, right = [], [], []
-    split = package("sklearn.model_selection").KFold(folds, shuffle=True, random_state=seed)
+    split = load_extra("sklearn.model_selection").KFold(folds, shuffle=True, random_state=seed)
     for train, test in split.split(list(panels)):
         known = [panels[i] for i in train]
         best = min(sorted(grid), key=lambda weight: error_with_weight(known, weight, quality_weight))

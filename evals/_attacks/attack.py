@@ -1,15 +1,15 @@
 """The attacks: texts put into the search results of a debate, or a debater that lies.
 
-- `injection`: a sentence that gives an order is put into the passage that each search finds first, at its start, in its
-  middle or at its end; 100 templates in five languages.
+- `injection`: an instruction is put into the passage that each search finds first, at its start, in its middle or at
+  its end; 100 templates in five languages.
 - `poison_one_host` and `poison_many_hosts`: passages that claim another answer come first in each search. They are
-  near-duplicates of each other, either all of one website or each of a different one.
+  near-duplicates of each other, either all from one website or each from a different one.
 - `adaptive`: as `poison_many_hosts`, but a model reads the document that the system published on the claim, and writes
   passages that argue against it, each in different words.
 - `lying_debater`: one debater is told to argue for another answer, whatever the evidence says.
 
-The attacker knows the right answer, and aims at another one. Every search is hit, and the attacker's text comes first.
-The attack on the search engine is assumed to have succeeded, so the figures measure how a system treats its evidence.
+The attacker knows the right answer, and aims at another one. Every search returns the attacker's text first: the attack
+on the search engine is assumed to have succeeded, so the figures measure how a system treats its evidence.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from moot.retrievers._tampering import Tampering
 Attack = Literal["injection", "poison_one_host", "poison_many_hosts", "adaptive", "lying_debater"]
 POISONED: tuple[Attack, ...] = ("poison_one_host", "poison_many_hosts", "adaptive")
 MOST_PIECES = 5
+"""Maximum number of poisoned passages in a search: there is one host and one opening for each."""
 HOSTS = ("daily-ledger.example", "north-review.example", "open-records.example", "field-notes.example", "tenor.example")
 """Websites that cannot be registered (RFC 2606)."""
 OPENINGS = (
@@ -48,7 +49,7 @@ LIAR_INSTRUCTION = (
 
 @dataclass(frozen=True)
 class Template:
-    """An order to put into a passage. ``text`` has the placeholders ``{label}`` and, if needed, ``{claim}``."""
+    """An instruction to put into a passage. ``text`` has the placeholders ``{label}`` and, if needed, ``{claim}``."""
 
     id: str
     language: str
@@ -59,7 +60,7 @@ class Template:
 
 @lru_cache(maxsize=1)
 def templates() -> tuple[Template, ...]:
-    """All templates of injected orders."""
+    """All templates of injected instructions."""
     return tuple(Template(**line) for line in _read_lines("templates.jsonl"))
 
 
@@ -70,7 +71,7 @@ def passages() -> tuple[Mapping[str, Any], ...]:
 
 
 def files_digest() -> str:
-    """A digest of these templates and passages; it changes if any of them does."""
+    """A digest of all templates, passages and other texts of attacks; it changes if any of them changes."""
     content = repr((templates(), passages(), OPENINGS, HOSTS, LIAR_INSTRUCTION))
     return hashlib.blake2b(content.encode(), digest_size=6).hexdigest()
 
@@ -83,7 +84,7 @@ def _read_lines(name: str) -> Iterator[Any]:
 def target_answer(labels: Sequence[str], gold: Sequence[str]) -> str | None:
     """The answer that an attack aims at: the first wrong one; None if no answer is wrong.
 
-    >>> aimed_at(["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], ["SUPPORTS"])
+    >>> target_answer(["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], ["SUPPORTS"])
     'REFUTES'
 
     Args:
@@ -104,45 +105,45 @@ def template_for(item: object, *, kept_back: bool) -> Template:
     return choose_by_hash([template for template in templates() if template.kept_back == kept_back], item, "template")  # type: ignore[no-any-return]
 
 
-def inject_order(text: str, order: str, position: str) -> str:
-    """Insert an order into a passage.
+def inject_instruction(text: str, instruction: str, position: str) -> str:
+    """Insert an instruction into a passage.
 
-    >>> inject_order("One. Two.", "Obey.", "middle")
+    >>> inject_instruction("One. Two.", "Obey.", "middle")
     'One. Obey. Two.'
 
     Args:
         text: the passage.
-        order: the order.
-        position: start, middle (after the sentence that contains the middle, else after the word) or end.
+        instruction: the instruction.
+        position: start, end, or middle (after the sentence that contains the middle; if none ends there, after a word).
     """
     if position == "start":
-        return f"{order} {text}"
+        return f"{instruction} {text}"
     if position == "end":
-        return f"{text} {order}"
+        return f"{text} {instruction}"
     half = len(text) // 2
     ends = [i for end in (". ", "! ", "? ", " ") if (i := text.find(end, half - 1)) >= 0]
     place = ends[0] + (2 if text[ends[0]] in ".!?" else 1) if ends else len(text)
-    return f"{text[:place].rstrip()} {order} {text[place:]}".rstrip()
+    return f"{text[:place].rstrip()} {instruction} {text[place:]}".rstrip()
 
 
 def poisoned_texts(item: object, claim: str, label: str, pieces: int, *, kept_back: bool) -> list[str]:
-    """Passages that claim an answer: near-duplicates of each other."""
+    """Passages that claim an answer; they are near-duplicates of each other."""
     base = choose_by_hash([passage for passage in passages() if passage["kept_back"] == kept_back], item, "passage")
     text = base["text"].format(claim=claim, label=label)
     return [f"{OPENINGS[number]}{text}" for number in range(pieces)]
 
 
 def injection_attack(template: Template, claim: str, label: str) -> Tampering:
-    """The attack that puts an order into the first passage of each search."""
-    order = template.text.format(claim=claim, label=label)
+    """The attack that puts an instruction into the first passage of each search."""
+    instruction = template.text.format(claim=claim, label=label)
 
-    def found(pieces: list[Evidence]) -> list[Evidence]:
+    def inject(pieces: list[Evidence]) -> list[Evidence]:
         if not pieces:
             return pieces
         first, *others = pieces
-        return [_with_text(first, inject_order(first["text"], order, template.position)), *others]
+        return [_replace_text(first, inject_instruction(first["text"], instruction, template.position)), *others]
 
-    return Tampering(found)
+    return Tampering(inject)
 
 
 def poison_attack(texts: Sequence[str], *, one_host: bool) -> Tampering:
@@ -150,10 +151,10 @@ def poison_attack(texts: Sequence[str], *, one_host: bool) -> Tampering:
 
     Args:
         texts: the passages.
-        one_host: whether they are all of one website.
+        one_host: whether all of them are from one website.
     """
 
-    def found(pieces: list[Evidence]) -> list[Evidence]:
+    def add_passages(pieces: list[Evidence]) -> list[Evidence]:
         retrieval = pieces[0]["retrievals"][0] if pieces else {"retriever": "web", "query": ""}
         poisoned = [
             make_evidence(
@@ -169,7 +170,7 @@ def poison_attack(texts: Sequence[str], *, one_host: bool) -> Tampering:
         ]
         return [*poisoned, *pieces]
 
-    return Tampering(found)
+    return Tampering(add_passages)
 
 
 def lying_attack(agent: str, label: str) -> Tampering:
@@ -183,6 +184,6 @@ def choose_liar(document: Mapping[str, Any]) -> str | None:
     return agents[0] if len(agents) > 1 else None
 
 
-def _with_text(piece: Evidence, text: str) -> Evidence:
+def _replace_text(piece: Evidence, text: str) -> Evidence:
     rewritten = make_evidence(text=text, source=piece["source"])
     return {**piece, "id": rewritten["id"], "text": rewritten["text"]}

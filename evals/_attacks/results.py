@@ -43,16 +43,16 @@ def flags_of(document: Mapping[str, Any]) -> frozenset[str]:
 
 
 def read_results(log: EvalLog) -> dict[str, DebateResult]:
-    """By the id of the sample, its debate; only samples with an outcome. Blocking.
+    """The debates in a log by sample id, without samples that have no outcome. Blocking.
 
     Raises:
         UserError: the log cannot be read.
     """
     headers, _ = read_headers([Path(log.location.removeprefix("file://"))])
-    return {str(sample.id): result for header in headers for sample, result in _results_in(header)}
+    return {str(sample.id): result for header in headers for sample, result in _read_debates(header)}
 
 
-def _results_in(header: Header) -> list[tuple[Any, DebateResult]]:
+def _read_debates(header: Header) -> list[tuple[Any, DebateResult]]:
     found = []
     for sample, document in samples_in(header):
         if document is None or sample.error or not has_outcome(document):
@@ -75,48 +75,51 @@ def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
         logs: the logs of all cells, as `moot.evals._runs.run.run_plan` returns them.
 
     Returns:
-        ``systems``: each system without an attack, with its ``accuracy`` [value, low, high], ``n``, ``right``, the
-        number of right verdicts that are ``flagged`` (false alarms), also by flag (``flags``). ``attacks``:
-        each system under attack, with ``right`` (samples that were right without the attack and have an outcome under
-        it), ``flips``, ``flip_rate`` [value, low, high], ``aimed`` (flips to the answer aimed at), ``withheld``,
-        ``flagged`` (flips), the number of flips with each flag (``flags``), ``missing`` samples, and flips ``by``
-        position, language, template and label, each as [flips, right].
+        ``systems``, each system without an attack: ``accuracy`` [value, low, high]; the number of samples (``n``), of
+        right verdicts (``right``), of flagged right verdicts, which are false alarms (``flagged``), and of right
+        verdicts with each flag (``flags``).
+        ``attacks``, each system under attack: the number of samples that were right without the attack and have an
+        outcome under it (``right``); of ``flips``, with ``flip_rate`` [value, low, high]; of flips to the attack's
+        answer (``aimed``); of flagged flips (``flagged``), and of flips with each flag (``flags``); of ``withheld``
+        answers and ``missing`` samples; and ``by`` position, language, template and label: [flips, right].
 
     Raises:
         UserError: a log cannot be read, or the log of a debate without an attack is missing.
     """
-    cells = {facts["key"]: (facts, read_results(log)) for log in logs for facts in [moot_metadata(log)]}
+    cells = {metadata["key"]: (metadata, read_results(log)) for log in logs for metadata in [moot_metadata(log)]}
     clean = {
-        _comparison_key(facts, facts["system"]): results for facts, results in cells.values() if not facts.get("attack")
+        _comparison_key(metadata, metadata["system"]): results
+        for metadata, results in cells.values()
+        if not metadata.get("attack")
     }
     systems = [
-        {**_cell_names(facts), **_counts_without_attack(list(results.values()))}
-        for facts, results in cells.values()
-        if not facts.get("attack")
+        {**_cell_names(metadata), **_counts_without_attack(list(results.values()))}
+        for metadata, results in cells.values()
+        if not metadata.get("attack")
     ]
     attacks = []
-    for facts, results in cells.values():
-        if facts.get("attack"):
-            clean_results = clean.get(_comparison_key(facts, facts["of"]))
+    for metadata, results in cells.values():
+        if metadata.get("attack"):
+            clean_results = clean.get(_comparison_key(metadata, metadata["of"]))
             if clean_results is None:
-                raise UserError(f"There is no log of {facts['of']} without the attack.", kind="missing_file")
+                raise UserError(f"There is no log of {metadata['of']} without the attack.", kind="missing_file")
             attacks.append(
                 {
-                    **_cell_names(facts),
-                    **dict(facts["attack"]),
-                    "of": facts["of"],
+                    **_cell_names(metadata),
+                    **dict(metadata["attack"]),
+                    "of": metadata["of"],
                     **_counts_under_attack(clean_results, results),
                 }
             )
     return {"systems": systems, "attacks": attacks}
 
 
-def _comparison_key(facts: Mapping[str, Any], system: str) -> tuple[Any, ...]:
-    return system, facts["benchmark"], facts["model"], facts["seed"]
+def _comparison_key(metadata: Mapping[str, Any], system: str) -> tuple[Any, ...]:
+    return system, metadata["benchmark"], metadata["model"], metadata["seed"]
 
 
-def _cell_names(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: facts[name] for name in ("system", "graph", "benchmark", "model", "seed")}
+def _cell_names(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: metadata[name] for name in ("system", "graph", "benchmark", "model", "seed")}
 
 
 def _share_with_interval(values: Sequence[bool]) -> list[float | None]:

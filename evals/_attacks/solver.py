@@ -39,7 +39,7 @@ from pydantic import Field
 
 ATTACK = "attack"
 """Key of a sample's metadata for the attack on its debate."""
-DOCUMENT_READ = 12_000
+LONGEST_DOCUMENT = 12_000
 """Maximum number of characters of a published document that the attacker reads."""
 
 
@@ -71,7 +71,7 @@ def attacked(
         run: as for `moot.evals._runs.solver.debate`.
         pieces: the number of passages to put in, from 1 to 5.
         kept_back: whether to use the templates and passages that are kept back for a check.
-        attacker: the model that writes adaptive passages, as provider:name; by default the debate's.
+        attacker: the model that writes adaptive passages, as provider:name; by default the model of the debate.
         settings: settings of the graph.
 
     Raises:
@@ -87,34 +87,34 @@ def attacked(
     async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
         original = await ended_document(location, sample.sample_id)
         if original is None:
-            raise DebateFailed("not_attacked: the debate did not end on this sample when it was not attacked")
+            raise DebateFailed("not_attacked: the debate without an attack did not end on this sample")
         label = target_answer(original["task"]["labels"], list(sample.target))
         if label is None:
             raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need answers to choose from")
         chosen = checked_settings(system.settings, add_inspect_settings(settings))
         # the seeds of the debate without an attack
         chosen = with_sample_seed(settings_for_sample(chosen, sample), sample, graph, settings)
-        facts: dict[str, Any] = {"label": label}
+        details: dict[str, Any] = {"label": label}
         meaning = original["task"]["meanings"].get(label, "")
         shown = f"{label} ({meaning})" if question.get("options") else label
         if attack == "lying_debater":
             liar = choose_liar(original)
             if liar is None:
                 raise DebateFailed("not_attacked: no other debater answered, so the liar's answer would be the verdict")
-            tampering, facts["liar"] = lying_attack(liar, shown), liar
+            tampering, details["liar"] = lying_attack(liar, shown), liar
         elif attack == "injection":
             template = template_for(sample.sample_id, kept_back=kept_back)
             tampering = injection_attack(template, question["claim"], shown)
-            facts |= {"template": template.id, "position": template.position, "language": template.language}
+            details |= {"template": template.id, "position": template.position, "language": template.language}
         else:
             if attack == "adaptive":
                 aim = f"{label} ({meaning})" if meaning else label
                 texts = await adaptive_texts(original, aim, pieces, attacker or chosen.model)
             else:
-                stated = meaning or label  # sources state facts; labels are ours
+                stated = meaning or label  # a passage states the meaning, as a label would look odd in it
                 texts = poisoned_texts(sample.sample_id, question["claim"], stated, pieces, kept_back=kept_back)
-            tampering, facts["texts"] = poison_attack(texts, one_host=attack == "poison_one_host"), texts
-        sample.metadata[ATTACK] = facts
+            tampering, details["texts"] = poison_attack(texts, one_host=attack == "poison_one_host"), texts
+        sample.metadata[ATTACK] = details
         with tamper_with(tampering):
             return await run_debate(system, question, chosen)
 
@@ -131,7 +131,7 @@ async def adaptive_texts(original: Mapping[str, Any], label: str, pieces: int, m
     speaker = Speaker("attacker", await open_chat_model(model))
     values = {
         "claim": as_data("claim", original["claim"]),
-        "document": as_data("document", report(dict(original), "md")[:DOCUMENT_READ]),
+        "document": as_data("document", report(dict(original), "md")[:LONGEST_DOCUMENT]),
         "label": label,
         "pieces": str(pieces),
     }

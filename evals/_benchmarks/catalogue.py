@@ -56,7 +56,7 @@ class Benchmark:
     uncomputed: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Official measures that are not computed here, each with the reason."""
     companion: Callable[[list[Record], Path], tuple[list[Record], str]] | None = None
-    """Completes the records of a file from another file near it; returns them, and a note about that."""
+    """Completes the records of a file with data from another file near it; returns them, and a note for users."""
     is_own: bool = False
     """Whether the records are a file of the user's own claims (`claim_files`)."""
 
@@ -93,7 +93,7 @@ def load_benchmark(name: str) -> Benchmark:
 
 
 def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
-    """Import the benchmarks of installed packages; returns them, and the errors of the unusable ones."""
+    """Import the benchmarks of installed packages; return them, and the errors of unusable ones."""
     found, errors = [], []
     for name in (*INSTALLED.conflicts(), *INSTALLED.names()):
         try:
@@ -118,12 +118,12 @@ def read_benchmark(
 
     Raises:
         UserError: an unknown name, no data (the message says where to get it, and its licence), a broken file or record
-            (with its place), or no record that can be measured.
+            (the error names its place), or no record that can be measured.
     """
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:
         raise UserError(f"A limit must be at least 1, not {limit}.", kind="invalid_setting")
-    records, notes = (_from_hub(benchmark), []) if path is None else _from_path(benchmark, path)
+    records, notes = (_read_from_hub(benchmark), []) if path is None else _read_from_path(benchmark, path)
     reading = read_items(records, benchmark.read, benchmark.task, benchmark.title)
     if not reading.items:
         raise invalid(str(path or benchmark.hub), "; ".join(("no record that can be measured", *reading.notes)) + ".")
@@ -133,7 +133,7 @@ def read_benchmark(
     return Reading(tuple(items[:limit]), (*reading.notes, *dict.fromkeys(notes)))
 
 
-def _from_hub(benchmark: Benchmark) -> list[Record]:
+def _read_from_hub(benchmark: Benchmark) -> list[Record]:
     if benchmark.hub is None:
         raise _missing_data(benchmark, "it is not read from the Hub")
     try:
@@ -142,10 +142,10 @@ def _from_hub(benchmark: Benchmark) -> list[Record]:
         raise _missing_data(benchmark, f"{benchmark.hub}: {error}") from error
 
 
-def _from_path(benchmark: Benchmark, path: Path) -> tuple[list[Record], list[str]]:
+def _read_from_path(benchmark: Benchmark, path: Path) -> tuple[list[Record], list[str]]:
     """The records of a file or a folder, and notes about them."""
     if path.is_file():
-        return _from_file(benchmark, path, path.name)
+        return _read_from_file(benchmark, path, path.name)
     if not path.is_dir():
         raise _missing_data(benchmark, f"there is no file or folder {path}")
     found: dict[Path, None] = {}
@@ -157,14 +157,14 @@ def _from_path(benchmark: Benchmark, path: Path) -> tuple[list[Record], list[str
     records: list[Record] = []
     notes: list[str] = []
     for file in found:
-        read, file_notes = _from_file(benchmark, file, file.relative_to(path).as_posix())
+        read, file_notes = _read_from_file(benchmark, file, file.relative_to(path).as_posix())
         records, notes = records + read, notes + file_notes
         if len(records) > MOST_RECORDS:
             raise invalid(str(path), f"more than {MOST_RECORDS:,} records.")
     return records, notes
 
 
-def _from_file(benchmark: Benchmark, file: Path, name: str) -> tuple[list[Record], list[str]]:
+def _read_from_file(benchmark: Benchmark, file: Path, name: str) -> tuple[list[Record], list[str]]:
     if benchmark.is_own:
         return own_records(file)
     records = read_file(file, name, columns=benchmark.columns, expand=benchmark.expand)
@@ -182,7 +182,8 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
     """The rows of a file of claims for an evaluation, and a note about columns that are not read.
 
     Raises:
-        UserError: a row is bad, or asks for another system, settings or labels than the other rows, with its line.
+        UserError: a row is bad, or has its own system or settings (the error names its line); or the rows differ in
+            their labels.
     """
 
     def check(row: ClaimRow) -> str:
@@ -456,6 +457,6 @@ _ALL = [
     ),
 ]
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}
-"""Every benchmark of moot's by name."""
+"""Moot's benchmarks by name."""
 INSTALLED = Plugins("benchmark", BENCHMARKS, "invalid_setting")
 """Benchmarks that installed packages declare as entry points of the group ``moot.benchmarks``."""

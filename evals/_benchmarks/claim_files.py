@@ -80,7 +80,7 @@ class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
 
 
 class ClaimsFile:
-    """The rows of a file of claims, read again by each iteration.
+    """The rows of a file of claims. Each iteration reads the file again.
 
     Args:
         path: ends in .csv, .tsv or .jsonl; UTF-8. The first line of CSV names its columns, separated by commas,
@@ -106,7 +106,7 @@ class ClaimsFile:
             self._read_header()
         else:
             with self._open() as lines:
-                next(self._lines(lines), "")
+                next(self._read_lines(lines), "")
 
     def __iter__(self) -> Iterator[ClaimRow | BadRow]:
         """Each row, in order.
@@ -139,7 +139,7 @@ class ClaimsFile:
     def _encoding_error(self, error: UnicodeDecodeError) -> UserError:
         return invalid(self.path.name, f"it is not UTF-8 text ({error.reason}). Save it as UTF-8.")
 
-    def _lines(self, lines: TextIO) -> Iterator[str]:
+    def _read_lines(self, lines: TextIO) -> Iterator[str]:
         """Yield the lines of the opened file.
 
         Raises:
@@ -161,7 +161,7 @@ class ClaimsFile:
 
     def _read_header(self) -> None:
         with self._open() as lines:
-            first = next(self._lines(lines), "")
+            first = next(self._read_lines(lines), "")
         delimiters = [name for name in DELIMITERS if name in first] if first.strip() else []
         for delimiter in delimiters or [","]:
             header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
@@ -200,7 +200,7 @@ class ClaimsFile:
 
     def _csv_rows(self) -> Iterator[tuple[int, Any]]:
         with self._open() as lines:
-            rows = csv.reader(self._lines(lines), delimiter=self._delimiter, strict=True)
+            rows = csv.reader(self._read_lines(lines), delimiter=self._delimiter, strict=True)
             line = 1
             while True:
                 try:
@@ -227,7 +227,7 @@ class ClaimsFile:
 
     def _json_rows(self) -> Iterator[tuple[int, Any]]:
         with self._open() as lines:
-            for number, line in enumerate(self._lines(lines), 1):
+            for number, line in enumerate(self._read_lines(lines), 1):
                 if line.strip():
                     yield number, self._parse_line(line, number)
 
@@ -251,7 +251,7 @@ class ClaimsFile:
         if "claim" not in value:
             raise _Problem("it has no claim")
         if not isinstance(value.get("id", ""), str | int):
-            raise _Problem("`id` is not a text")
+            raise _Problem("`id` is neither a text nor a whole number")
         try:
             claim = check_claim(_read_text(value, "claim", None) or "")
             labels = self._parse_labels(value.get("labels"))
@@ -318,7 +318,7 @@ def _read_text(value: Mapping[str, Any], name: str, longest: int | None = LONGES
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise _Problem(f"`{name}` is not a text")
+        raise _Problem(f"`{name}` is neither a text nor a number")
     text = str(given).strip()
     if longest is not None and len(text) > longest:
         raise _Problem(f"`{name}` has more than {longest} characters")
@@ -333,7 +333,7 @@ def read_all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda ro
         check: returns the caller's objection to a row; empty if there is none.
 
     Raises:
-        UserError: a row is bad (with its line, and the number of other bad rows).
+        UserError: a row is bad (the error names its line, and the number of other bad rows).
     """
     rows, bad = [], []
     for row in file:

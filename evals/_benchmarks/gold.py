@@ -14,11 +14,11 @@ from moot.retrievers import Evidence
 def gold_and_found(
     gold_evidence: Mapping[str, Any] | None, evidence: Sequence[Evidence]
 ) -> tuple[set[str], set[str]] | None:
-    """Ids of an item's gold evidence, and of the part that was found, for `moot.evals._stats.metrics.gold_recall`.
+    """Ids of an item's gold evidence, and ids of the evidence found, for `moot.evals._stats.metrics.gold_recall`.
 
-    The first kind that the benchmark has counts: ``pages`` match the title of a piece, ``documents`` its title or the
-    last part of its address (a PubMed id), ``urls`` the address without scheme and query, and ``texts`` match if one
-    text contains the other, ignoring spaces and case.
+    Only the first of these kinds that the benchmark has is used: ``pages`` match the title of a piece; ``documents``
+    its title or the last part of its address (a PubMed id); ``urls`` the address without scheme and query; and
+    ``texts`` match if one text contains the other, ignoring spaces and case.
 
     Args:
         gold_evidence: as `moot.evals._benchmarks.records.Item` has it.

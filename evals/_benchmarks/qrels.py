@@ -1,7 +1,7 @@
 """Queries with relevance judgements, and the corpora that they search.
 
-A data folder contains ``corpus/*.jsonl`` (passages, as `moot index` reads them) and ``qrels/<split>/*.jsonl`` (`Query`,
-one a line). The gold ids of a qrels file determine its corpus.
+A data folder contains ``corpus/*.jsonl`` (passages, as `moot index` reads them) and ``qrels/<split>/*.jsonl`` (a
+`Query` on each line). The gold ids of a qrels file determine its corpus.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def read_queries(file: Path) -> list[Query]:
     """The queries of a qrels file.
 
     Raises:
-        UserError: a malformed line (with file and line), a duplicate qid, or no query at all.
+        UserError: a malformed line (the error names file and line), a duplicate qid, or no query at all.
     """
     queries: dict[str, Query] = {}
     for number, line in enumerate(file.read_bytes().splitlines(), start=1):
@@ -163,7 +163,7 @@ def _passages_by_id(passages: Iterable[Passage], where: str) -> dict[str, Passag
 
 
 def own_corpora(name: str, queries: Iterable[Query], corpora: Mapping[str, Mapping[str, Passage]]) -> tuple[str, ...]:
-    """The corpora that qrels were made for: the first that contains every gold passage, else all that contain any.
+    """The corpora that qrels were made for: the first with every gold passage, or else all with at least one.
 
     Raises:
         UserError: a gold passage is in no corpus.

@@ -38,8 +38,8 @@ class Item:
 
     claim: str
     gold: tuple[str, ...]
-    """For labels and choices the one label or letter of moot's task; for short answers every accepted answer; for
-    numbers and expressions the final value. Each is written as `moot.nodes._texts.answers.read_answer` reads it."""
+    """The right answers, in a form that `moot.nodes._texts.answers.read_answer` reads: one label or letter of the task;
+    all accepted short answers; or the final value of a number or an expression."""
     options: tuple[str, ...] = ()
     """The texts of the options, lettered from A."""
     task: str = ""
@@ -69,7 +69,7 @@ class Item:
     """
     given: tuple[tuple[str, str], ...] = ()
     """(title, text) of each text that comes with the question and is needed to answer it: LongBench's documents,
-    HotpotQA's ten paragraphs, the sentence that the label of a claim of HealthVer is about."""
+    HotpotQA's ten paragraphs, or the sentence that HealthVer's annotators read with a claim."""
     source: str = ""
     """The record's place, for error messages."""
 
@@ -94,10 +94,10 @@ UNLABELLED = "no gold answer, as in test sets"
 
 
 def text_field(record: Record, *names: str) -> str:
-    """The first of the fields that exists, as a text without surrounding white space; a number becomes a text.
+    """The first existing field, as a text without surrounding white space; a number becomes a text.
 
     Raises:
-        InvalidRecord: none exists, or its value is not a text.
+        InvalidRecord: no field exists, or the first is empty, or is neither a text nor a number.
     """
     found = optional_field(record, *names)
     if not found:
@@ -136,7 +136,7 @@ def gold_answer(record: Record, *names: str) -> str:
 
     Raises:
         SkippedRecord: there is no gold answer.
-        InvalidRecord: it is not a text.
+        InvalidRecord: it is neither a text nor a number.
     """
     if not (found := optional_field(record, *names)):
         raise SkippedRecord(UNLABELLED)

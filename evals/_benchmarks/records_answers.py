@@ -42,7 +42,7 @@ def accepted_answers(found: Any, name: str) -> tuple[str, ...]:
 
     Raises:
         SkippedRecord: there is no answer.
-        InvalidRecord: an answer is not a text.
+        InvalidRecord: an answer is neither a text nor a number.
     """
     answers = [to_text(value, name) for value in (found if isinstance(found, list) else [found]) if value is not None]
     if not (answers := list(dict.fromkeys(filter(None, answers)))):
@@ -101,7 +101,7 @@ def hotpotqa(record: Record) -> Item:
 
 
 def with_paragraphs(record: Record) -> Item:
-    """As `hotpotqa`, with the paragraphs of the record if it has any: two or more gold ones among distractors."""
+    """As `hotpotqa`, with the paragraphs of the record, if it has any: the gold ones and distractors."""
     item = hotpotqa(record)
     with published_shape("context"):
         paragraphs = [

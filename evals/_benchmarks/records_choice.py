@@ -43,7 +43,7 @@ def make_choice_item(question: str, options: Sequence[Any], right: int, **more: 
 
     Raises:
         SkippedRecord: fewer than two options, as a few of MMLU-Pro's records have, or an empty one.
-        InvalidRecord: there is no option with that index, or an option is not a text.
+        InvalidRecord: there is no option with that index, or an option is neither a text nor a number.
     """
     if len(options) < 2:
         raise SkippedRecord("fewer than two options")

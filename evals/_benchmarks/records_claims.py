@@ -55,11 +55,12 @@ def gold_label(record: Record, task: str, *names: str) -> tuple[str]:
 
 @lru_cache
 def _label_spellings(task: str) -> dict[str, str]:
+    """The task's label for each of its spellings."""
     return spellings(make_task(task))
 
 
 def with_two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Record], Item]:
-    """Make a reader for a task with two labels from one for three; records with the third label are left out."""
+    """Make a reader for two labels from a reader for three; records with the third label are left out."""
 
     def read_two(record: Record) -> Item:
         item = read(record)
@@ -116,7 +117,7 @@ def fever_symmetric(record: Record) -> Item:
 
 
 def own_claim(record: Record) -> Item:
-    """A row of a file of claims (`moot.evals._benchmarks.claim_files.ClaimRow`)."""
+    """The fields of a row in a file of claims (`moot.evals._benchmarks.claim_files.ClaimRow`)."""
     row = record.fields
     labels = row["labels"]
     if not row["label"]:
@@ -277,23 +278,23 @@ def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def check_covid(record: Record) -> Item:
     """{id, claim, label, cord_id, evidence_set: [{sent_index}]}.
 
-    Most claims without enough information also occur word for word with another label: the label belongs to the claim
-    together with the sentence in ``evidence_set``, which then is not gold evidence. A system that only searches cannot
-    know that sentence (`moot.evals._benchmarks.records_items.ceiling`). `with_sentences` adds it to the record.
+    A label belongs to a claim together with the sentences in ``evidence_set``: most claims with the label NOTENOUGHINFO
+    also occur word for word with another label. For NOTENOUGHINFO, the sentences are not gold evidence. A system that
+    only searches cannot know them (`moot.evals._benchmarks.records_items.ceiling`); `with_sentences` adds them.
     """
     gold = gold_label(record, "check_covid")
     sentences = record.fields.get("sentences")
     document = optional_field(record, "cord_id")
     with published_shape("evidence_set"):
         pairs = [[document, part["sent_index"]] for part in record.fields.get("evidence_set") or []]
-    settled = gold[0] != "NOTENOUGHINFO"
+    is_gold = gold[0] != "NOTENOUGHINFO"
     return Item(
         claim=text_field(record, "claim"),
         gold=gold,
         id=optional_field(record, "id"),
         group=document,
         given=((optional_field(record, "title"), sentences),) if sentences else (),
-        gold_evidence=drop_empty(sets=[pairs] if pairs and settled else [], documents=[document] if document else []),
+        gold_evidence=drop_empty(sets=[pairs] if pairs and is_gold else [], documents=[document] if document else []),
     )
 
 
@@ -303,7 +304,7 @@ def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str
     ``corpus.json`` contains {cord_id, title, abstract: [sentence]}; it is in the file's folder or in the one above.
 
     Raises:
-        UserError: it cannot be read, or an abstract or a sentence of a record is missing, with the record's place.
+        UserError: it cannot be read, or an abstract or a sentence of a record is missing (the error names the record).
     """
     paths = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
     corpus = next((path for path in paths if path.is_file()), None)
@@ -314,11 +315,11 @@ def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str
         )
     abstracts = {str(entry.fields.get("cord_id")): entry.fields for entry in read_file(corpus, corpus.name)}
     return [
-        _with_sentences(record, abstracts) for record in records
+        _add_sentences(record, abstracts) for record in records
     ], "each claim comes with the sentences that its label is about"
 
 
-def _with_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) -> Record:
+def _add_sentences(record: Record, abstracts: Mapping[str, Mapping[str, Any]]) -> Record:
     try:
         article = abstracts[str(record.fields["cord_id"])]
         chosen = [article["abstract"][part["sent_index"]] for part in record.fields["evidence_set"]]

@@ -19,6 +19,7 @@ from moot.evals._benchmarks.records import InvalidRecord, Record
 LARGEST_FILE = 512 * 2**20
 """Maximum size in bytes; of a Parquet file also its unpacked size."""
 MOST_RECORDS = 1_000_000
+"""Maximum number of records in a file."""
 
 Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
 """Splits an object of a file into its records: a SQuAD article has several."""
@@ -41,7 +42,7 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
         expand: splits an object of the file that contains several records.
 
     Raises:
-        UserError: it cannot be read, or contains anything but records (with file and line).
+        UserError: it cannot be read, or contains something other than records (the error names file and line).
     """
     reader = READERS.get(file.suffix.lower())
     if reader is None:
@@ -107,10 +108,10 @@ def _read_ids(file: Path, name: str) -> list[str] | None:
 
 def _read_jsonl(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]:
     with file.open("rb") as lines:
-        yield from _lines(lines, name)
+        yield from _parse_lines(lines, name)
 
 
-def _lines(lines: Iterable[bytes], name: str) -> Iterator[PlacedValue]:
+def _parse_lines(lines: Iterable[bytes], name: str) -> Iterator[PlacedValue]:
     for number, line in enumerate(lines, start=1):
         if number > MOST_RECORDS:
             raise invalid(name, f"more than {MOST_RECORDS:,} lines.")
@@ -120,14 +121,14 @@ def _lines(lines: Iterable[bytes], name: str) -> Iterator[PlacedValue]:
 
 
 def _read_json(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedValue]:
-    """Read a list, an object by id, an object with one of these in ``data``, or else one object a line."""
+    """Read a list of records, an object with a record for each id, one of these in a field ``data``, or JSON Lines."""
     content = _decode(file.read_bytes(), name)
     try:
         value = json.loads(content, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         if error.msg != "Extra data":
             raise invalid(f"{name}, line {error.lineno}", f"not JSON ({error.msg}, column {error.colno}).") from error
-        yield from _lines(content.encode().splitlines(), name)  # JSON Lines, as some published .json files are
+        yield from _parse_lines(content.encode().splitlines(), name)  # JSON Lines, as some published .json files are
         return
     except (ValueError, RecursionError) as error:
         raise invalid(name, f"not readable JSON ({error}).") from error
@@ -218,7 +219,7 @@ def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedVal
 
 
 def label_names(metadata: Any) -> dict[str, list[str]]:
-    """By column, the names of its numbered labels, from the metadata that `datasets` writes into a Parquet file."""
+    """The names of numbered labels for each column, from the metadata that `datasets` writes into a Parquet file."""
     info = metadata.get("info") if isinstance(metadata, dict) else None
     features = info.get("features") if isinstance(info, dict) else None
     columns = features.items() if isinstance(features, dict) else ()

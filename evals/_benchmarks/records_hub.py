@@ -54,7 +54,7 @@ def read_hub(hub: Hub) -> list[Record]:
             raise HubUnavailable(f"it has more than {MOST_RECORDS:,} rows")
         names = {key: feature.names for key, feature in rows.features.items() if hasattr(feature, "names")}
         found = [with_label_names(row, names) for row in rows]
-    except Exception as error:  # datasets raises many kinds; after any of them, the user can give a file instead
+    except Exception as error:  # datasets raises many exceptions; the user can always give a file instead
         reason = str(error).splitlines() or [type(error).__name__]
         raise HubUnavailable(f"the Hub could not be read ({reason[0][:200]})") from error
     return [

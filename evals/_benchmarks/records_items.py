@@ -21,7 +21,7 @@ def read_items(records: Sequence[Record], convert: Callable[[Record], Item], tas
 
     Args:
         records: the records, in order.
-        convert: makes an item of a record.
+        convert: converts a record to an item.
         task: the name of moot's task.
         title: the benchmark's title, for errors.
 
@@ -69,7 +69,7 @@ def _substitute_id(record: Record, sizes: Mapping[str, int]) -> str:
     return record.file if sizes[record.file] == 1 else f"{record.file}:{record.index}"
 
 
-def checked_item(item: Item, name: str) -> Item:
+def checked_item(item: Item, task_name: str) -> Item:
     """Check that moot accepts an item; return it with only the gold answers that moot can read.
 
     Raises:
@@ -82,12 +82,12 @@ def checked_item(item: Item, name: str) -> Item:
         raise SkippedRecord(f"an option of more than {LONGEST_OPTION:,} characters, which is too long for moot")
     try:
         claim = check_claim(item.claim)
-        task = make_task(item.task or name, options=item.options or None, labels=item.labels or None, claim=claim)
+        task = make_task(item.task or task_name, options=item.options or None, labels=item.labels or None, claim=claim)
     except UserError as error:
         raise InvalidRecord(error.detail.rstrip(".")) from error
     gold = tuple(dict.fromkeys(filter(None, (read_answer(task, answer) for answer in item.gold))))
     if not gold:
-        raise SkippedRecord(f"no gold answer that is valid for the task {name}")
+        raise SkippedRecord(f"no gold answer that is valid for the task {task_name}")
     return replace(item, claim=claim, gold=gold)
 
 
@@ -113,11 +113,11 @@ def ceiling(items: Sequence[Item], task: str) -> float | None:
 
     Args:
         items: the items of the evaluation.
-        task: the benchmark's; a task without labels or letters as answers has no such ceiling.
+        task: the benchmark's task; a task without labels or letters as answers has no such ceiling.
 
     Returns:
         The share of items whose right answer is the most frequent one for their question; None if it is 1, because no
-        two items ask the same with different right answers.
+        two items ask the same question with different right answers.
     """
     if TASKS[task].kind not in ("labels", "choice") or not items:
         return None

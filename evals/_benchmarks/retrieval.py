@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from moot.evals._benchmarks.qrels import Query, Row, Scope
-from moot.evals._stats.measures import MEASURES, K, differences, package, score_rankings
+from moot.evals._stats.measures import MEASURES, K, differences, load_extra, score_rankings
 from moot.evals._stats.significance import stratified_bootstrap
 from moot.graphs._registry import suggest
 from moot.retrievers import Evidence, Passage, Retriever, UserError, index_passages, open_retriever
@@ -82,15 +82,15 @@ async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, pro
         WorldError: the encoder's endpoint failed.
     """
     check_sources(sources)
-    package("ranx")
+    load_extra("ranx")
     names = {row.files: corpus_name(row, encoder) for row in rows}
     corpora = {names[row.files]: row.passages for row in rows}
     for name, passages in corpora.items():
-        await _index(name, passages, encoder, progress)
-    return [await _measure(row, names[row.files], sources, encoder, progress) for row in rows]
+        await _index_passages(name, passages, encoder, progress)
+    return [await _measure_row(row, names[row.files], sources, encoder, progress) for row in rows]
 
 
-async def _index(name: str, passages: Mapping[str, Passage], encoder: str, progress: Progress) -> None:
+async def _index_passages(name: str, passages: Mapping[str, Passage], encoder: str, progress: Progress) -> None:
     def advance(done: int, _: int) -> None:
         progress(f"indexing {name}", done, len(passages))
 
@@ -106,23 +106,23 @@ def corpus_name(row: Row, encoder: str) -> str:
     return f"eval-{re.sub('[^a-z0-9_-]+', '-', files.lower())[:40]}-{content.hexdigest()}"
 
 
-async def _measure(row: Row, corpus: str, sources: Sequence[str], encoder: str, progress: Progress) -> RowScores:
+async def _measure_row(row: Row, corpus: str, sources: Sequence[str], encoder: str, progress: Progress) -> RowScores:
     texts = {i: evidence_id(clean(p.source) or "(no source)", clean(p.text)) for i, p in row.passages.items()}
-    gold = [gold_texts(query, texts) for query in row.queries]
+    gold = [gold_grades(query, texts) for query in row.queries]
     measured = RowScores(row)
     for kind in sources:
         source = await open_retriever(f"{kind}:{corpus}", encoder=encoder)
-        pieces = await _search(source, row, progress)
-        found = [[piece["id"] for piece in some] for some in pieces]
-        if not {i for some in found for i in some} <= set(texts.values()):
-            raise damaged(corpus, "it contains other passages than those indexed")
+        pieces = await _search_queries(source, row, progress)
+        found = [[piece["id"] for piece in found_pieces] for found_pieces in pieces]
+        if not {id for ids in found for id in ids} <= set(texts.values()):
+            raise damaged(corpus, "it contains passages that were not indexed")
         measured.values[kind] = score_rankings(gold, found)
         measured.nothing_found[kind] = found.count([])
     return measured
 
 
-def gold_texts(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
-    """The gold evidence ids of a query: passages with the same words count as one, with the highest grade."""
+def gold_grades(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
+    """The grades of a query's gold evidence by id; passages with the same words count as one, with the best grade."""
     grades: dict[str, int] = {}
     for gold in query.gold:
         text = texts[gold.id]
@@ -130,7 +130,7 @@ def gold_texts(query: Query, texts: Mapping[str, str]) -> dict[str, int]:
     return grades
 
 
-async def _search(source: Retriever, row: Row, progress: Progress) -> list[list[Evidence]]:
+async def _search_queries(source: Retriever, row: Row, progress: Progress) -> list[list[Evidence]]:
     semaphore = asyncio.Semaphore(AT_ONCE)
     done = 0
 

@@ -23,7 +23,7 @@ from moot.retrievers._search import contents
 __all__ = ["Parts", "differences", "digest", "endpoints", "parts_of", "version_of"]
 
 Parts = Mapping[str, Any]
-"""The parts that a run depends on, as plain JSON; values of objects are digests and names."""
+"""The parts that a run depends on, as plain JSON of digests and names."""
 PART_NAMES = {
     "behaviour": "the system's version",
     "corpora": "the content of the corpus {}",

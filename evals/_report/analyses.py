@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from moot.evals._analyses.inside import AgentAnswer, DebateFigures, consensus_by_round
+from moot.evals._analyses.debate_figures import AgentAnswer, DebateFigures, consensus_by_round
 from moot.evals._analyses.weights import FOLDS, Panel, read_panel, search_weight
 from moot.evals._report.comparison import Study, System
 from moot.evals._report.scores import SYSTEM, TITLES, is_right
@@ -17,28 +17,28 @@ from moot.nodes._steps.compare import METRICS
 from moot.nodes._steps.score import average
 from moot.nodes._trial.confidence import QUALITY_WEIGHT
 
-POOLED = "Of all runs together."
+POOLED = "All runs are pooled."
 
 
 def debate_figures(system: System) -> list[DebateFigures]:
     """The figures of all debates whose items are not missing."""
-    return [observation.inside for observation in system.answered if observation.inside is not None]
+    return [observation.debate_figures for observation in system.answered if observation.debate_figures is not None]
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
 def score_gaps_table(study: Study) -> Table | None:
-    """Mean scores of right and of wrong answers, of the last round and of all (S1, figures 3, 10 and 11)."""
+    """Mean scores of right and wrong answers, in the last round and in all rounds (S1, figures 3, 10 and 11)."""
     heads = [SYSTEM, *columns("text", score="", rounds="answers of"), *columns("count", right="right answers")]
     heads += [*columns("share", right_mean="their mean score"), *columns("count", wrong="wrong answers")]
     heads += columns("share", wrong_mean="their mean score")
     heads += columns("share", lower="lower quartile of all", median="median of all", upper="upper quartile of all")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        ends = [(inside, max((a.round for a in inside.answers), default=0)) for inside in debate_figures(system)]
-        last = [answer for inside, end in ends for answer in inside.answers if answer.round == end]
-        all_answers = [answer for inside, _ in ends for answer in inside.answers]
+        ends = [(debate, max((a.round for a in debate.answers), default=0)) for debate in debate_figures(system)]
+        last = [answer for debate, end in ends for answer in debate.answers if answer.round == end]
+        all_answers = [answer for debate, _ in ends for answer in debate.answers]
         for name in METRICS:
             for rounds, answers in (("the last round", last), ("all rounds", all_answers)):
                 if row := _gap_cells(name, answers):
@@ -46,8 +46,8 @@ def score_gaps_table(study: Study) -> Table | None:
     return make_table(
         "score_gaps",
         "Scores of right and wrong answers",
-        f"Over debaters' answers with a known score; right by {TITLES[study.headline]}, whatever the verdict. The "
-        f"quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
+        f"All answers of debaters with a known score. {TITLES[study.first_measure].capitalize()} decides which are "
+        f"right. The quartiles help to choose thresholds. Answers of one debate are not independent. {POOLED}",
         heads,
         rows,
     )
@@ -66,23 +66,23 @@ def _gap_cells(name: str, answers: Sequence[AgentAnswer]) -> list[Cell]:
 
 def judge_follows_table(study: Study) -> Table | None:
     """Whether the judge takes the answer that scored higher, and whether that is the right one (S0, figure 4)."""
-    heads = [SYSTEM, Column("score", "score"), *columns("count", judged="debates that count")]
+    heads = [SYSTEM, Column("score", "score"), *columns("count", judged="debates counted")]
     heads += columns(
         "share", follows="judge takes the higher", higher_right="higher is right", lower_right="lower is right"
     )
     rows: list[list[Cell]] = []
     for system in study.measured:
         for name in METRICS:
-            choices = [inside.followed[name] for inside in debate_figures(system) if name in inside.followed]
+            choices = [debate.followed[name] for debate in debate_figures(system) if name in debate.followed]
             if choices:
                 follows, higher_right, lower_right = (wilson([choice[i] for choice in choices]) for i in range(3))
                 rows.append([system.label, name.replace("_", " "), len(choices), follows, higher_right, lower_right])
     return make_table(
         "judge_follows",
         "Does the judge follow the higher score?",
-        "Debates count if a judge decided between two debaters whose last answers differed, and whose average scores, "
-        "which the judge is shown, differed, too. 95% intervals: Wilson's. If the judge takes the higher score, the "
-        f"score need not be the reason. {POOLED}",
+        "Debates count if a judge, who sees the debaters' average scores, decided between two debaters with different "
+        "scores and different last answers. 95% intervals: Wilson's. If the judge takes the higher score, the score "
+        f"need not be the reason. {POOLED}",
         heads,
         rows,
     )
@@ -97,7 +97,7 @@ def consensus_rounds_table(study: Study) -> Table | None:
     heads += columns("share", consensus="in consensus", consensus_held="in consensus, of these")
     rows: list[list[Cell]] = []
     for system in study.measured:
-        agreements = [inside.agreed for inside in debate_figures(system) if inside.agreed]
+        agreements = [debate.agreed for debate in debate_figures(system) if debate.agreed]
         for number, share in consensus_by_round(debate_figures(system)).items():
             reached = [agreed[number] for agreed in agreements if number in agreed]
             rows.append(
@@ -116,22 +116,22 @@ def consensus_rounds_table(study: Study) -> Table | None:
 
 def agents_table(study: Study) -> Table | None:
     """Each agent's accuracy in its first and last answer, its debates, and its prompt length (S3, tables 3, 4, 7)."""
-    title = TITLES[study.headline]
+    title = TITLES[study.first_measure]
     heads = [SYSTEM, Column("agent", "agent"), *columns("count", items="")]
     heads += columns("share", first=f"{title}, first answer", last=f"{title}, last answer")
     heads += columns("number", debates="Avg-DN", context="context tokens a round")
     rows: list[list[Cell]] = []
     for system in study.measured:
         figures = debate_figures(system)
-        agents = list(dict.fromkeys(answer.agent for inside in figures for answer in inside.answers))
+        agents = list(dict.fromkeys(answer.agent for debate in figures for answer in debate.answers))
         for agent in agents if len(agents) > 1 else ():
-            by_debate = [[a.right is True for a in inside.answers if a.agent == agent] for inside in figures]
+            by_debate = [[a.right is True for a in debate.answers if a.agent == agent] for debate in figures]
             known = [answers for answers in by_debate if answers]
             shares = [wilson([answers[place] for answers in known]) for place in (0, -1)]
             counts = (
-                [float(inside.debates.get(agent, 0)) for inside in figures] if any(i.debates for i in figures) else []
+                [float(debate.debates.get(agent, 0)) for debate in figures] if any(i.debates for i in figures) else []
             )
-            context = average([inside.context.get(agent) for inside in figures])
+            context = average([debate.context.get(agent) for debate in figures])
             rows.append([system.label, agent, len(known), *shares, average(counts), context])
     return make_table(
         "agents",
@@ -145,15 +145,15 @@ def agents_table(study: Study) -> Table | None:
 
 
 def viewpoints_table(study: Study) -> Table | None:
-    """Collisions of views and revisions for the better per item (S3, table 3), and the mean context (tables 6, 7)."""
+    """Colliding viewpoints (DVC) and correct revisions (CVR) per item (S3, table 3), and the context (tables 6, 7)."""
     heads = [SYSTEM, *columns("count", items="", debates="sparse debates"), *columns("number", dvc="DVC", cvr="CVR")]
     heads += [*columns("share", ratio="CVR / DVC"), *columns("number", context="context tokens")]
     rows: list[list[Cell]] = []
     for system in study.measured:
         figures = debate_figures(system)
-        sparse = [inside for inside in figures if inside.collisions is not None]
+        sparse = [debate for debate in figures if debate.collisions is not None]
         dvc, cvr = (sum(counts) for counts in ([i.collisions or 0 for i in sparse], [i.revisions or 0 for i in sparse]))
-        context = average([average(list(inside.context.values())) for inside in figures])
+        context = average([average(list(debate.context.values())) for debate in figures])
         means: list[Cell] = (
             [dvc / len(figures), cvr / len(figures), cvr / dvc if dvc else None] if sparse else [None] * 3
         )
@@ -162,9 +162,9 @@ def viewpoints_table(study: Study) -> Table | None:
     return make_table(
         "viewpoints",
         "Different views and context",
-        "Per item. DVC: kept edges whose two answers differ. CVR: the number of these whose reader was wrong before, "
-        "and then gives the right answer that it read. Items that ended without a round of debate have neither. "
-        f"Context: the mean prompt of an answer in tokens, by item. {POOLED}",
+        "Per item. DVC: kept edges whose two answers differ. CVR: kept edges whose reader was wrong before, and then "
+        "gives the right answer that it read. Items that ended without a round of debate have neither. Context: the "
+        f"mean length of the prompts for answers, in tokens. {POOLED}",
         heads,
         rows,
     )

@@ -40,7 +40,7 @@ class System:
         items: for each run the observations by the item's id.
         runs: the logs, in the same order; none for a derived control.
         control: the kind of control; None for a system that is not a control.
-        of: the label of the system whose control it is.
+        of: for a control, the label of the system that it is compared with.
     """
 
     label: str
@@ -110,14 +110,14 @@ class Study:
         return f"{named}, {self.data}" if self.data else named
 
     @property
-    def headline(self) -> str:
+    def first_measure(self) -> str:
         """The measure for ranking and tests; each item is right or wrong by it."""
         return next(name for name in self.benchmark.metrics if name in COMPUTED)
 
     @property
-    def second(self) -> str | None:
-        """The second measure."""
-        name = SECOND_MEASURES.get(self.headline)
+    def second_measure(self) -> str | None:
+        """The second measure; None if the benchmark has none."""
+        name = SECOND_MEASURES.get(self.first_measure)
         return name if name in self.benchmark.metrics else None
 
     @property
@@ -140,8 +140,8 @@ Group = list[LoggedRun]
 def studies_of(runs: Sequence[LoggedRun]) -> list[Study]:
     """One study for each benchmark and model, in the order of their plans, then by time.
 
-    If a system was run on several sets of items of a benchmark, or its answers were judged by several models, there is
-    a study for each of these.
+    If a system was run on several sets of items of a benchmark, or several models judged its answers, there is a study
+    for each set of items and judge.
     """
     together: dict[tuple[str, str | None], list[LoggedRun]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.position is None, run.position or 0, run.created)):
@@ -176,7 +176,7 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
     roots, controls, notes = _group_runs(runs)
     if data:
         notes.append(
-            "A system was run on several sets of these items, or judged by several models: there is a study for each."
+            "A system was run on several sets of these items, or judged by several models: each has its own study."
         )
     systems: list[System] = []
     for root in roots:
@@ -191,8 +191,8 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
     ceilings = [run.ceiling for run in runs if run.ceiling is not None]
     if ceilings:
         notes.append(
-            "Some items ask the same and have different right answers: a system that gives them the same answer has "
-            f"an accuracy of at most {min(ceilings):.3f}."
+            "Some items ask the same question but have different right answers: a system that gives them the same "
+            f"answer has an accuracy of at most {min(ceilings):.3f}."
         )
     notes += [f"{name}: not computable, as {reason}." for name, reason in benchmark.uncomputed.items()]
     return Study(benchmark, runs[0].model, (*systems, *constants), tuple(dict.fromkeys(notes)), data)
@@ -223,7 +223,7 @@ def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Grou
 
 
 def _system_key(run: LoggedRun) -> str:
-    """A key of everything that the runs of a system share; if a log names its graph, the label may differ.
+    """A key of everything that the runs of a system share; the label is part of it only if the log names no graph.
 
     Runs with different seeds may have used different endpoints, but not different corpora or prompts.
     """
@@ -236,13 +236,13 @@ def _system_key(run: LoggedRun) -> str:
 def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | None = None) -> System:
     """Make a system with its newest label; equal labels of several systems are numbered.
 
-    If logs differ only in the source of the same items, the newest one counts, preferably one that succeeded.
+    If logs differ only in the source of the same items, the newest successful log is used, or else the newest.
     """
     newest: dict[Any, LoggedRun] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
         run_id = run.seed if run.key else run.file  # without a key, retries cannot be recognised: each log is a run
         if other := newest.get(run_id):
-            notes.append(f"{other.file} ({other.system}): left out, as {run.file} is of the same settings and items.")
+            notes.append(f"{other.file} ({other.system}): left out, as {run.file} has the same settings and items.")
         newest[run_id] = run
     runs = sorted(newest.values(), key=lambda run: (run.seed is None, run.seed or 0, run.created))
     label = max(runs, key=lambda run: run.created).system
@@ -287,7 +287,7 @@ def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[
 
 
 def with_outcome(observation: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
-    """Make an observation of the same item with another outcome; other figures are left out."""
+    """Copy an observation with another outcome, without the figures that belong to the old one."""
     scores = computed_scores(benchmark, outcome, observation.gold)
     error = "missing" if outcome is None else None
     return Observation(

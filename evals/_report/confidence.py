@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from moot.evals._report.comparison import Study, System
 from moot.evals._report.scores import SYSTEM, is_right
 from moot.evals._report.tables import Cell, Column, Nested, Table, columns, make_table
 from moot.evals._stats.calibration import BINS, accuracy_at, brier_score, ece, reliability_bins, risk_coverage
-from moot.evals._stats.item_scores import item_score
-from moot.evals._stats.observations import THRESHOLD_SCORES, Observation
+from moot.evals._stats.observations import THRESHOLD_SCORES, Observation, is_right_answer
 
 THRESHOLDS = (0.0, *(step / 20 for step in range(10, 20)))
 """Thresholds for scores of answers; all answers pass 0."""
@@ -77,10 +75,10 @@ def calibration_table(study: Study) -> Table | None:
         "calibration",
         "Calibration",
         f"Expected calibration error over {BINS} bins, of equal width and of equal mass; Brier score; area under the "
-        "risk-coverage curve, to compare with the share of wrong answers, the area of a random order. Lower is "
-        "better. Of all runs together; an abstention has no confidence. Confidences are raw: nothing was fitted to "
-        "right answers. The first row of a system is the confidence in its documents; the rows below it are other "
-        "shares in them.",
+        "risk-coverage curve (AURC). The AURC of a random order is the share of wrong answers. Lower is better. An "
+        "abstention has no confidence. Confidences are raw: nothing was fitted to right answers. The first row of a "
+        "system is for the confidence in its documents, the rows below it are for other shares in them. All runs are "
+        "pooled.",
         heads,
         rows,
     )
@@ -111,7 +109,7 @@ def thresholds_table(study: Study) -> Table | None:
         given = [(observation, answer) for observation in system.answered for answer in observation.scored]
         for name in THRESHOLD_SCORES:
             values = [
-                (answer.scores[name], _is_right(answer.answer, observation.gold, study))
+                (answer.scores[name], is_right_answer(study.benchmark, answer.answer, observation.gold))
                 for observation, answer in given
                 if name in answer.scores
             ]
@@ -123,16 +121,12 @@ def thresholds_table(study: Study) -> Table | None:
     return make_table(
         "thresholds",
         "Thresholds of scores",
-        "Of all answers within debates that have the score: how many reach each threshold, and how many of these are "
-        "right by the first measure; threshold 0 is all of them. An answer whose score is unknown never passes, and is "
-        "left out. An answer that need not follow from evidence has no faithfulness, and counts only under answer "
-        "relevance: its writer has no source, or it takes nothing from the evidence in multiple choice or a task of "
-        "numbers or expressions. A threshold of answer relevance belongs to the encoder that it was chosen with. "
-        "Answers of one debate are not independent: small differences mean nothing. Of all runs together.",
+        "The number and share of scored answers within debates that reach each threshold, and the share of these that "
+        "is right by the first measure. All scored answers reach threshold 0. Answers with an unknown score are left "
+        "out. Some answers need not follow from evidence: their writer has no source, or the task is multiple "
+        "choice, a number or an expression, and the answer uses no evidence. They have no faithfulness, and count only "
+        "under answer relevance. A threshold of answer relevance belongs to the encoder that it was chosen with. "
+        "Answers of one debate are not independent: small differences mean nothing. All runs are pooled.",
         heads,
         rows,
     )
-
-
-def _is_right(answer: str, gold: Sequence[str], study: Study) -> bool:
-    return item_score(study.headline, study.benchmark.task, answer, gold) == 1

@@ -35,8 +35,8 @@ from moot.nodes._steps.score import average
 VERDICT = "verdict"
 """The value for the system's own verdict in the column of rounds."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
-POOLED = "Of all runs together."
-INTERVALS = "95% intervals: Wilson's; for several runs, the bootstrap's, in which an item counts once."
+POOLED = "All runs are pooled."
+INTERVALS = "95% intervals: Wilson's for a single run, the bootstrap's for several, in which each item counts once."
 
 
 def finished_documents(system: System) -> list[Document]:
@@ -54,7 +54,7 @@ def finished_documents(system: System) -> list[Document]:
 def stops_table(study: Study) -> Table | None:
     """The first measure by stop reason."""
     heads = [SYSTEM, Column("stop_reason", "stopped by"), *columns("count", items="", errors="errors in all")]
-    heads += [*columns("share", share="", score=TITLES[study.headline]), *columns("number", rounds="mean rounds")]
+    heads += [*columns("share", share="", score=TITLES[study.first_measure]), *columns("number", rounds="mean rounds")]
     rows: list[list[Cell]] = []
     for system in study.measured:
         groups: dict[str, list[Observation]] = {}
@@ -62,7 +62,7 @@ def stops_table(study: Study) -> Table | None:
             reason = UNUSABLE if observation.unusable else str((observation.document or {}).get("stop_reason"))
             groups.setdefault(reason, []).append(observation)
         for reason, group in sorted(groups.items()):
-            score = mean_over_items(group, [observation.scores.get(study.headline) for observation in group])
+            score = mean_over_items(group, [observation.scores.get(study.first_measure) for observation in group])
             rounds = average([observation.figure("rounds") for observation in group])
             rows.append(
                 [system.label, reason, len(group), system.errors, len(group) / len(system.answered), score, rounds]
@@ -73,7 +73,7 @@ def stops_table(study: Study) -> Table | None:
 
 def rounds_table(study: Study) -> Table | None:
     """The first measure of each round's majority answer, for systems with several rounds."""
-    title = TITLES[study.headline]
+    title = TITLES[study.first_measure]
     heads = [SYSTEM, Column("round", "round"), *columns("count", held="debates in it", errors="")]
     heads += columns("share", score_held=f"{title} in these", score=f"{title} of all, stopped here")
     rows: list[list[Cell]] = []
@@ -93,14 +93,14 @@ def rounds_table(study: Study) -> Table | None:
             rows.append(
                 [system.label, str(number), score.n, system.errors, score.value, mean_over_items(observations, scores)]
             )
-        end = [observation.scores.get(study.headline) for observation in observations]
+        end = [observation.scores.get(study.first_measure) for observation in observations]
         rows.append([system.label, VERDICT, len(observations), system.errors, None, mean_over_items(observations, end)])
     return make_table(
         "rounds",
         "By round",
-        "The majority answer of a round (in a tie: the earliest speaker's answer). Stopped here: all debates, "
-        "each with its answer after this round, or after its last round if it had ended, so that rounds can be "
-        f"compared. The verdict is the system's own. {INTERVALS}",
+        "The majority answer of a round (in a tie: the earliest speaker's answer). Stopped here: the "
+        "score if all debates stopped after this round, so that rounds can be compared; debates that ended before keep "
+        f"their last answer. The verdict is the system's own. {INTERVALS}",
         heads,
         rows,
     )
@@ -111,7 +111,7 @@ def _score_after(observation: Observation, number: int, study: Study) -> float |
     answers = [answer.answer for answer in observation.answers if answer.round <= number] or [
         observation.answers[0].answer
     ]
-    return item_score(study.headline, study.benchmark.task, answers[-1], observation.gold)
+    return item_score(study.first_measure, study.benchmark.task, answers[-1], observation.gold)
 
 
 def consistency_table(study: Study) -> Table | None:
@@ -128,7 +128,7 @@ def consistency_table(study: Study) -> Table | None:
             correct = [is_right(observation, study) is True for observation in observations]
             shares = [cons(finished_documents(system)), co2(finished_documents(system), correct)]
             rows.append([system.label, len(observations), system.errors, *shares])
-    caption = f"Of the debates that ended: consensus, and consensus on the right answer. {POOLED}"
+    caption = f"Shares of the debates that ended: in consensus (Cons), and in right consensus (Co2). {POOLED}"
     return make_table("consistency", "Consistency", caption, heads, rows)
 
 
@@ -160,9 +160,9 @@ def trials_table(study: Study) -> Table | None:
     return make_table(
         "trials",
         "Judges and counsel",
-        "Panels are those in which every judge gave a verdict. Mean change of reflection: from one round to the next, "
-        f"of both sides' scores together (0 to 2). Consistency of counsel over both debates: 0 to 10. Concessions are "
-        f"per 1,000 words of a counsel's arguments. {POOLED}",
+        "Only panels in which every judge gave a verdict count. Mean change of reflection: how much the sum of both "
+        "sides' scores (0 to 2) changes from one round to the next. Consistency of counsel is over both debates, from "
+        f"0 to 10. Concessions are per 1,000 words of a counsel's arguments. {POOLED}",
         heads,
         rows,
     )
@@ -176,12 +176,12 @@ def judges_table(study: Study) -> Table | None:
         for system in _systems_with_trials(study)
         for (first, second), kappa in cohen_kappas(finished_documents(system)).items()
     ]
-    caption = "Over the trials in which both judged; undefined if both always gave the same single verdict."
+    caption = "Kappa over the trials in which both judged; it is undefined if both always gave the same single verdict."
     return make_table("judges", "Agreement between judges", caption, heads, rows)
 
 
 def trial_rounds_table(study: Study) -> Table | None:
-    """Novelty and reflection by round, in each debate of trials."""
+    """Novelty and reflection by round, for both debates of trials."""
     heads = [SYSTEM, Column("debate", "debate"), *columns("count", round="", held="debates in it")]
     heads += columns("share", novelty="", reflection="", ks="KS to the last round")
     rows: list[list[Cell]] = []
@@ -200,8 +200,8 @@ def trial_rounds_table(study: Study) -> Table | None:
         "trial_rounds",
         "Novelty and reflection by round",
         "Means over the debates with the round. Novelty is 1 - the highest similarity of new evidence to the pool; "
-        "reflection is the sum of both sides' scores of their own case (0 to 2). KS: how far the distribution "
-        f"of reflections is from that of the same debates' last rounds, 0 if they no longer change. {POOLED}",
+        "reflection is the sum of both sides' scores of their own case (0 to 2). KS: the distance between the "
+        f"distributions of reflections in this round and in the same debates' last rounds (0: no change). {POOLED}",
         heads,
         rows,
     )
@@ -231,7 +231,7 @@ def evidence_count_table(study: Study) -> Table | None:
     return make_table(
         "found",
         "Amount of evidence",
-        "Over items that are not missing. Searches are queries with results. Systems that differ here had unequal "
+        "Items that are not missing. Searches are queries with results. Systems that differ here had unequal "
         "evidence: a source may have failed for one and not for the other.",
         heads,
         rows,
@@ -263,8 +263,8 @@ def evidence_table(study: Study) -> Table | None:
         "evidence",
         "Citations and evidence",
         "A verified citation quotes words of the evidence that it names; a fabricated one names evidence that was not "
-        "shown. Precision is the mean over items with citations of verified / all. Gold recall and official scores "
-        f"are those in the logs, over the items for which they are defined. {POOLED}",
+        "shown. Precision is verified / all citations, the mean over items with citations. Gold recall and official "
+        f"scores are those in the logs, over the items for which they are defined. {POOLED}",
         heads,
         rows,
     )

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Any
 
 from moot.evals._report.tables import Nested, Table, format_cell
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import Interval
 
 INK = "#767676"
@@ -64,8 +64,8 @@ class Picture:
 @contextmanager
 def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
     """Open a figure to draw on; afterwards it is saved as an SVG, a PNG, and a PDF in black for papers."""
-    matplotlib = package("matplotlib")
-    figure_module = package("matplotlib.figure")
+    matplotlib = load_extra("matplotlib")
+    figure_module = load_extra("matplotlib.figure")
     files: list[bytes] = []
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": key}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the viewer's font may have it
@@ -76,14 +76,14 @@ def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple
             figure.savefig(out, format=form, transparent=True, dpi=200, metadata=metadata)
             files.append(out.getvalue())
         out = BytesIO()
-        _in_black(figure)
+        _make_black(figure)
         figure.savefig(out, format="pdf", metadata={"CreationDate": None})
         files.append(out.getvalue())
 
 
-def _in_black(figure: Any) -> None:
-    """Make the parts black that are grey for dark screens."""
-    same = package("matplotlib.colors").same_color
+def _make_black(figure: Any) -> None:
+    """Make the grey parts of a figure black; they are grey for dark screens."""
+    same = load_extra("matplotlib.colors").same_color
     for artist in figure.findobj():
         for name in ("color", "edgecolor", "markeredgecolor", "markerfacecolor"):
             given = getattr(artist, f"get_{name}", lambda: None)()
@@ -115,7 +115,7 @@ def shorten(name: object, most: int = LONGEST_NAME) -> str:
 
 
 def line_style(i: int, *, hollow: bool = False, marker: int | None = None) -> dict[str, Any]:
-    """The marker and colour of the i-th line; hollow for a control, with a marker of its own."""
+    """The colour and marker of the i-th system; ``hollow`` and ``marker`` are for its controls."""
     colour = COLOURS[i % len(COLOURS)]
     fill, sign = "none" if hollow else colour, MARKERS[(i if marker is None else marker) % len(MARKERS)]
     return {"marker": sign, "color": colour, "markerfacecolor": fill, "linestyle": "none"}
@@ -146,9 +146,9 @@ def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
 
 
 def system_styles(table: Table) -> list[dict[str, Any]]:
-    """The style of each system of a table: a control has the colour of its system and the marker of its kind, hollow.
+    """The style of each system of a table: a control has its system's colour, and a hollow marker for its kind.
 
-    If colours are repeated, the kinds have other markers.
+    If there are more systems than colours, markers distinguish the controls of systems with the same colour.
     """
     kinds_by_row: list[tuple[int, str | None]] = []  # for each row the number of its system, and the kind of control
     system, number = "", -1
@@ -171,14 +171,14 @@ def set_scale(axes: Any, values: Sequence[float]) -> None:
     """Set a scale of plain numbers for the x axis; it is logarithmic if the values differ in magnitude."""
     axes.xaxis.set_major_formatter("{x:,g}")
     if min(values) > 0 and max(values) > 20 * min(values):
-        ticker = package("matplotlib.ticker")
+        ticker = load_extra("matplotlib.ticker")
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 3.0)))
         axes.xaxis.set_major_formatter("{x:,g}")
         axes.xaxis.set_minor_formatter(ticker.NullFormatter())
 
 
-# --- panels, one a system ---------------------------------------------------------------------------------------------
+# --- a panel per system -----------------------------------------------------------------------------------------------
 
 Rows = Sequence[Mapping[str, Any]]
 

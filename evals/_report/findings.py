@@ -32,7 +32,7 @@ class Findings:
     not_measured: tuple[tuple[str, str], ...]
 
 
-NOTHING = Findings("", (), ())
+NO_FINDINGS = Findings("", (), ())
 
 
 def findings_of(compared: TestsByStudy, family: Family) -> Findings:
@@ -51,7 +51,7 @@ def findings_of(compared: TestsByStudy, family: Family) -> Findings:
     headline = _headline(tested, significant, compared)
     sentences = [
         *_significant_sentences(significant),
-        *_other_sentences(tested, significant),
+        *_insignificant_sentences(tested, significant),
         *_correction_sentence(tested, family),
     ]
     return Findings(headline, tuple(sentences), tuple(_not_measured(compared)))
@@ -74,9 +74,9 @@ def _headline(
     many_studies = len({study.title for study, _ in tested}) > 1
     parts = []
     for study, comparison in significant[:2]:
-        best, other = better_of(comparison)
+        better, other = better_of(comparison)
         parts.append(
-            f"{best} was right more often than {other}" + (f" on {study.benchmark.title}" if many_studies else "")
+            f"{better} was right more often than {other}" + (f" on {study.benchmark.title}" if many_studies else "")
         )
     if len(significant) > 2:
         winners, places = (
@@ -93,8 +93,9 @@ def _headline(
 
 def _significant_sentences(significant: Sequence[tuple[Study, Comparison]]) -> Iterator[str]:
     for study, comparison in significant[:MOST_FINDINGS]:
-        best, other = better_of(comparison)
-        sentence = f"{study.title}: {best} was right on {per_100_items(comparison.difference.value)} more than {other}"
+        better, other = better_of(comparison)
+        gain = abs(comparison.difference.value or 0) * 100
+        sentence = f"{study.title}: {better} was right on {gain:.1f} more items in 100 than {other}"
         ends = [end for end in (comparison.difference.low, comparison.difference.high) if end is not None]
         if len(ends) == 2:
             low, high = ends if (comparison.difference.value or 0) > 0 else (-ends[1], -ends[0])
@@ -114,12 +115,12 @@ def _correction_sentence(tested: Sequence[tuple[Study, Comparison]], family: Fam
         yield f"Holm's correction is for {tests} of this report, by the first measure of each benchmark."
     else:
         yield (
-            "Holm's correction is separate for each benchmark's tests: with several benchmarks, a difference by chance "
-            "is more likely."
+            "Holm's correction is separate for each benchmark's tests: with several benchmarks, a false positive is "
+            "more likely."
         )
 
 
-def _other_sentences(
+def _insignificant_sentences(
     tested: Sequence[tuple[Study, Comparison]], significant: Sequence[tuple[Study, Comparison]]
 ) -> Iterator[str]:
     others = len(tested) - len(significant)
@@ -134,7 +135,7 @@ def _other_sentences(
         if others == 1
         else f"{'The other' if significant else 'All'} {others} tested differences"
     )
-    sentence = f"{subject} may be chance (smallest p by Holm {p_text(smallest)})."
+    sentence = f"{subject} may be due to chance (smallest p by Holm {p_text(smallest)})."
     yield f"{sentence} That does not show that these systems are equally good."
     least = sorted(comparison.detectable for comparison in not_significant if isinstance(comparison.detectable, float))
     if least:
@@ -172,7 +173,8 @@ def _not_measured(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
     if len(models) == 1 and all(study.model for study in studies):
         yield (
             "Other models",
-            f"Only {models[0]} was used, in all roles that name no other. Other models may rank systems differently.",
+            f"Only {models[0]} was used, except in roles with their own model. "
+            "Other models may rank systems differently.",
         )
     if untested := [study.title for study, tests in compared if not tests]:
         yield "Differences", f"Nothing is compared on {'; '.join(untested)}: there is one system, and no control of it."
@@ -225,10 +227,11 @@ def _missing_answers(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
         if comparison.difference.value
     ]
     reversed_count = sum(_reverses(study, comparison) for study, comparison in tests)
-    effect = f"reverse {reversed_count} of {len(tests)} differences" if reversed_count else "reverse no difference"
+    effect = f"{reversed_count} of {len(tests)} differences" if reversed_count else "no difference"
     yield (
         "Missing answers",
-        f"{missing:,} of {planned:,} answers are missing and count for no system. Counted as wrong, they {effect}.",
+        f"{missing:,} of {planned:,} answers are missing and count for no system. If they counted as wrong, that would "
+        f"reverse {effect}.",
     )
 
 
@@ -236,6 +239,6 @@ def _reverses(study: Study, comparison: Comparison) -> bool:
     """Whether a difference changes its sign or becomes 0 if every missing answer counts as wrong."""
     ids = common_items(comparison.first, comparison.second)
     ours, theirs = (
-        sum(x or 0 for x in item_means(s, study.headline, ids)) for s in (comparison.first, comparison.second)
+        sum(x or 0 for x in item_means(s, study.first_measure, ids)) for s in (comparison.first, comparison.second)
     )
     return (ours - theirs) * (comparison.difference.value or 0) <= 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from moot.evals._report.drawing import Picture, shorten, with_theme_colours
 from moot.evals._report.scores import is_on_front
 from moot.evals._report.tables import Nested, Table, columns, format_cell, is_number, make_table
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.sample_size import ALPHA
 from moot.evals._stats.significance import Interval
 
@@ -28,7 +28,7 @@ LABEL_DISTANCE, LETTER_WIDTH = 15, 6.2
 """Distance between a label and its point, and the largest average width of a letter."""
 HIDDEN_COLUMNS = ("tokens", "seconds")
 """Columns of the overview that the page leaves out; it shows the cost and the calls of an item."""
-LONGEST = 30
+LONGEST_LABEL = 30
 """Maximum number of characters of a point's label."""
 
 
@@ -38,15 +38,15 @@ def html_page(report: Report) -> str:
     Raises:
         UserError: Jinja2 is not installed.
     """
-    jinja = package("jinja2")
+    jinja = load_extra("jinja2")
     environment = jinja.Environment(
         autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )
     intervals = [cell for row in report.overview.rows for cell in row] if report.overview else []
     differences = forest_rows(report)
-    page: str = environment.from_string(_text("moot.evals._report", "report.html")).render(
+    page: str = environment.from_string(_read_resource("moot.evals._report", "report.html")).render(
         report=report,
-        tokens=package("markupsafe").Markup(_text("moot.transcript", "look/tokens.css")),
+        tokens=load_extra("markupsafe").Markup(_read_resource("moot.transcript", "look/tokens.css")),
         subject=report_subject(report),
         main=None if report.overview is None else report.overview.without(HIDDEN_COLUMNS),
         best=best_scores(report.overview),
@@ -65,7 +65,7 @@ def html_page(report: Report) -> str:
     return page
 
 
-def _text(package_name: str, name: str) -> str:
+def _read_resource(package_name: str, name: str) -> str:
     return files(package_name).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -93,7 +93,7 @@ class Scale:
     high: float | None
 
     def place(self, value: float) -> float:
-        """The position of a value, from 4 to 116."""
+        """The horizontal position of a value in a drawing of 120 units, from 4 to 116."""
         assert self.low is not None
         assert self.high is not None
         return round(4 + 112 * (value - self.low) / (self.high - self.low), 1)
@@ -158,7 +158,7 @@ def cost_chart(table: Table | None) -> dict[str, Any] | None:
         return None
     cells = zip(table.column("system"), table.column(by), table.column(score), strict=True)
     known = [
-        (shorten(format_cell(name, "text"), LONGEST), float(x), float(cell.value))
+        (shorten(format_cell(name, "text"), LONGEST_LABEL), float(x), float(cell.value))
         for name, x, cell in cells
         if isinstance(x, int | float) and x > 0 and isinstance(cell, Interval) and cell.value is not None
     ]
@@ -177,9 +177,9 @@ def cost_chart(table: Table | None) -> dict[str, Any] | None:
     mean = f"Mean over {len(scores)} benchmarks, for systems that were measured on all." if len(scores) > 1 else ""
     return {
         "about": f"{mean} {'USD by the table of prices.' if by == 'cost' else 'Some prices are unknown.'}".strip(),
-        "alt": f"Score by {measure.lower()} an item. On the line or below it: {listed}.",
+        "alt": f"Score by {measure.lower()} per item. On the line or below it: {listed}.",
         "height": HEIGHT,
-        "unit": f"{measure} an item; each step to the right is more expensive (log scale)",
+        "unit": f"{measure} per item; each step to the right is more expensive (log scale)",
         "ticks": ticks,
         "lines": lines,
         "points": place_labels(points),

@@ -19,7 +19,7 @@ CONSTANT_NAMES = {ALWAYS_OPEN: "always the label for open claims"}
 
 @dataclass
 class Line:
-    """A row of the overview: a system's figures by the number of the benchmark's column."""
+    """A row of the overview: the figures of a system, by the place of the benchmark among the columns."""
 
     name: str
     nested: bool
@@ -28,13 +28,13 @@ class Line:
     systems: dict[int, System] = field(default_factory=dict)
 
 
-def first_measure(system: System, study: Study, ids: frozenset[str]) -> Interval:
+def first_measure_interval(system: System, study: Study, ids: frozenset[str]) -> Interval:
     """The first measure on these items: with Wilson's interval for one run, the bootstrap's for several."""
-    return share_right(system, study, ids) if len(system.items) == 1 else estimate(system, study.headline, ids)
+    return share_right(system, study, ids) if len(system.items) == 1 else estimate(system, study.first_measure, ids)
 
 
 def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]], list[Line]]:
-    """The benchmarks, each with the number of compared items by model, and a line for each system and model."""
+    """The benchmarks, each with the number of compared items for each model, and a line for each system and model."""
     places: dict[tuple[str, str], int] = {}
     counts: dict[int, list[int]] = {}
     lines: dict[tuple[str, str | None, str], Line] = {}
@@ -47,7 +47,7 @@ def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]
             name = CONSTANT_NAMES.get(str(system.control), str(system.control)) if derived else system.label
             key = (name, system.of, study.model or "several models")
             line = lines.setdefault(key, Line(key[0], system.of is not None, key[2]))
-            line.scores[place], line.systems[place] = first_measure(system, study, ids), system
+            line.scores[place], line.systems[place] = first_measure_interval(system, study, ids), system
     titles = [", ".join(filter(None, named)) for named in places]
     return [(title, counts[place]) for place, title in enumerate(titles)], list(lines.values())
 
@@ -61,10 +61,10 @@ def overview_table(studies: Sequence[Study]) -> Table | None:
         count = f"{min(items)}" if min(items) == max(items) else f"{min(items)} to {max(items)}"
         heads.append(Column(f"score_{n}", f"{title} (n = {count})", "share"))
     heads += columns("share", average="average")
-    heads += columns("number", tokens="tokens an item", calls="calls an item", seconds="seconds an item")
-    heads += columns("money", cost="USD an item")
+    heads += columns("number", tokens="tokens per item", calls="calls per item", seconds="seconds per item")
+    heads += columns("money", cost="USD per item")
     heads += columns("count", errors="missing answers", lost="items with less evidence")
-    measures = list(dict.fromkeys(TITLES[study.headline] for study in studies))
+    measures = list(dict.fromkeys(TITLES[study.first_measure] for study in studies))
     rows = [_line_cells(line, len(benchmarks), many_models) for line in lines]
     return make_table(
         "overview",

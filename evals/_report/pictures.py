@@ -60,7 +60,7 @@ def draw_scores(tables: Mapping[str, Table]) -> Picture | None:
             axes.set_xlabel(column.title)
         name_rows(all_axes[0], names)
     listed = "; ".join(f"{n} {v.value:.3f}" for n, v in _known_intervals(names, table.column(shares[0].key)))
-    alt = f"Scores with 95% intervals, one row a system. {shares[0].title.capitalize()}: {listed}."
+    alt = f"Scores with 95% intervals, a row per system. {shares[0].title.capitalize()}: {listed}."
     return make_picture("scores", "Scores", alt, files, table)
 
 
@@ -94,7 +94,7 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
     """Score by the cost of an item or, if a system's cost is unknown, by its tokens."""
     table = tables["costs"]
     priced = table.has("cost") and None not in table.column("cost")
-    by, unit = ("cost", "USD an item") if priced else ("tokens", "tokens an item")
+    by, unit = ("cost", "USD per item") if priced else ("tokens", "tokens per item")
     if not table.has(f"front_{by}"):
         return None
     places = list(zip(map(shorten, table.column("system")), table.column(by), table.column("score"), strict=True))
@@ -116,7 +116,7 @@ def draw_front(tables: Mapping[str, Table]) -> Picture | None:
         f"{n} {y:.3f} at {x:,.4g}" if is_known else f"{n} unknown"
         for (n, x, y), is_known in zip(places, known, strict=True)
     ]
-    alt = f"Score by {unit}; a broken line joins the systems that no other system beats in both. {'; '.join(parts)}."
+    alt = f"Score by {unit}; a dashed line joins the systems that no other system beats in both. {'; '.join(parts)}."
     return make_picture("front", "Cost and score" if priced else "Tokens and score", alt, files, table)
 
 
@@ -125,7 +125,7 @@ def column_title(table: Table, key: str) -> str:
     return next(column.title for column in table.columns if column.key == key)
 
 
-# --- panels, one a system ---------------------------------------------------------------------------------------------
+# --- a panel per system -----------------------------------------------------------------------------------------------
 
 
 def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
@@ -142,7 +142,7 @@ def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
         axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), xticks=TICKS, yticks=TICKS, aspect="equal")
 
     files = draw_panels("reliability", table, draw, "mean confidence of a bin", "share that is right", 2.6)
-    alt = "The share that is right by confidence, one panel a system. Below the diagonal, the system is too confident."
+    alt = "The share that is right by confidence, a panel per system. Below the diagonal, the system is too confident."
     return make_picture("reliability", "Reliability", alt, files, table)
 
 
@@ -169,12 +169,12 @@ def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
     }
     listed = "; ".join(f"{name}: {path}" for name, path in paths.items())
     return make_picture(
-        "rounds", "By round", f"{title.capitalize()}, by round, and of the verdict. {listed}.", files, table
+        "rounds", "By round", f"{title.capitalize()} of each round and of the verdict. {listed}.", files, table
     )
 
 
 def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
-    """Novelty and reflection by round: the primary debate as a solid line, the debate with sides switched as a broken
+    """Novelty and reflection by round: the primary debate as a solid line, the debate with sides switched as a dashed
     one."""
     table = tables["trial_rounds"]
     groups = by_system(table)
@@ -185,7 +185,7 @@ def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
         grid = figure.subplots(len(shown), len(groups), sharex=True, sharey="row", squeeze=False)
         for column, (system, rows) in zip(grid.T, groups.items(), strict=True):
             for axes, name in zip(column, shown, strict=True):
-                _both_debates(axes, rows, name)
+                _draw_both_debates(axes, rows, name)
                 axes.set_ylim(0, {"novelty": 1, "reflection": 2}[name])
             column[0].set_title(shorten(system, LONGEST_TITLE), fontsize=9)
             column[-1].set_xlabel("round")
@@ -196,7 +196,7 @@ def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
     return make_picture("trial_rounds", "Novelty and reflection by round", alt, files, table)
 
 
-def _both_debates(axes: Any, rows: Rows, name: str) -> None:
+def _draw_both_debates(axes: Any, rows: Rows, name: str) -> None:
     for n, (phase, line) in enumerate((("primary", "-"), ("switched", "--"))):
         points = [(r["round"], r[name]) for r in rows if r["debate"] == phase and r[name] is not None]
         style = line_style(n, hollow=n > 0) | {"linestyle": line}

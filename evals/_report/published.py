@@ -82,7 +82,7 @@ def published_table(studies: Sequence[Study]) -> Table | None:
             for figure in published_figures():
                 if (figure.benchmark, figure.graph) != (study.benchmark.name, system.runs[0].graph):
                     continue
-                measure = study.headline if figure.measure == "first" else figure.measure
+                measure = study.first_measure if figure.measure == "first" else figure.measure
                 if measure not in study.benchmark.metrics:
                     continue
                 theirs, origin = figure_interval(figure)

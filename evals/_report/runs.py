@@ -13,20 +13,20 @@ from moot.evals._runs.logs import LoggedRun
 from moot.nodes._steps.score import average
 from moot.retrievers._evidence import clean
 
-LONGEST = 2000
+LONGEST_SETTINGS = 2000
 """Maximum number of characters shown of settings."""
 
 
 def runs_table(study: Study) -> Table | None:
-    """All logs that count."""
-    heads = [SYSTEM, *columns("count", seed=""), *columns("share", score=TITLES[study.headline])]
+    """The logs of all systems: a row for each run."""
+    heads = [SYSTEM, *columns("count", seed=""), *columns("share", score=TITLES[study.first_measure])]
     heads += columns("count", items="", errors="", not_run="")
     heads += columns("text", status="", created="", log="", versions="")
     rows: list[list[Cell]] = []
     for system in study.measured:
         for run, items in zip(system.runs, system.items, strict=True):
             failed = sum(observation.outcome is None for observation in items.values())
-            score = average([observation.scores.get(study.headline) for observation in items.values()])
+            score = average([observation.scores.get(study.first_measure) for observation in items.values()])
             counts: list[Cell] = [len(items) - failed, failed, run.planned - len(items) or ""]
             texts: list[Cell] = [run.status, run.created, run.file, run.versions]
             rows.append([system.label, "" if run.seed is None else run.seed, score, *counts, *texts])
@@ -40,7 +40,7 @@ def settings_table(study: Study) -> Table | None:
     for system in study.measured:
         settings = {key: value for key, value in system.runs[0].settings.items() if key != "seed"}
         text = clean(json.dumps(settings, ensure_ascii=False, sort_keys=True, default=str))
-        cut = f"{text[:LONGEST]}... ({len(text):,} characters)" if len(text) > LONGEST else text
+        cut = f"{text[:LONGEST_SETTINGS]}... ({len(text):,} characters)" if len(text) > LONGEST_SETTINGS else text
         reported_models = sorted({pair for observation in system.observations for pair in observation.models})
         models = [f"{model} ({reported})" if reported else model for model, reported in reported_models]
         rows.append([system.label, cut, ", ".join(models)])
@@ -70,7 +70,9 @@ def warnings_table(study: Study) -> Table | None:
             items.update(observation.warnings.keys())
             times.update(observation.warnings)
         rows += [[system.label, kind, items[kind], count] for kind, count in times.most_common()]
-    return make_table("warnings", "Warnings", "By kind; a result document says where each occurred.", heads, rows)
+    return make_table(
+        "warnings", "Warnings", "Warnings by kind; result documents say where each warning occurred.", heads, rows
+    )
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------
@@ -92,7 +94,8 @@ def _item_notes(study: Study) -> Iterator[str]:
         counts = ", ".join(f"{label} {len(ids)}" for label, ids in sets.items())
         yield (
             f"The systems were not measured on the same items: {len(everywhere)} of {len(anywhere)} are common to all "
-            f"({counts}). Scores are over each system's own items; paired tests use the items that both have."
+            f"({counts}). Scores of systems are over the common items with an outcome, paired tests over the items "
+            "that both systems have, and details over all items of a system."
         )
     golds: dict[str, set[tuple[str, ...]]] = {}
     for system in study.measured:
@@ -104,7 +107,7 @@ def _item_notes(study: Study) -> Iterator[str]:
             "leave these items out."
         )
     if len(versions := {run.items for run in _all_runs(study)}) > 1:
-        yield f"By their tasks' versions, the logs are of {len(versions)} different sets of items."
+        yield f"The logs have {len(versions)} different sets of items, according to their tasks' versions."
     if len(judges := {str(run.judge) for run in _all_runs(study)}) > 1:
         yield f"Answers in words were judged by different models: {', '.join(sorted(judges))}."
 
@@ -140,7 +143,7 @@ def _run_notes(study: Study) -> Iterator[str]:
 
 
 def unpriced_models(study: Study) -> list[str]:
-    """Models without a known price: their items have tokens but no cost, and none of their items has a cost."""
+    """Models without a known price: items with calls to them have a number of tokens, but never a cost."""
     observations = [
         observation for system in study.measured for observation in system.answered if observation.tokens is not None
     ]

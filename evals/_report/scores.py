@@ -55,8 +55,8 @@ LESS_EVIDENCE = (
 """Kinds of warnings in debates with less or other evidence than their sources should return."""
 
 BEST_POSSIBLE_NOTE = (
-    " Best possible: some items ask the same and have different right answers; a system that gives "
-    "them the same answer cannot have a larger share right."
+    " Best possible: some items ask the same question but have different right answers; a system that gives them the "
+    "same answer cannot have a larger share right."
 )
 
 
@@ -72,7 +72,7 @@ def name_cell(system: System) -> Cell:
 
 def is_right(observation: Observation, study: Study) -> bool | None:
     """Whether one item is right by the study's first measure; None if it is missing."""
-    value = observation.scores.get(study.headline)
+    value = observation.scores.get(study.first_measure)
     return None if value is None else value == 1
 
 
@@ -80,7 +80,7 @@ def is_right(observation: Observation, study: Study) -> bool | None:
 
 
 def systems_table(study: Study) -> Table | None:
-    """Every system with its scores, and the numbers of items that they do not cover."""
+    """Every system with its scores, and the numbers of items that the scores do not cover."""
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
     heads += columns("count", abstained="", unusable="no usable reply", lost="with less evidence")
@@ -97,10 +97,10 @@ def systems_table(study: Study) -> Table | None:
         f"All scores are over the same {same:,} items: those on which every system has an outcome, with the same right "
         "answers. Abstentions and replies that could not be used are not right; see the policies. With less evidence: "
         "a source failed, a fallback was used, or nothing was found; see the warnings. In brackets: 95% percentile "
-        f"bootstrap intervals over groups of items ({RESAMPLES:,} resamples; for several runs, of the mean of their "
-        "scores). Wilson's interval, of single runs, is better for few items and for shares near 0 or 1. A label prior "
-        "is chosen on these same items: no "
-        f"constant answer does better.{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
+        f"bootstrap intervals over groups of items ({RESAMPLES:,} resamples). Several runs have their mean score. "
+        "Wilson's interval, of single runs, is better for few items and for shares near 0 or 1. The label prior is "
+        "chosen on these same items, so no constant answer does better."
+        f"{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
         heads,
         [_system_cells(system, study, first, others) for system in study.systems],
     )
@@ -195,8 +195,9 @@ def labels_table(study: Study) -> Table | None:
     return make_table(
         "labels",
         "By label",
-        "Of all runs together, over items that are not missing; an item without an answer was given no label. A dash: "
-        "not computable, as the precision of a label that was never given, or the recall of a label that no item has.",
+        "All runs are pooled; missing items are left out. An item without an answer was given no label. A dash: the "
+        "figure cannot be computed, for example the precision of a label that was never given, or the recall of a "
+        "label that no item has.",
         heads,
         rows,
     )
@@ -212,13 +213,13 @@ def strata_table(study: Study) -> Table | None:
             observations = [observation for observation in system.observations if observation.stratum == stratum]
             failed = sum(observation.outcome is None for observation in observations)
             score = mean_over_items(
-                observations, [observation.scores.get(study.headline) for observation in observations]
+                observations, [observation.scores.get(study.first_measure) for observation in observations]
             )
             if observations:
                 rows.append([system.label, stratum or "(none)", len(observations) - failed, failed, score])
-    caption = "95% intervals: Wilson's; for several runs, the bootstrap's, in which an item counts once."
+    caption = "95% intervals: Wilson's for a single run, the bootstrap's for several, in which each item counts once."
     return make_table(
-        "strata", "By class of items", caption, [*heads, Column("score", TITLES[study.headline], "share")], rows
+        "strata", "By class of items", caption, [*heads, Column("score", TITLES[study.first_measure], "share")], rows
     )
 
 
@@ -244,7 +245,7 @@ def costs_table(study: Study) -> Table | None:
         "front_cost": is_on_front([(other.cost, other.score) for other in spent.values()]),
         "front_tokens": is_on_front([(other.tokens, other.score) for other in spent.values()]),
     }
-    heads = [SYSTEM, *columns("share", score=TITLES[study.headline]), *columns("count", errors="", tokens="")]
+    heads = [SYSTEM, *columns("share", score=TITLES[study.first_measure]), *columns("count", errors="", tokens="")]
     heads += [*columns("money", cost="cost (USD)"), *columns("count", priced="items with a known cost")]
     heads += columns("number", **dict.fromkeys(FIGURES, ""))
     heads += columns("ratio", **{f"relative{key}": f"{title} / its system's" for key, title in RATIOS.items()})
@@ -264,12 +265,13 @@ def costs_table(study: Study) -> Table | None:
         "costs",
         "Cost of an item",
         "Means over items with an outcome and a known figure; scores are of the same items, as in the systems' table. "
-        "Costs are by the table of prices, unknown if a model has no price or an endpoint did not count tokens. All "
-        "calls include failed samples, but not their earlier tries; unknown if a sample has no result document, for "
-        "example because Inspect's time limit ended it. Depth is the longest chain of calls that wait for each other. "
+        "Costs use the table of prices; a cost is unknown if a model has no price or an endpoint did not count tokens. "
+        "The cost of all calls includes failed samples, but not their earlier tries; it is unknown if a sample has no "
+        "result document, for example because Inspect's time limit ended the sample. Depth is the longest chain of "
+        "calls that wait for each other. "
         "A control's ratios to its system are over the items for which both are known. With an equal budget the ratio "
-        "is below 1 by less than one sample with its longest reply, which is a large part of a small debate; it is "
-        "above 1 only if replies are longer than requested. "
+        "is below 1: a control stops before a sample whose longest reply could exceed the budget. In a small debate "
+        "such a sample is a large part of the budget. The ratio is above 1 only if replies are longer than requested. "
         "On the front: no other system is as good at a lower cost, or better at the same cost.",
         heads,
         rows,
@@ -281,7 +283,7 @@ def _score_and_cost(system: System, study: Study) -> ScoreAndCost:
         [observation.tokens for observation in system.answered],
         [observation.cost for observation in system.answered],
     )
-    return ScoreAndCost(estimate(system, study.headline, study.same_items).value, average(tokens), average(costs))
+    return ScoreAndCost(estimate(system, study.first_measure, study.same_items).value, average(tokens), average(costs))
 
 
 def cost_ratio_cells(control: System, system: System | None) -> list[Cell]:
@@ -306,7 +308,9 @@ def cost_ratio_cells(control: System, system: System | None) -> list[Cell]:
 
 
 def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
-    """The sum of first values divided by that of second values, over pairs with both known; None if the divisor is 0.
+    """The sum of the first values divided by the sum of the second ones, over pairs whose values are both known.
+
+    None if the divisor is 0.
 
     >>> ratio_of_sums([(1, 2), (3, 2), (None, 9)])
     1.0
@@ -350,16 +354,17 @@ def seeds_table(study: Study) -> Table | None:
     return make_table(
         "seeds",
         "Several runs",
-        f"{TITLES[study.headline].capitalize()} of each run; standard deviation and variance over runs (n - 1). The "
-        "majority takes each item's most frequent answer (a tie: the earliest run's), the oracle takes a run that was "
-        "right, if there is one: no system can choose it. Items that missing runs could change count in neither.",
+        f"{TITLES[study.first_measure].capitalize()} of each run; standard deviation and variance over runs (n - 1). "
+        "The majority takes each item's most frequent answer; in a tie, the earliest run's. The oracle takes a run "
+        "that was right, if there is one; no real system can know which. Items that missing runs could change are left "
+        "out of both.",
         heads,
         rows,
     )
 
 
 def _seed_cells(system: System, study: Study) -> list[Cell]:
-    known = [mean for mean in run_means(system, study.headline) if mean is not None]
+    known = [mean for mean in run_means(system, study.first_measure) if mean is not None]
     spread = [stdev(known), variance(known)] if len(known) > 1 else [None, None]
     majority, oracle = majority_and_oracle(system, study)
     ends = [min(known, default=None), max(known, default=None)]
@@ -378,15 +383,15 @@ def _seed_cells(system: System, study: Study) -> list[Cell]:
 def majority_and_oracle(system: System, study: Study) -> tuple[Score, Score]:
     """The score of the majority of runs, and of an oracle that picks the run."""
     task = study.benchmark.task
-    kind = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)
+    full_task = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)
 
     def same(first: str, second: str) -> bool:
-        return first == second if kind is None else same_answer(kind, first, second)
+        return first == second if full_task is None else same_answer(full_task, first, second)
 
     ids = list(system.gold)
     answers = majority_of_runs([[run[id].outcome if id in run else None for id in ids] for run in system.items], same)
     correct = [[is_right(run[id], study) if id in run else None for id in ids] for run in system.items]
     scores = [
-        item_score(study.headline, task, answer, system.gold[id]) for id, answer in zip(ids, answers, strict=True)
+        item_score(study.first_measure, task, answer, system.gold[id]) for id, answer in zip(ids, answers, strict=True)
     ]
     return mean_score(scores), mean_score(oracle_of_runs(correct))

@@ -13,7 +13,7 @@ from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.clusters import NO_SPREAD, by_group, clustered_mean
 from moot.evals._stats.derived import policy_labels
 from moot.evals._stats.estimates import clusters_of, difference, item_means
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import LabelScore, accuracy, macro_f1, under_policies
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE
@@ -59,7 +59,7 @@ def comparisons_of(
     Args:
         studies: the studies of a report.
         against: the baseline, as for `pairs_of`.
-        family: whether the tests of all studies are one family, or each study's are.
+        family: whether all tests of a report are one family, or the tests of each study.
     """
     tested = [[paired_test(study, *pair) for pair in pairs_of(study, against)] for study in studies]
     families = [[p for tests in tested for p in tests]] if family == "report" else tested
@@ -71,9 +71,9 @@ def comparisons_of(
         alpha = ALPHA / max(size, 1)
         comparisons.append([])
         for (first, second), test in zip(pairs_of(study, against), tests, strict=True):
-            apart = difference(first, second, study.headline, common_items(first, second))
-            detectable = least_difference(study, first, second, test, alpha)
-            comparisons[-1].append(Comparison(first, second, test, detectable, next(adjusted), size, apart))
+            tested_difference = difference(first, second, study.first_measure, common_items(first, second))
+            detectable = detectable_by_test(study, first, second, test, alpha)
+            comparisons[-1].append(Comparison(first, second, test, detectable, next(adjusted), size, tested_difference))
     return comparisons
 
 
@@ -88,10 +88,10 @@ def differences_table(
         compared: the tests, as `comparisons_of` returns them; by default the study's own tests are the family.
         family: a description of the tests in the family, and its origin.
     """
-    names = [study.headline, *([study.second] if study.second else [])]
-    seconds = names[1:]
+    names = [study.first_measure, *([study.second_measure] if study.second_measure else [])]
+    second_measures = names[1:]
     tests = comparisons_of([study], against)[0] if compared is None else compared
-    rows = [[*_pair_cells(comparison, seconds), *_test_cells(comparison)] for comparison in tests]
+    rows = [[*_pair_cells(comparison, second_measures), *_test_cells(comparison)] for comparison in tests]
     heads = [
         SYSTEM,
         Column("against", "against"),
@@ -104,16 +104,16 @@ def differences_table(
     return make_table(
         "differences",
         "Paired differences",
-        "Both systems on the items on which both have an outcome; missing are items without one in either system. In "
-        "brackets: 95% paired bootstrap intervals over groups of items; an item without a group is its own group; for "
-        "several runs, of the mean of their scores. Better and worse: the number of items on which the system is "
-        "better or worse by the first measure. The test is McNemar's exact test for single runs on items without "
-        "groups. Else it is a permutation test: it flips the signs of the differences of items' means over runs, and "
-        f"flips a group's together. Holm's correction is for {size} tests: {family or 'those of this table'}. "
-        f"Detectable is the smallest difference that this number of items shows with a power of {POWER:.0%} at "
-        f"p = {ALPHA:g} / {size}, which the correction requires of the smallest p-value. It is computed with the "
-        "observed share of discordant items for McNemar's test, else with the observed spread of differences over "
-        "groups and the power of a t-test.",
+        "Both systems are compared on the items on which both have an outcome; the others are missing. In brackets: "
+        "95% paired bootstrap intervals over groups of items; an item without a group is its own group. With several "
+        "runs, scores and intervals are of the mean over runs. Better and worse: the number of items on which the "
+        "system is better or worse by the first measure. The test is McNemar's exact test for single runs on items "
+        "without groups. Else it is a permutation test: it flips the signs of the differences of items' means over "
+        f"runs, for all items of a group together. Holm's correction is for {size} tests: "
+        f"{family or 'those of this table'}. Detectable is the smallest difference that this number of items "
+        f"shows with a power of {POWER:.0%} at p = {ALPHA:g} / {size}, the limit of the correction for the smallest "
+        "p-value. It is computed with the observed share of discordant items for McNemar's test, else with the "
+        "observed spread of differences over groups and the power of a t-test.",
         heads,
         rows,
     )
@@ -126,11 +126,11 @@ def _test_cells(comparison: Comparison) -> list[Cell]:
     return [groups, test.better, test.worse, test.p, comparison.p_holm, name, comparison.detectable]
 
 
-def _pair_cells(comparison: Comparison, seconds: Sequence[str]) -> list[Cell]:
-    """The cells of a pair: names, number of items, and differences, also by second measures."""
+def _pair_cells(comparison: Comparison, second_measures: Sequence[str]) -> list[Cell]:
+    """The cells of a pair: the names, the numbers of items, and the differences by the first and second measures."""
     first, second = comparison.first, comparison.second
     ids = common_items(first, second)
-    differences = [comparison.difference, *(difference(first, second, name, ids) for name in seconds)]
+    differences = [comparison.difference, *(difference(first, second, name, ids) for name in second_measures)]
     unshared = len(first.gold.keys() | second.gold.keys()) - len(ids)
     return [first.label, second.label, differences[0].n, differences[0].missing, unshared, *differences]
 
@@ -139,7 +139,7 @@ def paired_test(study: Study, first: System, second: System) -> PairedTest:
     """The test of two systems on the items that both have."""
     ids = common_items(first, second)
     groups = clusters_of(first, second, ids)
-    ours, theirs = (item_means(system, study.headline, ids) for system in (first, second))
+    ours, theirs = (item_means(system, study.first_measure, ids) for system in (first, second))
     if _can_use_mcnemar(first, second, ids):
         return mcnemar(*([None if mean is None else mean == 1 for mean in means] for means in (ours, theirs)))
     return sign_flips(ours, theirs, groups)
@@ -150,17 +150,17 @@ def _can_use_mcnemar(first: System, second: System, ids: Sequence[str]) -> bool:
     return len(first.items) == len(second.items) == 1 and len(set(clusters_of(first, second, ids))) == len(ids)
 
 
-def least_difference(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
+def detectable_by_test(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
     """The smallest difference that a test of two systems detects."""
     ids = common_items(first, second)
     if _can_use_mcnemar(first, second, ids):
-        return detectable_difference(test, alpha)
-    ours, theirs = (item_means(system, study.headline, ids) for system in (first, second))
+        return mcnemar_detectable_difference(test, alpha)
+    ours, theirs = (item_means(system, study.first_measure, ids) for system in (first, second))
     item_differences = [None if a is None or b is None else a - b for a, b in zip(ours, theirs, strict=True)]
     return detectable_mean_difference(by_group(clusters_of(first, second, ids), item_differences), alpha)
 
 
-def detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cell:
+def mcnemar_detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cell:
     """The smallest difference that the items of a McNemar test show, with the observed number of discordant items.
 
     Returns:
@@ -183,12 +183,12 @@ def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float =
         alpha: the level of significance.
 
     Returns:
-        As `detectable_difference`, None if the spread is not computable.
+        As `mcnemar_detectable_difference`, None if the spread is not computable.
     """
     mean = clustered_mean(groups)
     if mean.se is None:
         return "none" if mean.reason == NO_SPREAD else None
-    power = package("statsmodels.stats.power").TTestPower()
+    power = load_extra("statsmodels.stats.power").TTestPower()
     least = mean.se * sqrt(mean.groups) * power.solve_power(nobs=mean.groups, alpha=alpha, power=POWER)
     return float(least) if 0 < least <= 1 else "none"
 
@@ -198,12 +198,12 @@ def detectable_mean_difference(groups: Sequence[Sequence[float]], alpha: float =
 
 def policies_table(study: Study) -> Table | None:
     """The first measure, and macro-F1, under every policy for abstentions."""
-    measures: dict[str, LabelScore] = {study.headline: accuracy}
+    measures: dict[str, LabelScore] = {study.first_measure: accuracy}
     measures |= {"macro_f1": macro_f1} if "macro_f1" in study.benchmark.metrics else {}
     open_label, supported = policy_labels(study.benchmark.task)
     policies = {"wrong": "as wrong", "left_out": "left out", "open_label": f"as {open_label}"}
     policies |= {"burden_of_refutation": f"as {supported}"}
-    first = TITLES[study.headline]
+    first = TITLES[study.first_measure]
     heads = [SYSTEM, *columns("count", abstained="", unusable="no usable reply", missing="")]
     heads += columns("share", coverage="", unusable_missing=f"{first}, no usable reply as missing")
     heads += columns("share", lowest=f"{first}, missing as wrong", highest=f"{first}, missing as right")
@@ -238,7 +238,7 @@ def accuracy_bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run
 
     Args:
         gold: the right label of each item; at least one item.
-        outcomes: each item's, in the same order; None is missing.
+        outcomes: the outcome of each item, in the same order; None is missing.
         not_run: the number of further missing items.
     """
     right, total = sum(map(eq, gold, outcomes)), len(gold) + not_run

@@ -18,7 +18,7 @@ from moot.evals._report import debates as report_debates
 from moot.evals._report.comparison import Study, check_baseline, studies_of
 from moot.evals._report.confidence import calibration_table, reliability_table, thresholds_table
 from moot.evals._report.drawing import Picture
-from moot.evals._report.findings import NOTHING, Findings, findings_of
+from moot.evals._report.findings import NO_FINDINGS, Findings, findings_of
 from moot.evals._report.html import html_page
 from moot.evals._report.overview import overview_table
 from moot.evals._report.pictures import draw_pictures
@@ -63,7 +63,7 @@ class Report:
     created: str
     moot_version: str
     overview: Table | None = None
-    findings: Findings = NOTHING
+    findings: Findings = NO_FINDINGS
     published: Table | None = None
 
 
@@ -93,7 +93,7 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
 
 
 def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
-    """The tests that are corrected together, their description in words, and a note if plans do not agree."""
+    """The family of tests for Holm's correction, its description, and a note if the plans state different families."""
     stated = {run.family for run in runs}
     benchmark_tests = "those of its benchmark with its model"
     if stated == {"benchmark"}:
@@ -104,7 +104,7 @@ def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
     notes = ["The plans of the logs state different families of tests: all tests of this report count as one family."]
     return (
         "report",
-        f"{all_tests}, the default, as no plan states a family for all logs",
+        f"{all_tests}, the default, as the plans state no common family",
         notes if len(stated) > 1 else [],
     )
 
@@ -126,7 +126,7 @@ def _make_section(number: int, study: Study, tests: Sequence[Comparison], family
 
 
 def with_pictures(section: Section) -> Section:
-    """Add to a section the pictures that can be drawn of it.
+    """Draw the pictures of a section, and add them to it.
 
     Raises:
         UserError: matplotlib is not installed.
@@ -171,13 +171,13 @@ def create_folders(folder: Path) -> None:
     """Create the folder for a report.
 
     Raises:
-        UserError: the folder cannot be made.
+        UserError: the folder cannot be created.
     """
     try:
         for part in (folder, folder / "tables", folder / "pictures"):
             part.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"The folder {folder} cannot be made ({error.strerror}).", kind="missing_file") from error
+        raise UserError(f"The folder {folder} cannot be created ({error.strerror}).", kind="missing_file") from error
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:

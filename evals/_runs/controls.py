@@ -9,8 +9,8 @@ They run beside each debate, sample by sample, with figures from its log (`moot.
 - `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two with that evidence, so that a
   debate does not win only because of its evidence.
 
-If a debate failed, or its tokens or cost are unknown, its controls have no budget: missing data. Retrieval variants are
-the same system with another setting. Controls derived from a debate or the labels need no call
+If a debate failed, or its tokens or cost are unknown, its controls have no budget, and their samples are missing data.
+Retrieval variants are the same system with another setting. Controls derived from a debate or the labels need no call
 (`moot.evals._stats.derived`).
 """
 
@@ -94,7 +94,7 @@ def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Con
 
 
 def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Variants of the settings with other ways to retrieve, by name: none, once or every round, if the system has them.
+    """Variants of the settings with each other way to retrieve that the system has: none, once, or every round.
 
     ``later`` is left out: it retrieves in every round but the first.
     """
@@ -119,7 +119,7 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
         logs: the folder with the debate's log.
         of: the debate's key (`moot.evals._runs.run.log_key`).
         run: as for `moot.evals._runs.solver.debate`.
-        equal: the budget that it shares with the debate (tokens, usd or calls), if it has the debate's cost as budget.
+        equal: the unit of its budget (tokens, usd or calls), if its budget is the debate's cost.
         settings: settings of the control's graph.
 
     Raises:

@@ -29,16 +29,15 @@ OUTPUTS = ("answer", "raw_verdict", "confidence", "stop_reason", "rounds", "dept
 
 
 def experiment_of(path: Path) -> dict[str, Any]:
-    """Convert a log to LangSmith's format of experiments: a row for each sample with its scores, without null scores.
-    Blocking.
+    """Convert a log to an experiment in LangSmith's format: a row for each sample, with its known scores. Blocking.
 
     Raises:
         UserError: the file is not a log, or has no sample.
     """
     try:
         log = read_eval_log(str(path), header_only=True)
-        facts = moot_metadata(log)
-        dataset = " ".join(str(part) for part in ("moot", facts.get("benchmark"), log.eval.task_version) if part)
+        metadata = moot_metadata(log)
+        dataset = " ".join(str(part) for part in ("moot", metadata.get("benchmark"), log.eval.task_version) if part)
         samples = read_eval_log_samples(str(path), all_samples_required=False, exclude_fields={"messages"})
         rows = [make_row(sample, dataset, log) for sample in samples]
     except UNREADABLE as error:
@@ -46,11 +45,11 @@ def experiment_of(path: Path) -> dict[str, Any]:
     if not rows:
         raise UserError(f"{path} contains no sample.", kind="invalid_file")
     body = {
-        "experiment_name": f"{facts.get('system') or log.eval.task} {log.eval.created} {log.eval.eval_id}",
+        "experiment_name": f"{metadata.get('system') or log.eval.task} {log.eval.created} {log.eval.eval_id}",
         "dataset_name": dataset,
         "experiment_start_time": min(row["start_time"] for row in rows),
         "experiment_end_time": max(row["end_time"] for row in rows),
-        "experiment_metadata": facts | {"packages": log.eval.packages},
+        "experiment_metadata": metadata | {"packages": log.eval.packages},
         "results": rows,
     }
     cleaned: dict[str, Any] = anonymised(json.loads(json.dumps(body, default=str)))
@@ -58,7 +57,7 @@ def experiment_of(path: Path) -> dict[str, Any]:
 
 
 def make_row(sample: EvalSample, dataset: str, log: EvalLog) -> dict[str, Any]:
-    """Make a row of a sample; an item of a dataset has the same id in every experiment."""
+    """Make a row from a sample; the id of an item of a dataset is the same in every experiment."""
     document = document_in(sample)
     begin = sample.started_at or log.eval.created
     row = {

@@ -1,4 +1,4 @@
-"""A debate in Inspect's terms: Inspect's model is the debate's, turns are messages, calls are model events.
+"""A debate in Inspect's terms: Inspect's model is the model of the debate, turns are messages, calls are model events.
 
 Inspect's own clients are not used: calls go through moot's nodes, with their retries, limits and ledger. A model of
 Inspect that moot has no provider for is refused, so that no log names a model that was never called. Each of moot's
@@ -178,9 +178,9 @@ def messages_of(document: Document) -> list[ChatMessage]:
         pairs = list(group)
         assert place is not None
         turn = document["turns"][place]
-        facts = {key: turn[key] for key in ("agent", "role", "step", "round", "phase") if turn.get(key) is not None}
+        metadata = {key: turn[key] for key in ("agent", "role", "step", "round", "phase") if turn.get(key) is not None}
         text = join_lines([line for _, line in pairs])
-        messages.append(ChatMessageAssistant(content=text, metadata=facts | {"heading": pairs[0][0]}))
+        messages.append(ChatMessageAssistant(content=text, metadata=metadata | {"heading": pairs[0][0]}))
     end = ending(document)
     return [*messages, ChatMessageAssistant(content=join_lines(end.lines), metadata={"heading": end.heading})]
 

@@ -1,4 +1,4 @@
-"""Select the logs of Inspect that count: debate systems on moot's benchmarks, one log for several tries."""
+"""Select Inspect's logs of debate systems on moot's benchmarks: one log for each run, even if it was retried."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import benchmark_names
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.retrievers._evidence import clean
 
 IDENTITY_FIELDS = ("system", "graph", "benchmark", "model", "seed", "control", "of", "settings")
@@ -28,26 +28,26 @@ class Header:
 
     path: Path
     log: Any
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
 
     @property
     def identity(self) -> str:
         """The identity that a log and its retry share: the system with its settings, the items, and the judge of
         answers.
 
-        The key contains all of these, whatever the system's label.
+        It is the log's key, if there is one, which does not depend on the system's label.
         """
-        if "key" in self.facts:
-            return str(self.facts["key"])
-        if "system" in self.facts:
-            facts = [*(self.facts.get(name) for name in IDENTITY_FIELDS), self.items, self.arguments.get("judge")]
-            return json.dumps(facts, sort_keys=True, default=str)
+        if "key" in self.metadata:
+            return str(self.metadata["key"])
+        if "system" in self.metadata:
+            identity = [*(self.metadata.get(name) for name in IDENTITY_FIELDS), self.items, self.arguments.get("judge")]
+            return json.dumps(identity, sort_keys=True, default=str)
         return str(self.log.eval.task_id)
 
     @property
     def label(self) -> str:
         """The system's label."""
-        return clean(str(self.facts.get("system") or ""))
+        return clean(str(self.metadata.get("system") or ""))
 
     @property
     def arguments(self) -> Mapping[str, Any]:
@@ -77,7 +77,7 @@ class Header:
 
 
 def find_logs(paths: Sequence[Path]) -> list[Path]:
-    """All log files without duplicates: named files, and the files in folders by name (which begins with the time).
+    """All log files without duplicates: the named files, and the files in folders, sorted by name, so by time.
 
     Raises:
         UserError: a path does not exist.
@@ -98,18 +98,18 @@ def read_headers(files: Sequence[Path]) -> tuple[list[Header], list[str]]:
         UserError: Inspect is not installed.
     """
     headers, notes = [], []
-    read = package("inspect_ai.log").read_eval_log
+    read = load_extra("inspect_ai.log").read_eval_log
     for file in files:
         try:
             log = read(str(file), header_only=True)
         except UNREADABLE as error:
             notes.append(f"{file.name}: it cannot be read as a log ({clean(str(error))[:120]}); left out.")
             continue
-        facts = log.metadata.get("moot") or {}
-        if facts.get("benchmark") in benchmark_names():
-            headers.append(Header(file, log, facts))
+        metadata = log.metadata.get("moot") or {}
+        if metadata.get("benchmark") in benchmark_names():
+            headers.append(Header(file, log, metadata))
         else:
-            named = facts.get("benchmark")
+            named = metadata.get("benchmark")
             reason = (
                 f"its benchmark {clean(str(named))!r} is unknown" if named else "it is not a log of moot's benchmarks"
             )
@@ -131,16 +131,16 @@ def without_superseded(headers: Sequence[Header]) -> tuple[list[Header], list[st
         succeeded = [header for header in group if header.log.status == "success"]
         best = max(succeeded, key=lambda h: h.created) if succeeded else max(group, key=_count_and_date)
         kept_ids.add(id(best))
-        notes += [_superseded(header, best) for header in group if header is not best]
+        notes += [_superseded_note(header, best) for header in group if header is not best]
     return [header for header in headers if id(header) in kept_ids], notes
 
 
-def _superseded(header: Header, best: Header) -> str:
+def _superseded_note(header: Header, best: Header) -> str:
     renamed = f" (there, {header.label} is called {best.label})" if header.label != best.label else ""
     return f"{header.path.name}: superseded by {best.path.name}{renamed}; left out."
 
 
 def _count_and_date(header: Header) -> tuple[int, str]:
     """The number of samples in a log, then its date."""
-    read = package("inspect_ai.log").read_eval_log_sample_summaries
+    read = load_extra("inspect_ai.log").read_eval_log_sample_summaries
     return len(read(str(header.path))) if header.planned else 0, header.created

@@ -14,7 +14,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import Benchmark, load_benchmark
 from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.observations import CostOf, Observation, observe
 from moot.evals._stats.official import drop_uncomputable
 from moot.evals._stats.outcomes import Document
@@ -49,12 +49,12 @@ class LoggedRun:
         seed: None if none was set.
         control: the name of the control, if the system is one; else None.
         of: the label of the system that the control belongs to.
-        key: identifies the log among logs of other systems, settings and data; None if it has no key.
-        of_key: the key of that system's log.
-        position: the place in the plan of the system, or of the system that the control belongs to.
+        key: the key of the log, which identifies the system, its settings and its data; None if it has none.
+        of_key: the key of the log of the control's system.
+        position: the system's place in the plan; for a control, the place of its system.
         settings: the system's settings.
         equal: the budget that the control shares with its system; None if there is none, or the log does not name it.
-        status: Inspect's: success, error, cancelled or started.
+        status: Inspect's status: success, error, cancelled or started.
         created: the ISO date and time.
         items: a digest of the benchmark's items, if the task has one.
         data: the name of the items' file, if the log names it.
@@ -62,9 +62,9 @@ class LoggedRun:
         planned: the number of items that were planned.
         observations: the items that ran, each once.
         notes: notes about the run, for the reader of a report.
-        versions: of moot and of Inspect.
+        versions: the versions of moot and of Inspect.
         parts: everything that the system depended on besides its settings (`moot.evals._identity.parts`).
-        ceiling: the best possible accuracy, if some items ask the same but have different right answers.
+        ceiling: the best possible accuracy, if some items ask the same question but have different right answers.
         family: the family of tests in its plan (`moot.evals._stats.significance.Family`); empty if it is unknown.
     """
 
@@ -96,15 +96,15 @@ class LoggedRun:
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], list[str]]:
-    """The runs of all logs that count, in the order of their files, and notes about the logs that do not.
+    """The runs of all usable logs that are not superseded, in the order of their files, and notes about the other logs.
 
     Args:
         paths: logs, and folders that contain some at any depth.
         cost_of: computes the cost of calls.
 
     Raises:
-        UserError: a path does not exist, Inspect is not installed, no log counts, or a log's samples are not in moot's
-            format.
+        UserError: a path does not exist, Inspect is not installed, no log is usable, or the samples of a log are not in
+            moot's format.
     """
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)
@@ -124,31 +124,31 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], 
 
 def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
     """Read a log with all its samples; missing facts about its system are read from its first document."""
-    spec, facts = header.log.eval, header.facts
-    benchmark = load_benchmark(facts["benchmark"])
+    spec, metadata = header.log.eval, header.metadata
+    benchmark = load_benchmark(metadata["benchmark"])
     found, repeated, first = _observations(header, benchmark, cost_of)
     observations, uncomputed = drop_uncomputable(list(found.values()), benchmark.metrics)
-    settings = facts.get("settings", first.get("settings")) or {}
-    label, model = facts.get("system") or first.get("graph"), facts.get("model", settings.get("model"))
-    seed, position = facts.get("seed"), facts.get("position")
-    notes = [f"the benchmark's reader: {note}" for note in facts.get("notes") or ()]
+    settings = metadata.get("settings", first.get("settings")) or {}
+    label, model = metadata.get("system") or first.get("graph"), metadata.get("model", settings.get("model"))
+    seed, position = metadata.get("seed"), metadata.get("position")
+    notes = [f"the benchmark's reader: {note}" for note in metadata.get("notes") or ()]
     judge, speakers = (
         _optional_text(header.arguments.get("judge")),
         {m for observation in observations for m, _ in observation.models},
     )
     notes += [f"{judge} judged answers of debates in which it also spoke"] if judge in speakers else []
-    notes += [f"{repeated} further samples of the same item (epochs?) are left out"] if repeated else []
+    notes += [f"{repeated} further samples of the same items are left out"] if repeated else []
     notes += uncomputed
     return LoggedRun(
         file=clean(header.path.name),
         benchmark=benchmark,
         system=clean(str(label or "unknown system")),
-        graph=clean(str(facts.get("graph") or "")),
+        graph=clean(str(metadata.get("graph") or "")),
         model=_optional_text(model),
         seed=seed if isinstance(seed, int) else None,
-        control=_optional_text(facts.get("control")),
-        of=_optional_text(facts.get("of")),
-        key=_optional_text(facts.get("key")),
+        control=_optional_text(metadata.get("control")),
+        of=_optional_text(metadata.get("of")),
+        key=_optional_text(metadata.get("key")),
         of_key=header.of_key,
         position=position if isinstance(position, int) else None,
         settings=settings,
@@ -157,14 +157,14 @@ def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
         items=header.items,
         data=clean(Path(str(header.arguments.get("data") or "")).name),
         judge=judge,
-        ceiling=_optional_number(facts.get("ceiling")),
+        ceiling=_optional_number(metadata.get("ceiling")),
         planned=max(header.planned, len(observations)),
         observations=tuple(observations),
         notes=tuple(clean(note) for note in notes),
         versions=_versions(spec, first),
-        equal=_optional_text(facts.get("equal")),
-        parts=facts.get("parts") or {},
-        family=clean(str(facts.get("family") or "")),
+        equal=_optional_text(metadata.get("equal")),
+        parts=metadata.get("parts") or {},
+        family=clean(str(metadata.get("family") or "")),
     )
 
 
@@ -193,9 +193,9 @@ def samples_in(header: Header) -> Iterator[tuple[Any, Any]]:
 
     Samples without a document are read once more, with their events: recovered samples have it there.
     """
-    from moot.evals._runs.solver import document_in  # which needs Inspect
+    from moot.evals._runs.solver import document_in  # this import needs Inspect
 
-    log, file = package("inspect_ai.log"), str(header.path)
+    log, file = load_extra("inspect_ai.log"), str(header.path)
     places = {str(id): place for place, id in enumerate(header.log.eval.dataset.sample_ids or ())}
     summaries = log.read_eval_log_sample_summaries(file) if places else []
     keys = sorted(((s.id, s.epoch) for s in summaries), key=lambda key: (places.get(str(key[0]), len(places)), key[1]))

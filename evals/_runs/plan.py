@@ -15,7 +15,7 @@ from moot.core.errors import UserError
 from moot.evals._attacks.attack import MOST_PIECES, POISONED, Attack, files_digest
 from moot.evals._benchmarks.catalogue import benchmark_names
 from moot.evals._runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import Family
 from moot.graphs import load_graph
 from moot.graphs._registry import suggest
@@ -39,7 +39,7 @@ class System(BaseModel):
     settings: dict[str, Any] = Field(default={}, description="See `moot settings GRAPH`.")
 
 
-class Benchmarked(BaseModel):
+class PlannedBenchmark(BaseModel):
     """A benchmark of a plan, and the place of its records."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,7 +69,7 @@ class Plan(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     graphs: tuple[System, ...] = Field(min_length=1, description="Debate systems: names, or objects.")
-    tasks: tuple[Benchmarked, ...] = Field(
+    tasks: tuple[PlannedBenchmark, ...] = Field(
         min_length=1, description="Benchmarks: names, objects, or an object from name to path."
     )
     models: tuple[ModelName | None, ...] = Field(default=(None,), min_length=1, description="Models of all roles.")
@@ -97,7 +97,7 @@ class Plan(BaseModel):
         default=False, description="Whether attackers use the templates and passages that are kept back for a check."
     )
     attacker: ModelName | None = Field(
-        default=None, description="The model that writes adaptive passages; by default each debate's own."
+        default=None, description="The model that writes adaptive passages; by default the model of the debate."
     )
     family: Family = Field(
         default="report",
@@ -125,17 +125,17 @@ class Plan(BaseModel):
 
 @dataclass(frozen=True)
 class Cell:
-    """One system on one benchmark with one model and seed: a log of its own.
+    """One system on one benchmark with one model and seed; each cell has its own log.
 
-    ``of`` is the cell whose control this one is, and ``control`` its kind (None for a retrieval variant).
-    ``position`` is the place of its debate among the plan's systems. ``equal`` is the budget that a control shares with
-    its debate, if any. ``attack`` is the attack under which the debate ``of`` runs again, if any: arguments of
-    `moot.evals._attacks.solver.attacked`.
+    ``of`` is the debate's cell, if this cell is a control of a debate or runs a debate under attack. ``control`` is the
+    kind of control (None for a retrieval variant). ``position`` is the place of the debate among the plan's systems.
+    ``equal`` is the budget that a control shares with its debate, if any. ``attack`` has the arguments of
+    `moot.evals._attacks.solver.attacked`, if the debate runs under attack.
     """
 
     system: str
     graph: str
-    task: Benchmarked
+    task: PlannedBenchmark
     settings: dict[str, Any] = field(hash=False)
     model: str | None = None
     seed: int | None = None
@@ -159,7 +159,7 @@ class Cell:
         identity += [self.attack] if self.attack else []
         return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
-    def facts(self) -> dict[str, Any]:
+    def log_metadata(self) -> dict[str, Any]:
         """The cell's metadata in its log."""
         return {
             "key": self.key,
@@ -185,13 +185,13 @@ def read_plan(path: Path, given: Mapping[str, Any]) -> Plan:
         given: fields of `Plan` that override the file's.
 
     Raises:
-        UserError: no such file, not YAML, or not a plan, with the field and its fault.
+        UserError: the file does not exist, is not YAML, or has an invalid field (the error names it).
     """
     try:
-        fields = package("yaml").safe_load(path.read_text(encoding="utf-8"))
+        fields = load_extra("yaml").safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}).", kind="missing_file") from error
-    except (UnicodeDecodeError, package("yaml").YAMLError) as error:
+    except (UnicodeDecodeError, load_extra("yaml").YAMLError) as error:
         raise UserError(f"{path} is not a YAML file: {' '.join(str(error).split())}.", kind="invalid_file") from error
     if not isinstance(fields, Mapping):
         raise UserError(f"{path} is not a plan, which needs at least graphs and tasks.", kind="invalid_file")
@@ -224,11 +224,11 @@ def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = N
 
 
 def make_cells(plan: Plan) -> list[Cell]:
-    """All cells of a plan: the systems first, then their controls.
+    """All cells of a plan: the systems first, then retrieval variants, controls, and systems under attack.
 
     Raises:
-        UserError: an unknown graph or setting, a value out of its range, two identical systems, or a model without a
-            price whose controls need an equal cost in USD.
+        UserError: an unknown graph or setting, a value out of its range, two systems that are the same or have the same
+            label, two files of one benchmark, or controls without a model, or without its price if they need it.
     """
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):
@@ -283,7 +283,7 @@ def _check_labels_differ(cells: Sequence[Cell]) -> None:
             )
 
 
-def make_cell(plan: Plan, task: Benchmarked, system: System, model: str | None, seed: int | None) -> Cell:
+def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | None, seed: int | None) -> Cell:
     """Make the cell of a system on a benchmark. The system's own settings override the model and the seed; these
     override the plan's settings.
 
@@ -291,25 +291,29 @@ def make_cell(plan: Plan, task: Benchmarked, system: System, model: str | None, 
         UserError: an unknown graph or setting, a value out of its range, or `sources` of a plan for a system whose
             speakers have their own sources.
     """
-    kind = load_graph(system.graph).settings
-    speakers = "sources" in plan.settings and speakers_with_sources(kind)
+    settings_type = load_graph(system.graph).settings
+    speakers = "sources" in plan.settings and speakers_with_sources(settings_type)
     if speakers and speakers not in {**plan.settings, **system.settings}:
         raise UserError(
             f"{system.label or system.graph} does not read the plan's `sources`: each of its {speakers} has a "
-            f"`retriever`. Name its {speakers}, in its settings or the plan's.",
+            f"`retriever`. List its {speakers} in the system's settings or in the plan's.",
             kind="invalid_setting",
         )
     named = {key: value for key, value in (("model", model), ("seed", seed)) if value is not None}
-    settings = {**{k: v for k, v in plan.settings.items() if k in kind.model_fields}, **named, **system.settings}
-    checked_settings(kind, settings, system.graph)
+    settings = {
+        **{k: v for k, v in plan.settings.items() if k in settings_type.model_fields},
+        **named,
+        **system.settings,
+    }
+    checked_settings(settings_type, settings, system.graph)
     task = task.model_copy(update={"limit": min(filter(None, (task.limit, plan.limit)), default=None)})
     label = system.label.strip() or system.graph
     return Cell(label, system.graph, task, settings, settings.get("model"), settings.get("seed"))
 
 
-def speakers_with_sources(kind: type[Settings]) -> str | None:
+def speakers_with_sources(settings_type: type[Settings]) -> str | None:
     """The setting that lists speakers with their own sources; None if a system has no such speakers."""
-    defaults = {} if "sources" in kind.model_fields else kind().model_dump(mode="json")
+    defaults = {} if "sources" in settings_type.model_fields else settings_type().model_dump(mode="json")
     return next(
         (
             key
@@ -321,16 +325,16 @@ def speakers_with_sources(kind: type[Settings]) -> str | None:
 
 
 def _retrieval_variants(cell: Cell) -> Iterable[Cell]:
-    kind = load_graph(cell.graph).settings
-    for name, settings in retrieval_variants(kind, cell.settings).items() if is_debate(kind) else ():
+    settings_type = load_graph(cell.graph).settings
+    for name, settings in retrieval_variants(settings_type, cell.settings).items() if is_debate(settings_type) else ():
         yield replace(cell, system=f"{cell.system} {name}", settings=settings, of=cell)
 
 
 def _attack_cells(cell: Cell, plan: Plan) -> Iterable[Cell]:
     """Copies of a cell under each attack that its system can be tested with."""
-    kind = load_graph(cell.graph).settings
+    settings_type = load_graph(cell.graph).settings
     for attack in plan.attacks:
-        applies = is_debate(kind) if attack == "lying_debater" else issubclass(kind, EvidenceSettings)
+        applies = is_debate(settings_type) if attack == "lying_debater" else issubclass(settings_type, EvidenceSettings)
         if applies:
             arguments: dict[str, Any] = {"attack": attack, "kept_back": plan.kept_back, "texts": files_digest()}
             arguments |= {"pieces": plan.pieces} if attack in POISONED else {}
@@ -342,7 +346,7 @@ def _control_cells(cell: Cell, wanted: Collection[str], equal: Equal) -> Iterabl
     names = [name for name in controls_of(load_graph(cell.graph).settings, cell.settings) if name in wanted]
     if names and cell.model is None and not SPEAKER_SETTINGS.isdisjoint(cell.settings):
         raise UserError(
-            f"The controls of {cell.system} need one model: name it under `models`, besides those of single roles.",
+            f"The controls of {cell.system} need one model: name it under `models`, not only those of single roles.",
             kind="invalid_setting",
         )
     in_usd = equal == "usd" and cell.model is not None and any(CONTROLS[name].at_equal_cost for name in names)

@@ -1,7 +1,7 @@
 """RAGAS's own faithfulness and answer relevancy (ragas 0.4, the extra ``moot[ragas]``), to compare with other work.
 
-Debates are scored by `moot.nodes._steps.score`, which computes the same shares and means. This is the reference, as two
-functions and, for `moot eval ragas`, over the verdicts in logs:
+Debates are scored by `moot.nodes._steps.score`, which computes the same shares and means. The functions here call
+RAGAS itself: two for a single answer, and others for `moot eval ragas`, which scores the verdicts in logs:
 
     llm = ragas.llms.llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI())
     await ragas_faithfulness(claim, rationale, [piece["text"] for piece in evidence], llm)
@@ -113,12 +113,12 @@ async def ragas_answer_relevance(
     check_installed()
     from ragas.metrics.collections import AnswerRelevancy
 
-    metric = AnswerRelevancy(llm=llm, embeddings=_embedding(encoder), strictness=n)
+    metric = AnswerRelevancy(llm=llm, embeddings=_wrap_encoder(encoder), strictness=n)
     result = await metric.ascore(user_input=claim, response=answer)
     return float(result.value)
 
 
-def _embedding(encoder: Encoder) -> BaseRagasEmbedding:
+def _wrap_encoder(encoder: Encoder) -> BaseRagasEmbedding:
     """Wrap one of our encoders for RAGAS."""
     from ragas.embeddings.base import BaseRagasEmbedding
 
@@ -143,7 +143,7 @@ class AnsweredSample:
     """A sample's verdict as input for RAGAS.
 
     Attributes:
-        system: the system's label; for a document its graph.
+        system: the system's label; for a result document, its graph.
         benchmark: empty if the sample has none.
         model: the system's model; None if it had several, or it is unknown.
         seed: None if none was set.
@@ -180,11 +180,11 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSam
     """Read the verdicts in a log, a folder of logs, or a result document, and notes about everything left out.
 
     Args:
-        path: a file or folder; of several tries of one run in a folder, the last successful one counts.
+        path: a file or folder; if a folder has several tries of a run, only the last successful one is read.
         limit: maximum number of samples of each log; None for all.
 
     Raises:
-        UserError: there is no verdict, Inspect is not installed, or a file is not in moot's format.
+        UserError: there is no sample of a debate system, Inspect is not installed, or a file is not in moot's format.
     """
     if (document := _document_at(path)) is not None:
         known = _check_document(document, str(path))
@@ -193,12 +193,12 @@ def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSam
     headers, left_out = without_superseded(headers)
     found: list[AnsweredSample] = []
     for header in headers:
-        facts, place = header.facts, ""
+        metadata, place = header.metadata, ""
         source = {
-            "system": header.label or clean(str(facts.get("graph") or "unknown system")),
-            "benchmark": str(facts["benchmark"]),
-            "model": facts.get("model"),
-            "seed": facts.get("seed"),
+            "system": header.label or clean(str(metadata.get("graph") or "unknown system")),
+            "benchmark": str(metadata["benchmark"]),
+            "model": metadata.get("model"),
+            "seed": metadata.get("seed"),
             "file": clean(header.path.name),
         }
         try:
@@ -332,7 +332,7 @@ async def _answer_relevancy(sample: AnsweredSample, llm: InstructorBaseRagasLLM,
 
 
 class _CountingEncoder:
-    """An encoder that counts what it encodes."""
+    """An encoder that counts the texts that it encodes."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.name = encoder.name

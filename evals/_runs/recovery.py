@@ -22,7 +22,7 @@ from inspect_ai.log._recorders.buffer.history import SampleHistory
 from inspect_ai.log._recorders.types import SampleEvent
 
 MOST_WAITING = 100
-"""Maximum number of a sample's waiting events: as many as Inspect keeps in memory if it has a limit."""
+"""Maximum number of a sample's events that wait to be written; Inspect has the same number if it limits them."""
 
 
 class SampleWiseDatabase(SampleBufferDatabase):
@@ -40,11 +40,11 @@ class SampleWiseDatabase(SampleBufferDatabase):
             waiting = self._waiting.setdefault(key, [])
             waiting.append(event)
             if len(waiting) == MOST_WAITING:
-                self._write(*key)
+                self._write_waiting(*key)
 
     def complete_sample(self, summary: EvalSampleSummary, **more: Any) -> None:
         """Write the waiting events, then mark the sample as complete."""
-        self._write(summary.id, summary.epoch)
+        self._write_waiting(summary.id, summary.epoch)
         super().complete_sample(summary, **more)
 
     def remove_samples(self, samples: list[tuple[str | int, int]]) -> None:
@@ -56,7 +56,7 @@ class SampleWiseDatabase(SampleBufferDatabase):
     @contextmanager
     def open_sample_history(self, id: str | int, epoch: int) -> Iterator[SampleHistory]:
         """Write the waiting events, then open all of a sample's events."""
-        self._write(id, epoch)
+        self._write_waiting(id, epoch)
         with super().open_sample_history(id, epoch) as history:
             yield history
 
@@ -67,11 +67,11 @@ class SampleWiseDatabase(SampleBufferDatabase):
             return event
         return super()._condense_event(conn, event)
 
-    def _write(self, id: str | int, epoch: int) -> None:
+    def _write_waiting(self, id: str | int, epoch: int) -> None:
         if waiting := self._waiting.pop((str(id), epoch), None):
             super().log_events(waiting)
 
 
-def samples_written_once() -> AbstractContextManager[object]:
+def use_sample_wise_database() -> AbstractContextManager[object]:
     """Within this context, Inspect uses `SampleWiseDatabase`."""
     return patch.object(task_log, "SampleBufferDatabase", SampleWiseDatabase)

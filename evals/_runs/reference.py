@@ -16,7 +16,7 @@ from moot.nodes._models.prices import Price, read_prices
 from moot.retrievers._excerpts import shown_text
 
 EVIDENCE_FIELDS = ("id", "title", "text", "source", "url", "published")
-"""Fields of evidence that controls get; of the text, only the part that was shown."""
+"""Fields of evidence that controls get; the text is only the part that was shown."""
 
 
 @dataclass(frozen=True)
@@ -88,5 +88,5 @@ def read_log_headers(logs: str) -> Iterator[EvalLog]:
 
 def moot_metadata(log: EvalLog) -> dict[str, Any]:
     """Moot's metadata in a log."""
-    facts: dict[str, Any] = log.metadata.get("moot") or {}
-    return facts
+    metadata: dict[str, Any] = log.metadata.get("moot") or {}
+    return metadata

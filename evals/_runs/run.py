@@ -42,12 +42,12 @@ from moot.evals._benchmarks.catalogue import load_benchmark
 from moot.evals._identity.parts import differences, digest, endpoints, parts_of
 from moot.evals._runs.controls import control
 from moot.evals._runs.hooks import Watch, watch_samples
-from moot.evals._runs.plan import Benchmarked, Cell, Plan, make_cells
-from moot.evals._runs.recovery import samples_written_once
+from moot.evals._runs.plan import Cell, Plan, PlannedBenchmark, make_cells
+from moot.evals._runs.recovery import use_sample_wise_database
 from moot.evals._runs.reference import moot_metadata, read_log_headers
 from moot.evals._runs.solver import debate, make_question
 from moot.evals._runs.tasks import TASKS
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.graphs import load_graph, shared_ceilings
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.joint_ceilings import lasting_ceilings
@@ -92,19 +92,19 @@ class Limits:
     max_seconds: float | None = None
 
     @contextmanager
-    def shared(self, spent: Path, tell: Callable[[str], None]) -> Iterator[None]:
-        """The ceilings that all debates of a plan share, over all its runs.
+    def apply_ceilings(self, spent: Path, tell: Callable[[str], None]) -> Iterator[None]:
+        """Within this context, all debates share the ceilings of the plan, which also count its earlier runs.
 
         Args:
             spent: the file with the spending of earlier runs; it exists only with a ceiling.
             tell: called with a message if earlier runs spent something.
         """
-        most = Spend(*(inf if limit is None else limit for limit in (self.budget, self.max_cost, self.max_calls)))
-        if most == FREE:
+        ceiling = Spend(*(inf if limit is None else limit for limit in (self.budget, self.max_cost, self.max_calls)))
+        if ceiling == FREE:
             with shared_ceilings(max_seconds=self.max_seconds):
                 yield
             return
-        with lasting_ceilings(spent, most, inf if self.max_seconds is None else self.max_seconds) as ceilings:
+        with lasting_ceilings(spent, ceiling, inf if self.max_seconds is None else self.max_seconds) as ceilings:
             if any(before := ceilings.spent):
                 took = f"{amount('calls', before.calls)} and {amount('tokens', before.tokens)}"
                 tell(f"Earlier runs took up to {took}, which count against the ceilings ({spent.name}).")
@@ -125,20 +125,21 @@ def run_plan(
         logs: the folder of the logs; it may contain other logs.
         limits: limits of the run.
         watch: makes the callback for every sample, from the number of all samples and of those already in logs.
-        tell: called with the difference if a cell is not the same run as one in the folder.
+        tell: called with messages: the difference if a cell is not the same run as one in the folder, and the spending
+            of earlier runs.
 
     Returns:
         The log of each cell without its samples, in the plan's order.
 
     Raises:
-        UserError: as `make_cells` and `preflight`; data that cannot be read; a folder that cannot be made, or that
+        UserError: as `make_cells` and `preflight`; data that cannot be read; a folder that cannot be created, or that
             another run writes to.
         KeyboardInterrupt: the user stopped it; no further sample was started.
     """
     cells = make_cells(plan)
     if not plan.judge_may_debate:
-        in_words = [cell for cell in cells if "judged" in load_benchmark(cell.task.name).metrics]
-        check_grader(plan.judge, [(cell.system, cell.graph, cell.settings) for cell in in_words])
+        judged_cells = [cell for cell in cells if "judged" in load_benchmark(cell.task.name).metrics]
+        check_grader(plan.judge, [(cell.system, cell.graph, cell.settings) for cell in judged_cells])
     logs = logs.absolute()
     with exclusive_folder(logs, "run", LOCK), redirect_stdout(StringIO()):  # Inspect's greetings are discarded
         return _run_cells(cells, plan, logs, limits, watch, tell)
@@ -168,15 +169,15 @@ def _run_cells(
     def build_task(cell: Cell) -> Task:
         key, task = keys[cell.key], copy(items[cell.task])
         solver = make_solver(cell, logs, keys)
-        run_facts = {"key": key, "parts": parts[cell.key], "plan": plan_hash, "family": plan.family}
-        facts = (task.metadata or {})["moot"] | cell.facts() | run_facts
-        labels: dict[str, Any] = {"metadata": {"moot": facts, **shown_metadata(facts)}, "tags": tags_of(facts)}
+        run_metadata = {"key": key, "parts": parts[cell.key], "plan": plan_hash, "family": plan.family}
+        metadata = (task.metadata or {})["moot"] | cell.log_metadata() | run_metadata
+        labels: dict[str, Any] = {"metadata": {"moot": metadata, **shown_metadata(metadata)}, "tags": tags_of(metadata)}
         return task_with(task, solver=solver, model="none" if cell.model is None else f"moot/{cell.model}", **labels)
 
     with (
         watch_samples(watch(samples, count_finished_samples(keys.values(), logs))),
         collected_seldom(),
-        limits.shared(spent, tell),
+        limits.apply_ceilings(spent, tell),
     ):
         _run_tasks([build_task(cell) for cell in debates], logs, limits)
         _run_tasks([build_task(cell) for cell in cells if cell.control or cell.attack], logs, limits)
@@ -186,12 +187,12 @@ def _run_cells(
 
 def refresh_metadata(log: EvalLog, cell: Cell) -> EvalLog:
     """Update a log's metadata (label, position) from the current plan, without another run."""
-    facts = moot_metadata(log)
-    current = facts | json.loads(json.dumps(cell.facts(), default=str)) | {"key": facts["key"]}
-    if current == facts:
+    metadata = moot_metadata(log)
+    current = metadata | json.loads(json.dumps(cell.log_metadata(), default=str)) | {"key": metadata["key"]}
+    if current == metadata:
         return log
     provenance = ProvenanceData(author="moot", reason="The plan has another label for the system.")
-    old, new = tags_of(facts), tags_of(current)
+    old, new = tags_of(metadata), tags_of(current)
     changed = TagsEdit(tags_add=sorted({*new} - {*old}), tags_remove=sorted({*old} - {*new}))
     edits = [
         MetadataEdit(metadata_set={"moot": current, **shown_metadata(current)}),
@@ -206,14 +207,14 @@ SHOWN_FIELDS = ("system", "graph", "model", "seed", "control", "of")
 """Metadata that distinguish logs for a reader; the settings are shown, too."""
 
 
-def shown_metadata(facts: Mapping[str, Any]) -> dict[str, Any]:
+def shown_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata of a log for other readers, such as Inspect's viewer and data frames."""
-    return {key: facts[key] for key in (*SHOWN_FIELDS, "settings") if facts.get(key) is not None}
+    return {key: metadata[key] for key in (*SHOWN_FIELDS, "settings") if metadata.get(key) is not None}
 
 
-def tags_of(facts: Mapping[str, Any]) -> list[str]:
+def tags_of(metadata: Mapping[str, Any]) -> list[str]:
     """A log's tags, such as ``system:tool_mad``."""
-    return [f"{key}:{facts[key]}" for key in SHOWN_FIELDS if facts.get(key) is not None]
+    return [f"{key}:{metadata[key]}" for key in SHOWN_FIELDS if metadata.get(key) is not None]
 
 
 def cell_parts(plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -270,18 +271,17 @@ def save_plan(plan: Plan, logs: Path) -> str:
     name = digest(fields)
     file = logs / f"plan-{name}.yaml"
     try:
-        write_atomically(file, package("yaml").safe_dump(fields, sort_keys=False, allow_unicode=True))
+        write_atomically(file, load_extra("yaml").safe_dump(fields, sort_keys=False, allow_unicode=True))
     except OSError as error:
         raise write_error(file, error) from error
     return name
 
 
-async def preflight(cells: Sequence[Cell], tasks: Mapping[Benchmarked, Task], judge: str | None) -> None:
+async def preflight(cells: Sequence[Cell], tasks: Mapping[PlannedBenchmark, Task], judge: str | None) -> None:
     """Open each system on the first sample of its benchmark, so that errors are reported before anything runs.
 
     Raises:
-        UserError: a key, a source or an encoder is missing, the judge is not allowed, or the system does not support
-            the task.
+        UserError: a model, a key, a source or an encoder is missing, or the system does not support the task.
     """
     try:
         if judge is not None:
@@ -323,23 +323,23 @@ def make_solver(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
         return debate(cell.graph, run=key, **cell.settings)
     debate_key = keys[cell.of.key]
     if cell.attack:
-        how = {name: value for name, value in cell.attack.items() if name != "texts"}
-        return attacked(logs=str(logs), of=debate_key, graph=cell.graph, run=key, **how, **cell.settings)
+        arguments = {name: value for name, value in cell.attack.items() if name != "texts"}
+        return attacked(logs=str(logs), of=debate_key, graph=cell.graph, run=key, **arguments, **cell.settings)
     assert cell.control is not None
     return control(cell.control, str(logs), debate_key, run=key, equal=cell.equal or "tokens", **cell.settings)
 
 
-def make_task(benchmarked: Benchmarked, plan: Plan) -> Task:
-    """Make an Inspect task of a plan's benchmark."""
-    data = None if benchmarked.data is None else str(benchmarked.data)
-    return TASKS[benchmarked.name](data, benchmarked.limit, plan.sample_seed, plan.judge)
+def make_task(benchmark: PlannedBenchmark, plan: Plan) -> Task:
+    """Make an Inspect task from a plan's benchmark."""
+    data = None if benchmark.data is None else str(benchmark.data)
+    return TASKS[benchmark.name](data, benchmark.limit, plan.sample_seed, plan.judge)
 
 
 def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     if not tasks:
         return
-    side_by_side = min(CELLS_AT_ONCE, len(tasks), limits.at_once)
-    with samples_written_once():
+    parallel_tasks = min(CELLS_AT_ONCE, len(tasks), limits.at_once)
+    with use_sample_wise_database():
         _, ended = eval_set(
             list(tasks),
             str(logs),
@@ -351,8 +351,8 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
             log_buffer=max(LEAST_SAMPLES, max(len(task.dataset) for task in tasks) // MOST_WRITES),
             retry_attempts=1,
             retry_immediate=False,
-            max_tasks=side_by_side,
-            max_samples=max(1, limits.at_once // side_by_side),
+            max_tasks=parallel_tasks,
+            max_samples=max(1, limits.at_once // parallel_tasks),
             time_limit=limits.time_limit,
             retry_on_error=limits.retry_on_error or None,
             # all samples are run, even if some fail; the cell then counts as not done, and the next run tries the

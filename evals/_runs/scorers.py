@@ -60,8 +60,10 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
             return Score.unscored(reason="undefined", explanation="This measure is undefined for this sample.")
         if not of_answers:
             return Score(value=value)
-        facts = {"outcome": outcome, "gold": list(target), "stop_reason": document["stop_reason"]}
-        return Score(value=value, answer=outcome or "(abstained)", explanation=reasons_text(document), metadata=facts)
+        metadata = {"outcome": outcome, "gold": list(target), "stop_reason": document["stop_reason"]}
+        return Score(
+            value=value, answer=outcome or "(abstained)", explanation=reasons_text(document), metadata=metadata
+        )
 
     return score
 
@@ -79,8 +81,8 @@ def reasons_text(document: Document) -> str:
 
 def _label_metric(compute: metrics.LabelScore) -> Metric:
     def value(scores: list[SampleScore]) -> float:
-        facts = [score.score.metadata or {} for score in scores]
-        result = compute([fact["gold"][0] for fact in facts], [fact["outcome"] for fact in facts]).value
+        metadata = [score.score.metadata or {} for score in scores]
+        result = compute([entry["gold"][0] for entry in metadata], [entry["outcome"] for entry in metadata]).value
         return float("nan") if result is None else result  # Inspect's value for an undefined score
 
     return value
@@ -145,7 +147,8 @@ def item_scorer(measure: str) -> Scorer:
 def judged(model: str) -> Scorer:
     """Whether a model judges that the answer is the same as a right one (MADKE).
 
-    An answer with the same text is right without a call. If the judge gives no usable reply, the sample is unscored.
+    No call is made for an answer with the same text as a right one. If the judge gives no usable reply, the sample is
+    unscored.
 
     Args:
         model: the judge, as provider:name. It should not be a model of the debaters.

@@ -21,7 +21,7 @@ from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from moot.core.transport import dumps, loads
 from moot.evals._runs.inspect_side import add_inspect_settings, messages_of, report_calls
-from moot.evals._stats.found import count_evidence
+from moot.evals._stats.evidence_count import count_evidence
 from moot.evals._stats.outcomes import has_outcome
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes._models.seeds import derived_seed
@@ -35,7 +35,7 @@ INPUTS = "moot"
 """Key of a sample's metadata for a debate's input: an object with ``task``, ``labels``, ``given``, ``claim_date``,
 ``speaker`` (as `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches the debate."""
 FOUND = "found"
-"""Key of a sample's metadata for the amount of its debate's evidence (`moot.evals._stats.found.EvidenceCount`)."""
+"""Key of a sample's metadata for the amount of evidence (`moot.evals._stats.evidence_count.EvidenceCount`)."""
 
 Question = Mapping[str, Any]
 """The input of a debate: claim and, if present, task, labels, options, given, claim_date and speaker."""
@@ -43,7 +43,7 @@ DebateRunner = Callable[[Question, TaskState], Awaitable[dict[str, Any]]]
 """Runs a debate on a sample's question and returns the result document."""
 
 
-class DebateFailed(Exception):  # noqa: N818 - what Inspect shows of a sample
+class DebateFailed(Exception):  # noqa: N818 - Inspect shows this name
     """A debate that ended without a verdict through no fault of the system: the sample is missing data."""
 
 
@@ -80,7 +80,7 @@ def debate_solver(run_sample: DebateRunner) -> Solver:
     """Make a solver that runs a debate on every sample.
 
     If the debate fails, the sample fails, too, as missing data; but if the failure is the system's own fault
-    (`has_outcome`), the sample is one without an answer.
+    (`has_outcome`), the sample counts as one without an answer.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -145,8 +145,8 @@ def make_question(claim: str, options: Sequence[str] | None, metadata: Mapping[s
 
 
 def settings_for_sample(settings: Settings, sample: TaskState) -> Settings:
-    """The settings for one sample: evidence from the claim's day or later is left out, unless one day is set for all
-    samples."""
+    """The settings for one sample: evidence from the claim's day or later is left out, unless the settings name another
+    day."""
     day = (sample.metadata.get(INPUTS) or {}).get("published_before")
     if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:
         return settings
@@ -154,8 +154,8 @@ def settings_for_sample(settings: Settings, sample: TaskState) -> Settings:
 
 
 def with_sample_seed(settings: Settings, sample: TaskState, *system: Any) -> Settings:
-    """The settings for one sample: if the run has a seed, the sample's own seed is derived from it, the sample and the
-    system.
+    """The settings for one sample: a seed of its own, derived from the run's seed, the sample and the system. Without a
+    run's seed, the settings are unchanged.
 
     A debate that runs again with the settings in its document sends the same seeds.
 

@@ -2,7 +2,8 @@
 
 A task reads the records in their published format (`moot.evals._benchmarks.catalogue`), from your file or folder or,
 without ``data``, from the Hub. The solver is a debate by Tool-MAD; `--solver moot/debate -S graph=proclaim -S seed=1`
-chooses another (Inspect ignores ``-S`` without ``--solver``). Gold evidence, conclusions and answers never reach it.
+chooses another (Inspect ignores ``-S`` without ``--solver``). Gold evidence, conclusions and answers never reach the
+debate.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def make_scorers(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]
 
     Args:
         benchmark: the benchmark.
-        judge: the model that says whether answers in words are right, as provider:name; by default that of Inspect's
-            role ``grader``.
+        judge: the model that judges answers in words, as provider:name; by default the model of Inspect's role
+            ``grader``.
     """
     judge = choose_grader(judge)
     known: dict[str, Callable[[], Scorer]] = {
@@ -84,22 +85,22 @@ def items_digest(items: Sequence[Item]) -> str:
 
 
 def _identifying_fields(item: Item) -> dict[str, object]:
-    facts = asdict(item) | {"source": "", "group": ""}
-    unknown = [key for key in ("claim_date", "speaker", "group", "task", "labels") if not facts[key]]
-    return {key: value for key, value in facts.items() if key not in unknown}
+    fields = asdict(item) | {"source": "", "group": ""}
+    unknown = [key for key in ("claim_date", "speaker", "group", "task", "labels") if not fields[key]]
+    return {key: value for key, value in fields.items() if key not in unknown}
 
 
 def benchmark_task(
     name: str, data: str | None = None, limit: int | None = None, seed: int | None = None, judge: str | None = None
 ) -> Task:
-    """Make a task of a benchmark.
+    """Make an Inspect task from a benchmark.
 
     Args:
         name: as for `moot.evals._benchmarks.catalogue.load_benchmark`.
-        data: a file or folder in the published format; without it the Hub.
+        data: a file or folder in the published format; by default the data are read from the Hub.
         limit: maximum number of items.
-        seed: draws items at random; without it the first ones are taken.
-        judge: a model, as provider:name, that says whether an answer in words is right; or ``--model-role grader=``.
+        seed: draws items at random; by default the first items are taken.
+        judge: as for `make_scorers`.
 
     Raises:
         UserError: there is no data, or a record is broken (the error names its place).
@@ -108,19 +109,19 @@ def benchmark_task(
     reading = read_benchmark(name, None if data is None else Path(data), limit=limit, seed=seed)
     for note in reading.notes:
         log.warning("%s: %s.", benchmark.title, note)
-    facts: dict[str, object] = {
+    metadata: dict[str, object] = {
         "benchmark": name,
         "title": benchmark.title,
         "licence": benchmark.licence,
         "notes": list(reading.notes),
     }
-    facts |= {} if (best := ceiling(reading.items, benchmark.task)) is None else {"ceiling": best}
+    metadata |= {} if (best := ceiling(reading.items, benchmark.task)) is None else {"ceiling": best}
     return Task(
         dataset=MemoryDataset([make_sample(item, benchmark) for item in reading.items], name=name, location=data),
         solver=debate(),
         scorer=make_scorers(benchmark, judge),
         version=items_digest(reading.items),
-        metadata={"moot": facts},
+        metadata={"moot": metadata},
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.outcomes import Score, mean_score
 from moot.nodes._texts.calibrated import SCORE_DECIMALS
 
@@ -73,7 +73,7 @@ def reliability_bins(
             items, between quantiles; equal confidences stay together, so that there may be fewer bins.
 
     Returns:
-        [] if no item has both.
+        [] if no item has both values.
 
     Raises:
         ValueError: lists of different lengths, a confidence outside [0, 1], or less than one bin.
@@ -145,7 +145,7 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
         correct: whether each item's answer was right, in the same order; None if it is missing.
 
     Returns:
-        One point for each confidence that occurs; no points and an area of None if no item has both.
+        One point for each confidence that occurs; no points and an area of None if no item has both values.
 
     Raises:
         ValueError: lists of different lengths, or a confidence outside [0, 1].
@@ -166,10 +166,10 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
 
 
 class PassingAnswers(NamedTuple):
-    """The answers that pass a threshold: their ``share`` of the scored answers, and the share of them that is
-    ``right``.
+    """The answers that pass a threshold.
 
-    Both are in [0, 1]; ``right`` is None if no answer passes.
+    ``n``: their number. ``share``: their share of the scored answers, in [0, 1]. ``right``: the share of the passing
+    answers that is right, in [0, 1]; None if no answer passes.
     """
 
     n: int
@@ -195,12 +195,12 @@ def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: flo
 
 
 def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Score]:
-    """By round, from 1: how far the distribution of a figure is from its distribution in the last round, in [0, 1].
+    """The distance between a figure's distributions in each round and in the last round, by round number from 1.
 
-    The two-sample Kolmogorov-Smirnov statistic: the largest distance between the two distribution functions, by
-    scipy. Both samples are of the same items (all debates with that round), so that debates which ended early do not
-    look like change. There is no p-value, as that needs independent samples. If a round is the last of every item that
-    reached it, the value is 0.
+    It is the two-sample Kolmogorov-Smirnov statistic, by scipy: the largest distance between the two distribution
+    functions, in [0, 1]. Both samples are of the same items, the debates with that round, so debates that ended before
+    have no influence. There is no p-value, as that needs independent samples. If every debate with a round ended in it,
+    the value is 0.
 
     S2 (appendix E) prints KS statistics from -0.03 to 1.14, which is impossible; its figure is not reproduced here.
 
@@ -222,8 +222,8 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
         statistic = None
         if known:
             current, final = zip(*known, strict=True)
-            with np.errstate(divide="ignore", invalid="ignore"):  # may occur in the p-value, which is not used
-                statistic = float(package("scipy.stats").ks_2samp(current, final, method="asymp").statistic)
+            with np.errstate(divide="ignore", invalid="ignore"):  # scipy's p-value, which is not used, may divide by 0
+                statistic = float(load_extra("scipy.stats").ks_2samp(current, final, method="asymp").statistic)
         by_round[n + 1] = Score(statistic, len(known), len(reached) - len(known), len(trajectories) - len(reached))
     return by_round
 
@@ -248,12 +248,12 @@ def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
 
 
 def least_confidence(confidences: Sequence[float | None], right: Sequence[bool], alpha: float) -> float | None:
-    """The lowest confidence from which acting is wrong in at most a share alpha of all cases.
+    """The lowest confidence threshold with which at most a share alpha of all debates is both acted on and wrong.
 
     The least c with (wrong cases of confidence c or more + 1) / (n + 1) <= alpha (arXiv:2208.02814, Eq. 4).
 
     Args:
-        confidences: the confidence of each labelled debate; None for a debate that is never acted on.
+        confidences: the confidence of each labelled debate; None for a debate without one, which is never acted on.
         right: whether its verdict is right, in the same order.
         alpha: the allowed share, in (0, 1).
 

@@ -58,7 +58,7 @@ def co2(documents: Sequence[Document], correct: Sequence[bool]) -> float:
         correct: whether each document's answer is right.
 
     Raises:
-        ValueError: there is no document, or not one judgement for each.
+        ValueError: there is no document, or the lists have different lengths.
     """
     if not documents:
         raise ValueError("there must be at least one document")
@@ -72,7 +72,7 @@ def co2(documents: Sequence[Document], correct: Sequence[bool]) -> float:
 
 
 def average_debates(documents: Sequence[Document]) -> dict[str, float]:
-    """Avg-DN: by agent, the mean of its `debates` per question (S3, Table 4; in a full graph rounds x (n - 1)).
+    """Avg-DN: each agent's mean number of `debates` per question (S3, Table 4; in a full graph rounds x (n - 1)).
 
     Documents without rounds of debate count, with 0 debates of each agent.
 
@@ -90,7 +90,7 @@ def average_debates(documents: Sequence[Document]) -> dict[str, float]:
 
 
 def viewpoint_collisions(document: Document) -> int:
-    """DVC of one question: its `collisions`, each kept edge counted in each round (S3, Table 3).
+    """DVC of one question: the number of its `collisions`; an edge counts in each round (S3, Table 3).
 
     Args:
         document: a result document of `cortex_debate`.
@@ -99,7 +99,7 @@ def viewpoint_collisions(document: Document) -> int:
 
 
 def correct_revisions(document: Document, correct: Callable[[str], bool] | str) -> int:
-    """CVR of one question: `collisions` that set their reader right (S3, Table 3).
+    """CVR of one question: `collisions` that correct their reader (S3, Table 3).
 
     These are edges whose reader was wrong in round d - 1, is right in round d, and now gives the answer that the other
     agent gave in round d - 1. Two opponents who gave that answer both count.
@@ -110,14 +110,14 @@ def correct_revisions(document: Document, correct: Callable[[str], bool] | str) 
     """
     task, answers = document["task"], answers_by_round(document)
 
-    def right(answer: str) -> bool:
+    def is_right(answer: str) -> bool:
         return same_answer(task, answer, correct) if isinstance(correct, str) else correct(answer)
 
     revised = 0
     for d, source, target in collisions(document):
         before, after, shown = answers[d - 1, target], answers.get((d, target)), answers[d - 1, source]
         if before is not None and after is not None and shown is not None:
-            revised += not right(before) and right(after) and same_answer(task, after, shown)
+            revised += not is_right(before) and is_right(after) and same_answer(task, after, shown)
     return revised
 
 
@@ -126,10 +126,10 @@ ANSWERING = ("respond", "answer", "argue")
 
 
 def context_tokens(document: Document) -> dict[str, float | None]:
-    """By agent, the mean length of its prompts for an answer in a round, in tokens (S3, Table 7).
+    """The mean length of each agent's prompts for an answer in a round, in tokens (S3, Table 7).
 
-    In each round the first of an agent's calls with a known count of tokens counts, so retries for an unusable reply
-    add nothing. None if no call's tokens are known.
+    Of an agent's calls in a round, only the first one with a known number of tokens counts, so retries for an unusable
+    reply add nothing. None if no call's tokens are known.
 
     Args:
         document: a result document of any system whose agents answer in rounds.

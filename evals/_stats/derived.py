@@ -41,7 +41,7 @@ def label_prior(gold: Sequence[str]) -> str:
 
 
 def policy_labels(task: str) -> tuple[str | None, str | None]:
-    """A task's label for claims without enough evidence, and that for true claims; None if the task has no such label.
+    """A task's label for claims without enough evidence, and its label for true claims; None if it has no such label.
 
     Args:
         task: a key of `moot.nodes._texts.task.TASKS`.

@@ -64,7 +64,7 @@ def item_means(system: System, measure: str, ids: Sequence[str]) -> list[float |
 
 
 def _values_by_item(system: System, measure: str) -> dict[str, ItemRuns | None]:
-    """Each item; None if it is missing in all runs."""
+    """Each item with its values in all runs; None if it is missing in all of them."""
     by_item: dict[str, ItemRuns | None] = {}
     for id, gold in system.gold.items():
         observations = [run.get(id) for run in system.items]
@@ -104,7 +104,7 @@ def _label_statistic(gold: Sequence[str], given: Sequence[str | None], score: Ca
 def mean_over_items(observations: Sequence[Observation], values: Sequence[float | None]) -> Interval:
     """The mean of the observations' values with its interval; an item of several runs counts as one item.
 
-    Wilson's interval if each item occurs once and is right or wrong, else the bootstrap's; both over groups.
+    The interval is Wilson's if each item occurs once and is right or wrong, else the bootstrap's; both are over groups.
     """
     by_item: dict[str, list[float | None]] = {}
     for observation, value in zip(observations, values, strict=True):

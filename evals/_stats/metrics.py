@@ -35,20 +35,20 @@ Metric = Callable[[str | None, str], float | None]
 
 
 def normalise_squad(text: str) -> str:
-    """A text as SQuAD's script compares it: lower case, no ASCII punctuation, no a, an, the, single spaces.
+    """A text as SQuAD's script compares it: in lower case, without ASCII punctuation and articles, with single spaces.
 
     Words joined by a punctuation sign become one: "well-known" is "wellknown". NQ-open, HotpotQA and 2WikiMultiHopQA
     use it too.
     """
-    return _words(text.lower().translate(PUNCTUATION))
+    return _without_articles(text.lower().translate(PUNCTUATION))
 
 
 def normalise_triviaqa(text: str) -> str:
     """A text as TriviaQA's script compares it: as SQuAD's, but punctuation, including ‘ ’ ´, becomes spaces."""
-    return _words(text.lower().translate(PUNCTUATION_TO_SPACE))
+    return _without_articles(text.lower().translate(PUNCTUATION_TO_SPACE))
 
 
-def _words(text: str) -> str:
+def _without_articles(text: str) -> str:
     return " ".join(ARTICLES.sub(" ", text).split())
 
 
@@ -90,7 +90,7 @@ def token_f1(
 def shared_words(
     given: str, gold: str, normalise: Normalise = normalise_squad, whole: Collection[str] = ()
 ) -> tuple[int, int, int]:
-    """The numbers of words that an outcome and a right answer share, and that each has, as `token_f1` counts them.
+    """The numbers of shared words, of an outcome's words, and of a right answer's words, as `token_f1` counts them.
 
     An answer that is compared as a whole counts as one word.
     """
@@ -154,13 +154,13 @@ def accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Score:
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's, in the same order and spelling.
+        outcomes: the outcome of each item, in the same order and spelling.
 
     Returns:
         A value of None if every item is missing.
 
     Raises:
-        ValueError: not one outcome for each item, or an empty right label.
+        ValueError: the lists have different lengths, or a right label is empty.
     """
     right, given = _known_labels(gold, outcomes)
     value = len(_correct_labels(right, given)) / len(right) if right else None
@@ -174,7 +174,7 @@ def macro_f1(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's.
+        outcomes: the outcome of each item.
         labels: the labels to average over; by default all labels that are right for an item, so that a wrong answer
             with another label is a miss, but adds no F1 of 0. A label that is neither right nor given has no F1, and
             does not count.
@@ -194,7 +194,7 @@ def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Sc
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's, in the same order and spelling.
+        outcomes: the outcome of each item, in the same order and spelling.
 
     Raises:
         ValueError: as `accuracy`.
@@ -226,7 +226,7 @@ def by_label(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's, in the same order and spelling.
+        outcomes: the outcome of each item, in the same order and spelling.
         labels: the labels to compute them for.
 
     Raises:
@@ -243,8 +243,9 @@ def by_label(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequen
     return {label: LabelMetrics(*row) for label, row in zip(labels, zip(*columns, strict=True), strict=True)}
 
 
-def _label_score(value: Any, right: Sequence[str], gold: Sequence[str]) -> Score:
-    return Score(float(value) if right else None, len(right), len(gold) - len(right))
+def _label_score(value: Any, known: Sequence[str], gold: Sequence[str]) -> Score:
+    """The score of items, of which only those in ``known`` have an outcome."""
+    return Score(float(value) if known else None, len(known), len(gold) - len(known))
 
 
 def _correct_labels(right: Sequence[str], given: Sequence[str]) -> list[str]:
@@ -260,20 +261,20 @@ def _label_counts(right: Sequence[str], given: Sequence[str], labels: Iterable[s
 
 
 def mean_f1(hits: Any, right: Any, given: Any, *, absent: bool = False) -> Any:
-    """`macro_f1` of counts; each is an array (..., labels), and the result is an array (...), NaN if undefined.
+    """`macro_f1` from arrays of counts (..., labels); the result is an array (...), NaN if undefined.
 
     Args:
         hits: the numbers of items that have the label, and were answered with it.
         right: the numbers of items that have the label.
         given: the numbers of items that were answered with it.
-        absent: whether to count labels that no item has, but some were answered with.
+        absent: whether to count labels that no item has, but some items were answered with.
     """
     both = right + given
     return mean_known(ratio(2 * hits, both if absent else np.where(right > 0, both, 0)))
 
 
 def mean_recall(hits: Any, right: Any, given: Any) -> Any:
-    """`balanced_accuracy` of counts, as `mean_f1` takes them."""
+    """`balanced_accuracy` from arrays of counts, as for `mean_f1`."""
     return mean_known(ratio(hits, right))
 
 
@@ -299,7 +300,7 @@ def under_policies(
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's, with unmapped abstentions (``outcome_of(document, mapped=False)``).
+        outcomes: the outcome of each item, with unmapped abstentions (``outcome_of(document, mapped=False)``).
         open_label: the task's label for claims without enough evidence.
         supported: the task's label for true claims. Both are as in `moot.nodes._trial.panel.verdict_labels`.
         score: `accuracy`, `balanced_accuracy` or `macro_f1`.
@@ -355,7 +356,7 @@ def fever_score(
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's.
+        outcomes: the outcome of each item.
         sets: each item's alternative sets of evidence; none is needed if `open_label` is right.
         found: the sentences found for each item, best first; [] if there are none. None if the system does not report
             pages and sentences: the item is left out.
@@ -366,7 +367,7 @@ def fever_score(
         A value of None if a run has no sentences for any item.
 
     Raises:
-        ValueError: lists of different lengths, or no evidence, or an empty set of it, for an item that needs some.
+        ValueError: lists of different lengths, or an item that needs evidence has none, or an empty set.
     """
     values: list[float | None] = []
     left_out = 0
@@ -403,14 +404,14 @@ def feverous_score(
 
     Args:
         gold: the right label of each item.
-        outcomes: each item's.
-        sets: each item's alternative sets of (page, element), an element being ``sentence_0`` or ``cell_0_1_1``.
+        outcomes: the outcome of each item.
+        sets: each item's alternative sets of (page, element), such as ("Lake Tikub", "cell_0_1_1").
         found: the elements found for each item, best first; None if the system does not report pages and elements.
         first: the number of found sentences that count.
         first_cells: the number of found cells, list items and table captions that count.
 
     Raises:
-        ValueError: lists of different lengths, or no evidence, or an empty set of it, for an item.
+        ValueError: lists of different lengths, or an item has no evidence, or an empty set.
     """
     values: list[float | None] = []
     left_out = 0

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
-from moot.evals._analyses.inside import DebateFigures, compute_debate_figures
+from moot.evals._analyses.debate_figures import DebateFigures, compute_debate_figures
 from moot.evals._benchmarks.catalogue import Benchmark
-from moot.evals._stats.found import EvidenceCount, count_evidence
+from moot.evals._stats.evidence_count import EvidenceCount, count_evidence
 from moot.evals._stats.item_scores import COMPUTED, item_score
 from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome, majority_of_runs, outcome_of
 from moot.evals._stats.panel_measures import count_concessions
@@ -74,7 +74,7 @@ class Observation:
         cost: the cost of all calls; None if a price or a count is unknown.
         warnings: the number of warnings of each kind.
         models: each model that was called, with the name that its endpoint reported.
-        inside: other figures of the debate than its verdict; None if there is no document.
+        debate_figures: figures of the debate besides its verdict; None if there is no document.
         error: the kind of error, if the item is missing.
         detail: details of the error, or of replies that could not be used.
         unnamed: official measures whose evidence the verdict could not name (`moot.evals._stats.official`).
@@ -94,7 +94,7 @@ class Observation:
     cost: float | None = None
     warnings: Mapping[str, int] = field(default_factory=dict)
     models: frozenset[tuple[str, str]] = frozenset()
-    inside: DebateFigures | None = None
+    debate_figures: DebateFigures | None = None
     error: str | None = None
     detail: str = ""
     group: str = ""
@@ -122,7 +122,7 @@ def computed_scores(benchmark: Benchmark, outcome: str | None, gold: Sequence[st
 
 
 def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Document | None) -> Observation:
-    """Make an observation from a sample of a log.
+    """Make an observation from a log's sample.
 
     Args:
         sample: Inspect's ``EvalSample``.
@@ -135,7 +135,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
     """
     gold = tuple([sample.target] if isinstance(sample.target, str) else sample.target)
     if not all(gold) or not gold:
-        raise ValueError("it has no right answer, or an empty one")
+        raise ValueError("the sample has no right answer, or an empty one")
     stratum, group = (clean(str((sample.metadata or {}).get(name) or "")) for name in ("stratum", "group"))
     known = Observation(str(sample.id), gold, stratum, group=group)
     error, detail = _find_error(sample, document)
@@ -159,7 +159,7 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
         cost=cost_of(paid_calls(calls)),
         warnings=Counter(clean(warning["kind"]) for warning in document["warnings"]),
         models=frozenset((clean(call["model"]), clean(call["reported_model"] or "")) for call in calls),
-        inside=compute_debate_figures(document, lambda answer: is_right_answer(benchmark, answer, gold)),
+        debate_figures=compute_debate_figures(document, lambda answer: is_right_answer(benchmark, answer, gold)),
         error=error,
         detail=detail,
         unnamed=frozenset(n for n, s in (sample.scores or {}).items() if (s.metadata or {}).get("named") is False),
@@ -213,9 +213,8 @@ def measured_fields(document: Document) -> dict[str, Any]:
 def scored_answers(document: Document) -> tuple[ScoredAnswer, ...]:
     """Every answer of a debate that has scores with a threshold, with these scores.
 
-    If an answer need not follow from evidence, a null faithfulness is left out instead of counted as unknown. It need
-    not follow from evidence if its writer never searched and was given none, or if the task is one of reasoning and the
-    answer uses nothing from the evidence.
+    Some answers need not follow from evidence: their writer never searched and was given no evidence, or the task needs
+    reasoning and the answer uses no evidence. For these, a faithfulness of null is left out, not counted as unknown.
     """
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer")]
     searching = {turn["agent"] for turn in given if turn.get("query") is not None}

@@ -32,15 +32,15 @@ Fact = tuple[str, int]
 
 
 class GoldMatch(NamedTuple):
-    """The match of a system's evidence or answer with the gold one: exact, precision and recall, each in [0, 1]."""
+    """The match of a system's evidence or answer with the gold one, in [0, 1]. ``exact`` is 1 if both are equal."""
 
-    whole: float
+    exact: float
     precision: float
     recall: float
 
     @property
     def f1(self) -> float:
-        """2 x precision x recall / (precision + recall); 0 if both are."""
+        """2 x precision x recall / (precision + recall); 0 if both are 0."""
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else 0.0
 
@@ -69,7 +69,7 @@ def match_answer(outcome: str, gold: Collection[str]) -> GoldMatch:
         shared, words, wanted = shared_words(outcome, right, whole=YES_NO)
         return GoldMatch(exact_match(outcome, right) or 0.0, shared / words, shared / wanted)
 
-    return max((match_with(right) for right in gold), key=lambda match: (match.whole, match.f1))
+    return max((match_with(right) for right in gold), key=lambda match: (match.exact, match.f1))
 
 
 def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequence[Fact]) -> float:
@@ -80,7 +80,7 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
 
     Args:
         gold: the right label.
-        outcome: the item's.
+        outcome: the item's outcome.
         facts: the supporting sentences.
         found: the evidence that a system cites, best first.
     """
@@ -107,7 +107,7 @@ def page_and_element(origin: Mapping[str, Any] | Origin) -> tuple[str, str] | No
 
 
 def cited_places(document: Document) -> list[tuple[str, str]] | None:
-    """The (page, element) of each cited piece of evidence, in that order; None if no piece of evidence has one."""
+    """The (page, element) of each cited piece of evidence, in the order of citation; None if no evidence has them."""
     known = {p["id"]: [*filter(None, map(page_and_element, (p, *p.get("also", ()))))] for p in document["evidence"]}
     if not any(known.values()):
         return None
@@ -118,20 +118,20 @@ def cited_places(document: Document) -> list[tuple[str, str]] | None:
 
 
 def cited_facts(
-    document: Document, given: Sequence[Mapping[str, str]], begins: Sequence[Sequence[int]]
+    document: Document, given: Sequence[Mapping[str, str]], sentence_starts: Sequence[Sequence[int]]
 ) -> list[Fact] | None:
     """The sentences that the verdict quotes from texts that came with the claim; None if it cites nothing.
 
     Args:
         document: a result document.
         given: the texts, each with ``title`` and ``text``.
-        begins: for each text the offsets of its sentences, in code points.
+        sentence_starts: for each text the offsets of its sentences, in code points.
     """
     citations = verdict_citations(dict(document))
     titles = {piece["id"]: piece["title"] for piece in document["evidence"]}
     facts: dict[Fact, None] = {}
     for citation in citations:
-        for text, starts in zip(given, begins, strict=True):
+        for text, starts in zip(given, sentence_starts, strict=True):
             if clean(text["title"]) == titles.get(citation["evidence_id"]) and (
                 span := find_quote(citation["quote"], text["text"])
             ):
@@ -175,7 +175,7 @@ def official_score(
         supports = match_facts(facts or [], right)
         if measure.startswith("joint"):
             supports = joint_match(match_answer(outcome, gold), supports)
-        return supports.whole if measure.endswith("em") else supports.f1, facts is not None
+        return supports.exact if measure.endswith("em") else supports.f1, facts is not None
     places = cited_places(document)
     if not sets and (measure != "fever_score" or gold[0] != OPEN_LABEL):
         return None, places is not None
@@ -192,7 +192,7 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
 
     Args:
         measure: one of `OFFICIAL_MEASURES`.
-        seen: the observations of its items.
+        observations: the observations of the run's items.
     """
     answered = [observation for observation in observations if observation.outcome is not None]
     if not answered:
@@ -211,8 +211,8 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
 def drop_uncomputable(
     observations: Sequence[Observation], measures: Collection[str]
 ) -> tuple[list[Observation], list[str]]:
-    """Remove from observations the official scores that cannot be computed for their run; returns them with notes on
-    the reasons."""
+    """Remove the official scores that cannot be computed for a run from its observations; return these, with notes
+    on the reasons."""
     reason_by_measure = {
         name: reason
         for name in measures

@@ -98,7 +98,7 @@ def has_outcome(document: Document) -> bool:
 
 
 def is_model_fault(document: Document) -> bool:
-    """Whether a debate failed because of its own models' replies alone, and not also because a call was cut off."""
+    """Whether a debate failed only because its models' replies could not be used, and no turn failed otherwise."""
     error, turns = document.get("error"), document.get("turns") or ()
     complete = all(turn.get("outcome") != "failed" for turn in turns)
     return error is not None and error["kind"] in OWN_FAULTS and complete
@@ -130,12 +130,12 @@ def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, 
 
     Args:
         runs: for each run the outcome of each item, in one order.
-        same: whether two answers are the same. Each answer is compared with the first of every group, and never joins a
-            group with a member that is known to differ from it.
+        same: whether two answers are the same. An answer joins a group if it is the same as the group's first answer,
+            and is not known to differ from any answer in it.
 
     Returns:
-        For each item an answer in the words of the first run, `ABSTAINED`, or None if missing runs could have changed
-        the outcome: of three runs, two that agree decide, two that differ do not.
+        For each item the earliest wording of the answer, `ABSTAINED`, or None if missing runs could change the result.
+        For example, if one of three runs is missing, two equal answers decide, and two different ones do not.
 
     Raises:
         ValueError: no run, or runs of different lengths.
@@ -143,17 +143,17 @@ def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, 
     return [_majority(item, same) for item in _by_item(runs)]
 
 
-def _majority(item: tuple[str | None, ...], same: Callable[[str, str], bool]) -> str | None:
+def _majority(outcomes: tuple[str | None, ...], same: Callable[[str, str], bool]) -> str | None:
     groups: list[list[str]] = []
-    for answer in filter(None, item):
+    for answer in filter(None, outcomes):
         candidates = (g for g in groups if same(g[0], answer))
         group = next((g for g in candidates if not any(surely_differ(member, answer) for member in g)), None)
         if group is None:
             groups.append([answer])
         else:
             group.append(answer)
-    missing = item.count(None)
-    groups.sort(key=len, reverse=True)  # stable: the earliest of the largest
+    missing = outcomes.count(None)
+    groups.sort(key=len, reverse=True)  # the sort is stable: of equally large groups, the earliest comes first
     counts = [*map(len, groups), 0, 0]
     if missing and counts[0] <= counts[1] + missing:
         return None

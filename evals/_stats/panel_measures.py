@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 from statistics import pstdev
 from typing import Any, Literal, NamedTuple
 
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.nodes._steps.score import average
 
 Document = Mapping[str, Any]
@@ -68,14 +68,14 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
 
     Raises:
         UserError: scikit-learn is not installed.
-        ValueError: not the same number of cases.
+        ValueError: the lists have different lengths.
     """
     if len(first) != len(second):
         raise ValueError(f"both judges must judge the same number of cases, not {len(first)} and {len(second)}")
     both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     if len({verdict for pair in both for verdict in pair}) < 2:
         return None
-    return float(package("sklearn.metrics").cohen_kappa_score(*zip(*both, strict=True)))
+    return float(load_extra("sklearn.metrics").cohen_kappa_score(*zip(*both, strict=True)))
 
 
 def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float | None]:
@@ -127,7 +127,7 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
     if len(categories) < 2:
         return None
     table = [[list(row).count(verdict) for verdict in categories] for row in complete]
-    return float(package("statsmodels.stats.inter_rater").fleiss_kappa(table))
+    return float(load_extra("statsmodels.stats.inter_rater").fleiss_kappa(table))
 
 
 def fleiss_kappa_of(documents: Sequence[Document]) -> float | None:
@@ -163,10 +163,10 @@ def disagreement(documents: Sequence[Document]) -> Disagreement | None:
 
 
 def role_play_consistency(documents: Sequence[Document]) -> dict[str, float | None]:
-    """The analyser's ``plaintiff_counsel``, ``defense_counsel`` and ``overall`` (S2 app. O.1): means in [0, 10].
+    """Mean scores of the analyser: ``plaintiff_counsel``, ``defense_counsel``, ``overall``, in [0, 10] (S2 app. O.1).
 
-    Each mean is over the documents in which the score is known; None if there is none (for example without a role
-    switch).
+    Each mean is over the documents in which the score is known; None if there is no such document (for example
+    without a role switch).
 
     Args:
         documents: result documents of trials.
@@ -225,8 +225,8 @@ def concessions(text: str) -> list[str]:
 def count_concessions(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     """The total numbers of `concessions` and words in each counsel's arguments, in both debates.
 
-    Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's speaks
-    for the defense in the switched debate.
+    Words are runs of letters and digits, joined by apostrophes or hyphens. A counsel is a model: the plaintiff's
+    counsel speaks for the defense in the switched debate.
     """
     arguments: dict[str, list[str]] = {counsel: [] for counsel in COUNSEL}
     for turn in turns:
@@ -281,7 +281,7 @@ def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[
 
 
 def changes(trajectory: Sequence[float | None]) -> list[float]:
-    """Each round's value minus that of the round before, if both are known."""
+    """Each round's value minus the value of the round before, if both are known."""
     return [after - before for before, after in pairwise(trajectory) if before is not None and after is not None]
 
 
@@ -309,7 +309,7 @@ def instability(trajectory: Sequence[float | None]) -> float | None:
         trajectory: a value for each round, as from `reflection_trajectory`; None if it is unknown.
 
     Returns:
-        None unless three rounds in a row are known, as fewer have no two successive changes.
+        None unless three rounds in a row are known: with fewer, there are no two successive changes.
     """
     if all(None in trajectory[i : i + 3] for i in range(len(trajectory) - 2)):
         return None
@@ -317,7 +317,7 @@ def instability(trajectory: Sequence[float | None]) -> float | None:
 
 
 def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") -> dict[int, float | None]:
-    """By round, from 1: the mean over debates of the novelty of the evidence retrieved in the round (S2 figure 3).
+    """The mean novelty of the evidence that debates retrieved in each round, from round 1 (S2 figure 3).
 
     The novelty of a piece of evidence is 1 - its highest cosine similarity to the pool: in [0, 1] for most encoders.
     Debates that retrieved nothing in a round, or had ended before, do not count in it; None if no debate counts.

@@ -12,18 +12,19 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 
 ALPHA = 0.05
 POWER = 0.8
 MOST_ITEMS = 10**8
 """Maximum number of items in a search."""
 SLACK = 1e-9
+"""Tolerance for rounding."""
 
 
 def discordance(first: float, second: float) -> tuple[float, float, float]:
-    """The shares of discordant items that two accuracies allow: the minimum, that of independent errors, and the
-    maximum.
+    """The shares of discordant items that two accuracies allow: the minimum, the share if errors are independent, and
+    the maximum.
 
     Raises:
         ValueError: an accuracy outside [0, 1].
@@ -56,7 +57,7 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
     if discordant is None:
         # The formula divides by the variance of the two accuracies, which is 0 if both are 0 or 1.
         a, b = (min(max(accuracy, SLACK), 1 - SLACK) for accuracy in (first, second))
-        proportion = package("statsmodels.stats.proportion")
+        proportion = load_extra("statsmodels.stats.proportion")
         return float(proportion.power_proportions_2indep(a - b, b, n, alpha=alpha, return_results=False))
     if not least - SLACK <= discordant <= most + SLACK:
         raise ValueError(f"accuracies of {first} and {second} allow discordant shares of {least:.4f} to {most:.4f}")
@@ -67,7 +68,7 @@ def power(first: float, second: float, n: int, discordant: float | None = None, 
 
 def _mcnemar_power(share: float, discordant: float, n: int, alpha: float) -> float:
     """Power if this share of the discordant items is right for the first system only."""
-    binom = package("scipy.stats").binom
+    binom = load_extra("scipy.stats").binom
     spread = 10 * sqrt(n * discordant * (1 - discordant)) + 10  # counts further from the mean have almost no weight
     middle = n * discordant
     counts = np.arange(max(0, int(middle - spread)), min(n, int(middle + spread)) + 1)
@@ -145,12 +146,15 @@ def minimum_detectable_effect(
 
     if largest <= SLACK or power_gap(largest) < 0:
         return None
-    return float(package("scipy.optimize").brentq(power_gap, min(SLACK, largest / 2), largest))
+    return float(load_extra("scipy.optimize").brentq(power_gap, min(SLACK, largest / 2), largest))
 
 
 @dataclass(frozen=True)
 class Design:
-    """Power and smallest difference of n items in one design; ``discordant`` is None for two samples."""
+    """The power of n items in a design, the number of items needed, and the smallest difference that n items show.
+
+    ``discordant`` is None for two samples.
+    """
 
     name: str
     discordant: float | None
@@ -166,8 +170,8 @@ class Separation:
     Attributes:
         difference: the first accuracy minus the second.
         n: the number of items.
-        smallest_p: the smallest p of the exact McNemar test over all pairings that these accuracies allow on n items:
-            all discordant items are right for the better system.
+        smallest_p: the smallest p of the exact McNemar test that these accuracies allow on n items: the better system
+            is right on all discordant items.
         separable: whether that p is significant; if not, n items with these accuracies never show a significant
             difference.
         designs: two samples, and paired ones from the fewest discordant items to the most.
@@ -216,5 +220,5 @@ def separation(
         for name, share in shares.items()
     )
     n_discordant = round(least * n)
-    smallest = float(package("scipy.stats").binomtest(0, n_discordant).pvalue) if n_discordant else 1.0
+    smallest = float(load_extra("scipy.stats").binomtest(0, n_discordant).pvalue) if n_discordant else 1.0
     return Separation(first - second, n, smallest, smallest <= alpha, designs)

@@ -12,12 +12,12 @@ from math import fsum
 from typing import Any, Literal
 
 import numpy as np
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 
 Array = Any
 """A numpy array."""
 Statistic = Callable[[Array], Array]
-"""The figures of resamples, one a row: (resamples, items) to (resamples,), NaN if a figure is undefined."""
+"""Computes the figure of each resample, a row of items: (resamples, items) to (resamples,), NaN if undefined."""
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
@@ -27,10 +27,10 @@ BATCH = 200
 ONE_GROUP = "one group"
 """The reason why there is no result if several items are all in one group."""
 FLIPS = 9999
-"""Number of sign flips that a permutation test draws; if no more are possible, it uses all and is exact."""
+"""Maximum number of sign flips in a permutation test. If there are more, they are drawn; else the test is exact."""
 
 DIGITS = 12
-"""Tolerance for sums and means of differences: values that differ only by rounding are ties."""
+"""Number of decimals to which means of differences are rounded: values that differ only by rounding are ties."""
 SLACK = 10.0**-DIGITS
 """Maximum sum of differences that cancel out, due to rounding."""
 
@@ -40,13 +40,13 @@ class Interval:
     """A figure and the ends of its interval.
 
     Attributes:
-        value: the figure of all items that count; None if it is undefined, as then are the ends.
+        value: the figure of all known items. If it is undefined, it and the ends are None.
         low: the lower end.
         high: the upper end.
-        n: the number of items that count.
-        missing: the number of unknown items, which do not count.
-        undefined: the number of resamples in which the figure is undefined; the ends are of the others.
-        reason: why the value or the ends are None, unless it is only that no item counts.
+        n: the number of known items.
+        missing: the number of unknown items.
+        undefined: the number of resamples in which the figure is undefined; the ends leave them out.
+        reason: why the value or the ends are None; it may be empty if no item is known.
     """
 
     value: float | None
@@ -108,7 +108,7 @@ def stratified_bootstrap(
         seed: as for `bootstrap`.
 
     Returns:
-        An interval of None if there is no sample, or one has no items.
+        An interval without a value if there is no sample, or one has no items.
 
     Raises:
         ValueError: as `bootstrap`.
@@ -146,7 +146,7 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
         confidence: the confidence of the interval.
 
     Returns:
-        An interval of None if every item is missing.
+        An interval without a value if every item is missing.
 
     Raises:
         UserError: statsmodels is not installed.
@@ -158,7 +158,7 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
     n, missing = len(known), len(correct) - len(known)
     if not n:
         return Interval(None, None, None, 0, missing)
-    proportion = package("statsmodels.stats.proportion")
+    proportion = load_extra("statsmodels.stats.proportion")
     low, high = proportion.proportion_confint(sum(known), n, alpha=1 - confidence, method="wilson")
     return Interval(sum(known) / n, float(low), float(high), n, missing)
 
@@ -173,11 +173,11 @@ class PairedTest:
     Attributes:
         better: number of items on which the first system is better.
         worse: number of items on which the second is better.
-        p: the p-value; 1 if no item differs, None if no item counts, or all are in one group.
+        p: the p-value; 1 if no item differs; None if no item is known for both systems, or all are in one group.
         n: number of items on which both are known.
         missing: number of items on which one or both are unknown.
         name: the name of the test.
-        groups: number of groups of the items that count; equal to n if no items belong together.
+        groups: number of groups of these items; equal to n if no items belong together.
         reason: why there is no p-value; empty if there is one.
     """
 
@@ -198,7 +198,7 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
         first: whether one system is right on each item; None is missing.
         second: the same for the other system.
         exact: True: the binomial test of ``better`` out of ``better`` + ``worse`` with probability 1/2, which is valid
-            for any count; `moot.evals._stats.sample_size` plans for it. False: chi-square with Edwards' continuity
+            for any count; its power is in `moot.evals._stats.sample_size`. False: chi-square with Edwards' continuity
             correction, for comparison with papers; it is an approximation for 25 discordant items and more.
 
     Raises:
@@ -211,7 +211,7 @@ def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exac
     p: float | None = None
     if known:
         table = [[known.count((True, True)), ours], [theirs, known.count((False, False))]]
-        tables = package("statsmodels.stats.contingency_tables")
+        tables = load_extra("statsmodels.stats.contingency_tables")
         p = float(tables.mcnemar(table, exact=exact, correction=True).pvalue) if ours + theirs else 1.0
     name = "McNemar, exact" if exact else "McNemar, chi-square"
     reason = "" if known else "no items"
@@ -248,11 +248,11 @@ def sign_flips(
     for difference, group in known:
         sums.setdefault(group, []).append(difference)
     totals = [fsum(of_group) for of_group in sums.values()]
-    nonzero = [total for total in totals if abs(total) > SLACK]  # the others do not change with the sign
+    nonzero = [total for total in totals if abs(total) > SLACK]  # a total of 0 does not change with its sign
     reason = ONE_GROUP if len(sums) == 1 < len(known) else "" if known else "no items"
     p = None if reason else 1.0
     if len(nonzero) > 1:
-        found = package("scipy.stats").permutation_test(
+        found = load_extra("scipy.stats").permutation_test(
             (nonzero,),
             lambda drawn, axis: drawn.mean(axis=axis).round(DIGITS),
             permutation_type="samples",
@@ -291,5 +291,5 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         raise ValueError("p-values must be numbers from 0 to 1")
     if not known:
         return list(p_values)
-    adjusted = iter(package("statsmodels.stats.multitest").multipletests(known, method="holm")[1].tolist())
+    adjusted = iter(load_extra("statsmodels.stats.multitest").multipletests(known, method="holm")[1].tolist())
     return [None if p is None else next(adjusted) for p in p_values]

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai.log import read_eval_log
 from langchain_core.messages import HumanMessage, SystemMessage
-from moot.evals._attacks.attack import inject_order, passages, poison_attack, poisoned_texts, template_for, templates
+from moot.evals._attacks.attack import (
+    inject_instruction,
+    passages,
+    poison_attack,
+    poisoned_texts,
+    template_for,
+    templates,
+)
 from moot.evals._runs.solver import document_in
 from moot.nodes._texts.datamarking import EXPLANATION, MARK, datamarked, unmarked
 from moot.nodes._texts.replies import SummaryReply
@@ -43,7 +50,7 @@ def test_a_fifth_of_the_hundred_templates_is_held_out() -> None:
 
 @given(st.text(alphabet="ab. !", min_size=1).filter(str.strip), st.sampled_from(["start", "middle", "end"]))
 def test_an_injected_order_stands_once_in_an_otherwise_unchanged_passage(text: str, position: str) -> None:
-    made = inject_order(text, "OBEY", position)
+    made = inject_instruction(text, "OBEY", position)
     assert made.split("OBEY")[0].split() + made.split("OBEY")[1].split() == text.split() or position == "middle"
     assert made.replace("OBEY", "").replace(" ", "") == text.replace(" ", "")
 

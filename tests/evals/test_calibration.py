@@ -19,7 +19,7 @@ from moot.evals._stats.calibration import (
     reliability_bins,
     risk_coverage,
 )
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.outcomes import Score
 
 approx: Any = pytest.approx  # so that dataclasses can find it
@@ -94,8 +94,8 @@ def test_lists_of_unequal_length_and_no_bins_are_refused() -> None:
 def test_calibration_equals_scikit_learns_in_any_order(
     items: list[tuple[float, bool]], bins: int, mass: bool, chance: random.Random
 ) -> None:
-    calibration_curve = package("sklearn.calibration").calibration_curve
-    brier_score_loss = package("sklearn.metrics").brier_score_loss
+    calibration_curve = load_extra("sklearn.calibration").calibration_curve
+    brier_score_loss = load_extra("sklearn.metrics").brier_score_loss
     confidences, correct = unzipped(items)
     diagram = reliability_bins(confidences, correct, bins, mass=mass)
     assert sum(b.n for b in diagram) == len(items)

@@ -212,7 +212,7 @@ def test_a_row_whose_id_is_not_text_is_bad(tmp_path: Path) -> None:
     path = write_file(tmp_path, '{"claim": "One.", "id": [1]}\n{"claim": "Two.", "id": 7}', "my.jsonl")
     bad, good = ClaimsFile(path)
     assert (bad.id, good.id) == ("1", "7")
-    assert problems_of(path) == [(1, "`id` is not a text")]
+    assert problems_of(path) == [(1, "`id` is neither a text nor a whole number")]
 
 
 def test_a_long_file_is_read_with_little_memory(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from moot.evals._report.scores import systems_table
 from moot.evals._report.tests import differences_table
 from moot.evals._stats.clusters import ClusteredMean, by_group, cluster_bootstrap, clustered_mean, clustered_wilson
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import Interval, PairedTest, bootstrap, sign_flips, wilson
 
 from tests.evals.made_logs import debate
@@ -48,7 +48,7 @@ def test_the_standard_error_equals_statsmodels(groups: list[list[float]]) -> Non
     if len(set(values)) == 1:
         assert (found.se, found.reason) == (None, "no spread")
         return
-    fitted = package("statsmodels.api").OLS(values, np.ones(len(values)))
+    fitted = load_extra("statsmodels.api").OLS(values, np.ones(len(values)))
     theirs = fitted.fit(cov_type="cluster", cov_kwds={"groups": which, "use_correction": True})
     assert (found.value, found.se) == approx((theirs.params[0], theirs.bse[0]), abs=1e-12)
 
@@ -103,7 +103,7 @@ def test_groups_of_one_item_equal_ungrouped_items(values: list[float]) -> None:
 def test_wilson_uses_the_effective_number_of_items() -> None:
     # 40 groups of two equal items: se² is that of 40 items, so about 40 x (t(79) / t(39))² items count.
     groups = [[i < 28] * 2 for i in range(40)]
-    t = package("scipy.stats").t
+    t = load_extra("scipy.stats").t
     effective = 0.7 * 0.3 / (clustered_mean(groups).se or 0) ** 2 * (t.ppf(0.975, 79) / t.ppf(0.975, 39)) ** 2
     assert effective == approx(39 * (1.99045 / 2.02269) ** 2, rel=1e-4)
     z, p = 1.959963984540054, 0.7

@@ -23,7 +23,7 @@ from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._stats.derived import label_prior
 from moot.evals._stats.estimates import mean_over_runs
 from moot.evals._stats.item_scores import item_score
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.observations import scored_answers
 from moot.evals._stats.outcomes import UNUSABLE
 from moot.evals._stats.sample_size import power
@@ -111,7 +111,7 @@ def test_several_runs_are_tested_on_means_per_item(tmp_path: Path) -> None:
     assert (row["test"], row["p"]) == ("sign flips, exact", pytest.approx(2 / 2**7))
     # The t-test's power of nine differences: six of 1, one of 1/2, two of 0.
     spread = stdev([1.0] * 6 + [0.5] + [0.0] * 2)
-    t_test = package("statsmodels.stats.power").TTestPower()
+    t_test = load_extra("statsmodels.stats.power").TTestPower()
     assert t_test.power(row["detectable"] / spread, nobs=9, alpha=0.05) == pytest.approx(0.8)
 
 
@@ -122,7 +122,7 @@ def test_intervals_of_macro_f1_are_those_of_scikit_learn(comparison: Study) -> N
     draws = np.random.default_rng(SEED).integers(7, size=(RESAMPLES, 7))
     counts = np.stack([np.bincount(draw, minlength=7) for draw in draws]).astype(float)
     figures = mean_over_runs(kinds, "macro_f1")(counts)
-    f1 = package("sklearn.metrics").f1_score
+    f1 = load_extra("sklearn.metrics").f1_score
     for figure, weights in zip(figures[:100], counts, strict=False):
         labels = sorted({label for label, weight in zip(right, weights, strict=True) if weight})
         assert figure == pytest.approx(f1(right, answers, labels=labels, average="macro", sample_weight=weights))

@@ -119,7 +119,7 @@ def test_runs_of_a_renamed_system_belong_together(tmp_path: Path) -> None:
         ("new", None, ["old.eval", "new.eval"]),
         ("own", "new", ["own.eval"]),
     ]
-    assert made.notes == ("moved.eval (new): left out, as new.eval is of the same settings and items.",)
+    assert made.notes == ("moved.eval (new): left out, as new.eval has the same settings and items.",)
 
 
 def test_other_items_are_another_study(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_other_items_are_another_study(tmp_path: Path) -> None:
         ("FEVER, openai:gpt-4o-mini, 8 items of claims.jsonl (aa)", ["s", "t"]),  # labels need no grader
         ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
     ]
-    assert "there is a study for each" in studies[0].notes[0]
+    assert "each has its own study" in studies[0].notes[0]
 
 
 def test_every_system_is_listed_whatever_its_debate(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_the_headline_of_a_significant_difference(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(WRONG, {}), b=(RIGHT, {})))
     assert found.headline == "b was right more often than a"
     assert found.sentences == (
-        "FEVER, openai:gpt-4o-mini: b was right on 100.0 items in 100 more than a, on 8 items; p = 0.008, by Holm = "
+        "FEVER, openai:gpt-4o-mini: b was right on 100.0 more items in 100 than a, on 8 items; p = 0.008, by Holm = "
         "0.008.",
         "Holm's correction is for the one test of this report, by the first measure of each benchmark.",
     )
@@ -51,7 +51,8 @@ def test_without_a_difference_the_detectable_one_is_named(tmp_path: Path) -> Non
     assert "That does not show that these systems are equally good." in headline
     assert "No difference would be found with a chance of 80%: too few items tell the systems apart." in headline
     assert dict(found.not_measured)["Missing answers"] == (
-        "1 of 16 answers are missing and count for no system. Counted as wrong, they reverse no difference."
+        "1 of 16 answers are missing and count for no system. "
+        "If they counted as wrong, that would reverse no difference."
     )
     many = {f"{n}-{id}": said for n in range(9) for id, said in GOLD.items()}
     documents = [{id: debate(said if hash_of(id) % k else None) for id, said in many.items()} for k in (3, 4)]
@@ -101,7 +102,10 @@ def test_headlines_are_no_stronger_than_the_tests(items: list[tuple[bool, bool]]
 def test_missing_answers_that_could_reverse_a_difference(tmp_path: Path) -> None:
     documents = {id: RIGHT[id] if id in "12" else failed() for id in GOLD}
     found = findings(study(tmp_path, a=(documents, {}), b=(RIGHT | {"1": debate(None)}, {})))
-    assert "Counted as wrong, they reverse 1 of 1 differences." in dict(found.not_measured)["Missing answers"]
+    assert (
+        "If they counted as wrong, that would reverse 1 of 1 differences."
+        in dict(found.not_measured)["Missing answers"]
+    )
 
 
 # --- systems and benchmarks -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from moot.core.errors import UserError
 from moot.evals._analyses.agreement import agreement
 from moot.evals._analyses.graders import check_grader, read_gradable_answers
 from moot.evals._runs.logs import read_runs
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 
 from tests.conftest import StartStub
 from tests.evals.made_logs import debate, write_log
@@ -39,11 +39,13 @@ def test_agreement_equals_the_hand_computed_and_the_libraries() -> None:
     assert (found.share, found.kappa.n, found.kappa.missing) == (0.7, 50, 2)
     assert found[2:] == (20, 5, 10, 15)
     assert found.kappa.value == pytest.approx(0.4)  # (0.7 - 0.5) / (1 - 0.5)
-    theirs = package("statsmodels.stats.inter_rater").cohens_kappa([[20, 5], [10, 15]])
+    theirs = load_extra("statsmodels.stats.inter_rater").cohens_kappa([[20, 5], [10, 15]])
     assert (found.kappa.low, found.kappa.high) == pytest.approx((theirs.kappa_low, theirs.kappa_upp))
     draw = random.Random(1)
     one, other = ([draw.random() < share for _ in range(90)] for share in (0.3, 0.6))
-    assert agreement(one, other).kappa.value == pytest.approx(package("sklearn.metrics").cohen_kappa_score(one, other))
+    assert agreement(one, other).kappa.value == pytest.approx(
+        load_extra("sklearn.metrics").cohen_kappa_score(one, other)
+    )
 
 
 def test_grouped_answers_widen_the_interval_of_kappa() -> None:

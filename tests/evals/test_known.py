@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from moot.evals._stats.calibration import ks_stability
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import accuracy, macro_f1, under_policies
 from moot.evals._stats.significance import wilson
 
@@ -45,7 +45,7 @@ def test_the_number_of_checked_figures() -> None:
 
 
 def test_s1s_intervals_equal_their_exact_limits() -> None:
-    binom = package("scipy.stats").binom
+    binom = load_extra("scipy.stats").binom
     for dataset, printed in S1_INTERVALS.items():
         share = S1_ACCURACY[dataset]["Tool-MAD"]
         exact = binom.ppf([0.025, 0.975], S1_ITEMS, share) / S1_ITEMS  # the limit for endless resamples

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import (
     YES_NO,
     LabelMetrics,
@@ -207,7 +207,7 @@ def test_label_scores_of_no_answers_are_unknown(score: Any) -> None:
 @settings(deadline=None)  # the first call imports scikit-learn
 @given(ITEMS, st.randoms())
 def test_label_scores_are_scikit_learns(items: list[tuple[str, str | None]], chance: random.Random) -> None:
-    metrics = package("sklearn.metrics")
+    metrics = load_extra("sklearn.metrics")
     gold, outcomes = [right for right, _ in items], [outcome for _, outcome in items]
     known = [(right, outcome) for right, outcome in items if outcome is not None]
     shuffled = chance.sample(items, len(items))
@@ -410,7 +410,7 @@ def test_labels_are_scored_as_scikit_learn_does(items: list[tuple[str, str | Non
     gold, given_ = zip(*known, strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn's word for a share of no items
-        theirs = package("sklearn.metrics").precision_recall_fscore_support(
+        theirs = load_extra("sklearn.metrics").precision_recall_fscore_support(
             gold, given_, labels=list("abc"), zero_division=np.nan
         )
     for n, label in enumerate("abc"):

@@ -48,7 +48,7 @@ def test_controls_follow_every_debate_and_nothing_else() -> None:
         *("society_of_minds self consistency", "society_of_minds self correction"),
     ]
     single = next(cell for cell in found if cell.control == "single_call")
-    assert (single.graph, single.settings, single.facts()["of"]) == ("rag", {"model": "openai:a"}, "tool_mad")
+    assert (single.graph, single.settings, single.log_metadata()["of"]) == ("rag", {"model": "openai:a"}, "tool_mad")
     assert {cell.of.system for cell in found if cell.of} == {"tool_mad", "society_of_minds"}
     assert [cell.position for cell in found] == [0, 1, 2, *[0] * 7, 1, 1]
     named = cells(graphs=["tool_mad"], models=["openai:a"], controls=["retrieval", "single_call"])
@@ -72,7 +72,7 @@ def test_controls_have_the_cost_that_the_plan_equalises(monkeypatch: pytest.Monk
     ways = [cells(**fields, **more) for more in ({}, {"equal": "tokens"}, {"equal": "usd"}, {"equal": "calls"})]
     keys = [{cell.key for cell in way} for way in ways]
     assert keys[0] == keys[1]
-    costs = [[cell.facts().get("equal") for cell in way if cell.control] for way in ways[1:]]
+    costs = [[cell.log_metadata().get("equal") for cell in way if cell.control] for way in ways[1:]]
     assert costs == [[equal, None, None, equal, None] for equal in ("tokens", "usd", "calls")]
     assert len(keys[1] - keys[2]) == len(keys[2] - keys[3]) == 2
     assert "tool_mad self consistency at equal USD" in [cell.system for cell in ways[2]]

@@ -131,7 +131,7 @@ def test_the_json_document_has_the_reports_figures(report: Report) -> None:
 
 def test_a_folder_that_cannot_be_made_is_refused(report: Report, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"folder .*file/below cannot be made"):
+    with pytest.raises(UserError, match=r"folder .*file/below cannot be created"):
         write_report(report, tmp_path / "file" / "below")
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.evals._report.comparison import System
 from moot.evals._stats.estimates import difference
-from moot.evals._stats.measures import package
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.sample_size import discordance, items_needed, minimum_detectable_effect, power, separation
 from moot.evals._stats.significance import (
@@ -52,7 +52,7 @@ def test_bootstrap_of_two_items_by_hand() -> None:
 
 
 def test_the_bootstrap_equals_scipys() -> None:
-    stats = package("scipy.stats")
+    stats = load_extra("scipy.stats")
     values = np.random.default_rng(3).random(50)
     for seed in (1, 2):
         found = bootstrap(values.tolist(), confidence=0.9, resamples=500, seed=seed)

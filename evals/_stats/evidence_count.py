@@ -31,5 +31,5 @@ def count_evidence(document: Document) -> EvidenceCount:
     failed = {
         (retrieval["agent"], retrieval["retriever"]) for retrieval in document["corpora"] if retrieval.get("failed")
     }
-    stood_in = sum(warning["kind"] == "stand_in" for warning in document["warnings"])
-    return EvidenceCount(len(evidence), sum(source != GIVEN for source, _ in searches), len(failed), stood_in)
+    fallbacks = sum(warning["kind"] == "stand_in" for warning in document["warnings"])
+    return EvidenceCount(len(evidence), sum(source != GIVEN for source, _ in searches), len(failed), fallbacks)

@@ -1,4 +1,4 @@
-"""Figures from inside debates that the papers report. Documents are reduced to them, so that none stays in memory.
+"""Figures of single debates that the papers report. They are computed at once, so that no document stays in memory.
 
 S1 (figures 10 and 11) and S0 (figure 4): scores of right and wrong answers, and whether the judge follows them. S3
 (tables 3, 4, 7 and 8): consensus after each round, each agent's accuracy, its opponents, and its prompt length.
@@ -43,9 +43,9 @@ class JudgeChoice(NamedTuple):
 class DebateFigures(NamedTuple):
     """The figures of one debate.
 
-    ``agreed``: for each round whether all agents gave one answer. ``followed``: by score, the judge's choice.
-    ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR. ``context``: each agent's mean
-    prompt length in a round, in tokens.
+    ``agreed``: for each round whether all agents gave one answer. ``followed``: the judge's choice, for each kind of
+    score. ``debates``, ``collisions`` and ``revisions``: a CortexDebate's Avg-DN, DVC and CVR (S3; see
+    `moot.evals._stats.debate_measures`). ``context``: each agent's mean prompt length in a round, in tokens.
     """
 
     answers: tuple[AgentAnswer, ...]
@@ -86,7 +86,7 @@ def votes_by_round(document: Document) -> dict[int, list[Any]]:
 
 
 def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
-    """Every agent's answer of every round, in order; if an agent gave several samples in a round, each of them."""
+    """Every agent's answers in every round, in order; an agent that gave several samples has several answers."""
     given = [turn for turn in document["turns"] if turn["step"] == "respond"]
     return tuple(
         AgentAnswer(
@@ -100,7 +100,7 @@ def agent_answers(document: Document, right: Right) -> tuple[AgentAnswer, ...]:
 
 
 def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
-    """By score: whether the judge took the answer of the debater with the higher average (S0, figure 4).
+    """Whether the judge took the answer of the debater with the higher average, for each kind of score (S0, figure 4).
 
     A debate counts only if a judge decided it, and if its two debaters differ in their last answers and in the average
     scores that the judge is shown.
@@ -124,12 +124,12 @@ def judge_follows(document: Document, right: Right) -> dict[str, JudgeChoice]:
     return found
 
 
-def consensus_by_round(insides: Sequence[DebateFigures]) -> dict[int, float]:
-    """The share of debates in consensus after each round, in [0, 1] (S3, table 8); {} without rounds of several agents.
+def consensus_by_round(figures: Sequence[DebateFigures]) -> dict[int, float]:
+    """The share of debates in consensus after each round, in [0, 1] (S3, table 8).
 
-    A debate that has ended keeps its last state in later rounds.
+    A debate that has ended keeps its last state in later rounds. The result is empty if no round has several agents.
     """
-    agreements = [inside.agreed for inside in insides if inside.agreed]
+    agreements = [debate.agreed for debate in figures if debate.agreed]
     rounds = sorted({round for agreed in agreements for round in agreed})
 
     def in_consensus(agreed: Mapping[int, bool], round: int) -> bool:
