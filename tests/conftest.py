@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 from moot.core.endpoint import close_clients
 from moot.core.garbage import ALLOCATIONS
 from moot.nodes._runtime.settings import Settings, SourcesSettings
@@ -35,6 +36,9 @@ os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "H
 os.environ["OMP_NUM_THREADS"] = "1"
 # A shell script that starts the tests in the background has SIGINT ignored, in all processes that they start, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile("moot", deadline=None)  # the first example pays for imports, and machines are busy
+settings.load_profile("moot")
 
 UNSTORED_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """For processes that cannot write whole files: Python would store half a module's bytecode, and fail to load it."""
