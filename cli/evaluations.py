@@ -45,7 +45,9 @@ def eval_retrieval(
         typer.Option(help="Compare every source with this one.", show_default="hybrid with the better single source"),
     ] = None,
     as_json: AsJson = False,
-    out: Annotated[Path | None, typer.Option(help="Write the JSON document, with each query's values, here.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the JSON document, with each query's values, to this file.")
+    ] = None,
 ) -> None:
     """Measure sources on queries with relevance judgements: recall@3, recall@10, nDCG@10 and MRR@10."""
     from moot.cli.evaluate import Options, evaluate_retrieval
@@ -134,7 +136,7 @@ def eval_compare(
     against: Annotated[
         str | None,
         typer.Option(
-            help="Test systems against this one, or each against its own control of this kind.",
+            help="Test every other system against this system, or every system against its own control of this name.",
             show_default="all its controls, and the first system",
         ),
     ] = None,
@@ -175,7 +177,7 @@ def eval_experiment(
     log: Annotated[Path, typer.Argument(help="One of Inspect's .eval logs.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print LangSmith's answer and nothing else.")] = False,
 ) -> None:
-    """Send a log to LangSmith: an experiment beside the others on the same items."""
+    """Send a log to LangSmith as an experiment, shown next to other experiments on the same items."""
     from moot.cli.experiment import send_log
 
     send_log(log, as_json=as_json)
@@ -217,6 +219,6 @@ def eval_power(
     as_json: AsJson = False,
 ) -> None:
     """Compute the items needed to tell two systems apart, and the power of a given number of items."""
-    from moot.cli.power import plan
+    from moot.cli.power import print_power
 
-    plan(first, second, n, discordant, as_json=as_json)
+    print_power(first, second, n, discordant, as_json=as_json)

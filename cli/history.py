@@ -270,7 +270,7 @@ def corpora_list(as_json: AsJson = False) -> None:
 @corpora.command("show")
 def corpora_show(name: str, as_json: AsJson = False) -> None:
     """Show a corpus: its passages, encoder and state."""
-    found = _corpus_facts(_checked_name(name))
+    found = _corpus_facts(_existing_corpus(name))
     if as_json:
         _print_json(found)
         return
@@ -285,7 +285,7 @@ def corpora_delete(name: str, yes: Yes = False) -> None:
     from moot.core.errors import UserError
     from moot.retrievers._corpus import delete_corpus, read_manifest
 
-    if read_manifest(_checked_name(name)) is None:
+    if read_manifest(_existing_corpus(name)) is None:
         raise UserError(f"The demo corpus {name!r} comes with moot and was not built here.", kind="invalid_corpus")
     if not yes:
         typer.confirm(f"Delete the corpus {name} for good?", abort=True)
@@ -293,7 +293,7 @@ def corpora_delete(name: str, yes: Yes = False) -> None:
     print(f"Deleted: {name}")  # noqa: T201
 
 
-def _checked_name(name: str) -> str:
+def _existing_corpus(name: str) -> str:
     from moot.core.errors import UserError
     from moot.retrievers._corpus import known_corpora
 

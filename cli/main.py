@@ -211,7 +211,7 @@ def verify(
     with Stop() as stop:  # first, because the imports below take a second
         from moot.cli.asking import input_from_options, named_settings
         from moot.cli.beside import parse_control
-        from moot.cli.resuming import SettingSources, debate_setup, last_unfinished
+        from moot.cli.resuming import SettingSources, debate_setup, graph_to_resume
         from moot.cli.verify import debate_and_print
         from moot.core.config import usual_settings, value_of
         from moot.graphs import load_graph
@@ -221,7 +221,7 @@ def verify(
         chosen = SettingSources(settings or [], named_settings(options), bundle.settings, usual_settings())
         asked = {"claim": claim, **input_from_options(options, bundle.task)}
         if resume and graph is None and preset is None:
-            graph = last_unfinished(asked, beside)
+            graph = graph_to_resume(asked, beside)
         system = load_graph(graph or (None if preset else value_of("graph")) or bundle.graph)
         setup = debate_setup(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
         control = parse_control(beside, equal, setup.settings)
@@ -229,7 +229,7 @@ def verify(
 
 
 app.command("batch")(
-    with_options_of(verify, but=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
+    with_options_of(verify, left_out=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
 )
 
 
@@ -361,9 +361,9 @@ def index(
 @app.command("serve")
 def serve_command(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 2024,
-    host: Annotated[str, typer.Option(help="The address to listen on; any but loopback needs MOOT_TOKEN.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. Addresses other than loopback need MOOT_TOKEN.")
+    ] = "127.0.0.1",
     at_once: Annotated[int, typer.Option(min=1, max=1000, help="Debates that run at the same time.")] = 10,
     studio: Annotated[
         bool, typer.Option("--studio", help="Allow LangGraph Studio, a website, to use the server.")
@@ -380,7 +380,7 @@ def serve_command(
 def service_command(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 2024,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; any but loopback needs MOOT_USERS or MOOT_TOKEN.")
+        str, typer.Option(help="The address to listen on. Addresses other than loopback need MOOT_USERS or MOOT_TOKEN.")
     ] = "127.0.0.1",
     at_once: Annotated[
         int, typer.Option(min=0, max=1000, help="Debates that this process runs at the same time; 0 to run none.")

@@ -157,8 +157,8 @@ class ProgressBar:
         self.bars.stop()
         if kind is KeyboardInterrupt:  # samples in flight look like failed ones
             return
-        for place, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
-            text = first_words(self.whole[fault]) if place else self.whole[fault]
+        for index, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
+            text = first_words(self.whole[fault]) if index else self.whole[fault]
             self.console.print(f"{times} samples failed: {text}", markup=False, highlight=False)
         if self.unusable:
             self.console.print(

@@ -141,7 +141,7 @@ def run_debate(
 
 
 def add_summary(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) -> dict[str, Any]:
-    """Adds the summary for readers if the settings ask for it; unchanged if that is interrupted."""
+    """Adds the summary for readers if the settings ask for it; an interruption leaves the document unchanged."""
     if not document["settings"].get("reader_summary"):
         return document
     try:

@@ -10,7 +10,7 @@ from moot.nodes._records.entries import GATE, RoundRecord, Turn
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._speakers.gate import GateSettings
 from moot.transcript.line import Line, own_line
-from moot.transcript.words import FIELDS, OFTEN_EMPTY, Words, vote_words
+from moot.transcript.words import FIELDS, HIDDEN_IF_EMPTY, Words, vote_words
 
 FOUND = {
     "agreed": "The gate ends the debate: all gave the same answer, with verified quotes.",
@@ -30,7 +30,7 @@ class GateWords(Words):
         """See `Words.entries`."""
         if turn["phase"] != GATE:
             return super().entries(turn)
-        return [field for field in FIELDS if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
+        return [field for field in FIELDS if field in turn and (turn.get(field) or field not in HIDDEN_IF_EMPTY)]
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
         """The gate's decision."""
@@ -42,7 +42,7 @@ class GateWords(Words):
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
         """The verdict in the words of the debate, or, if no debate took place, as in `Words.verdict`."""
-        gate = document["metrics"].get("gate")  # unless the run ended before the gate
+        gate = document["metrics"].get("gate")  # None if the run ended before the gate
         took_place = gate is not None and gate["debate"] is not None
         return super().verdict(document) if took_place else Words.verdict(self, document)
 

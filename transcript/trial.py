@@ -1,6 +1,6 @@
 """A trial in words: the evidence found and admitted, two concurrent debates, and the panel.
 
-Those who speak for a side are called by its name.
+Agents who speak for a side are called by the side's name.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class TrialWords(Words):
                 found = {id for turn in turns for id in turn["evidence_ids"]}
                 new = [piece for piece in pieces if piece.get("pool") == pool]
                 more = "" if len(new) == len(found) else f", {len(new) or 'none'} of them new"
-                names = first_names([piece["title"] or piece["source"] for piece in new])
+                names = first_of_names([piece["title"] or piece["source"] for piece in new])
                 text = f"{count_with_noun(len(found), 'piece')} {what.format(subject=self.subject)}{more}{names}"
                 yield line(turns[0]["agent"], "finds", text)
 
@@ -168,7 +168,7 @@ class TrialWords(Words):
             yield line(
                 side_name(turn),
                 "finds",
-                f"{count_with_noun(len(turn['evidence_ids']), 'piece')}; {many} ({how}){first_names(joined)}",
+                f"{count_with_noun(len(turn['evidence_ids']), 'piece')}; {many} ({how}){first_of_names(joined)}",
             )
 
     def _ended(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
@@ -308,7 +308,7 @@ def side_name(turn: Turn) -> str:
     return str(turn.get("side") or turn["agent"]) if turn["agent"] in SIDES else turn["agent"]
 
 
-def first_names(names: Sequence[str]) -> str:
+def first_of_names(names: Sequence[str]) -> str:
     """The first of several names, and the number of others."""
     more = [f"and {len(names) - MOST_TITLES} more"] if len(names) > MOST_TITLES else []
     return f": {'; '.join([*names[:MOST_TITLES], *more])}" if names else ""

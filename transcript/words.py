@@ -45,7 +45,7 @@ FIELDS = (
     "answer",
 )
 """Fields of turns that are shown, in this order, each by the method with its name."""
-OFTEN_EMPTY = {"thought", "query"}
+HIDDEN_IF_EMPTY = {"thought", "query"}
 """Fields that are shown only if they are not empty."""
 ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
 """The action of an agent who gives an answer, by the turn's step."""
@@ -56,7 +56,7 @@ STOPS = {
     "budget_exhausted": "The budget is used up.",
     "judge_preference": "The debate stops: the moderator prefers an answer.",
 }
-AT_THE_VERDICT = "reasons: see the verdict"
+SEE_VERDICT = "reasons: see the verdict"
 """Replaces reasons that the verdict gives."""
 NAMED_VOTERS = 8
 """If more agents vote for an answer, only their number is shown."""
@@ -113,11 +113,11 @@ class Words:
                 self.reasons[reason] = turn
                 return reason
             self.decided[reason] = turn
-            return AT_THE_VERDICT
+            return SEE_VERDICT
         first = self.reasons.get(reason)
         if first:
             return f"as {first['agent']} said" + f" in round {first['round']}" * self.in_rounds
-        return AT_THE_VERDICT if reason else ""
+        return SEE_VERDICT if reason else ""
 
     def _decides(self, turn: Turn) -> bool:
         """Whether a turn decides the debate immediately: a judge's turn, or the only answer."""
@@ -150,7 +150,7 @@ class Words:
 
     def entries(self, turn: Turn) -> list[str]:
         """The fields of a turn that are shown, in order."""
-        return [field for field in self.fields if field in turn and (turn.get(field) or field not in OFTEN_EMPTY)]
+        return [field for field in self.fields if field in turn and (turn.get(field) or field not in HIDDEN_IF_EMPTY)]
 
     def field_lines(self, field: str, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
         """The lines for a turn's field, and for the data written with it."""
@@ -174,11 +174,11 @@ class Words:
         what = with_turn_number("finds", turn)
         choice = turn["agent"] == POOL and getattr(self.settings, "selection", False)
         for number, piece in enumerate(self._known_pieces(turn), 1):
-            place = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
+            prefix = f"{number}. " if choice else ""  # debaters name pieces of a pool by their numbers
             yield line(
                 turn["agent"],
                 what,
-                f"{place}{piece['title']} ({piece['source']}{on_page(piece)}) [{piece['id']}]",
+                f"{prefix}{piece['title']} ({piece['source']}{on_page(piece)}) [{piece['id']}]",
                 link=piece.get("url"),
             )
         yield from self._no_results(turn, written, turn["agent"], what)
@@ -269,7 +269,7 @@ class Words:
             yield own_line(f"{self.round_heading(record['round']) or 'Votes'}: {vote_words(votes)}.")
 
     def _voters(self, round: int) -> int:
-        """How many agents answer in a round: all declared ones, without those whose models have failed by then."""
+        """The number of agents who answer in a round: the declared agents whose models have not failed by then."""
         failed = {t["agent"] for t in self.turns if t.get("outcome") == "failed" and t["round"] <= round}
         return len(set(self.speakers) - failed)
 

@@ -48,7 +48,7 @@ async def read_text(request: Request) -> Any:
 
 
 async def list_sentences(request: Request) -> Any:
-    """Every sentence of a text as a claim to tick, without a model; the body is the graph's input."""
+    """Every sentence of a text as a claim to choose, without a model; the body is an input of `find_claims`."""
     asked = json_in(await body_of(request, LARGEST_FILE))
     if not isinstance(asked, dict):
         raise UserError('The body is {"text": "..."}.', kind="bad_request")

@@ -49,7 +49,7 @@ VERSIONS = ("2025-06-18", "2025-03-26")
 NAME = re.compile(r"[^a-zA-Z0-9_\-.]")
 LONGEST = 128
 """Characters of a tool's name."""
-MOST, A_PAGE = 1000, 100
+MOST, PAGE_SIZE = 1000, 100
 """Most assistants that are read, and those per request."""
 QUOTE = {
     "type": "object",
@@ -109,7 +109,7 @@ RESULT: dict[str, Any] = {
     },
 }
 """The JSON Schema of the result of a debate system's tool."""
-OF_A_CLAIM = ("claim", "speaker", "date", "score", "reason", "quote", "start", "end", "page", "heading")
+CLAIM_FIELDS = ("claim", "speaker", "date", "score", "reason", "quote", "start", "end", "page", "heading")
 FOUND: dict[str, Any] = {
     "type": "object",
     "required": ["status", "claims", "cost"],
@@ -243,9 +243,9 @@ async def user_assistants(client: LangGraphClient) -> dict[str, Any]:
     found: dict[str, Any] = {}
     assistants: list[Any] = []
     while len(assistants) < MOST:
-        more = await client.assistants.search(limit=A_PAGE, offset=len(assistants))
+        more = await client.assistants.search(limit=PAGE_SIZE, offset=len(assistants))
         assistants += more
-        if len(more) < A_PAGE:
+        if len(more) < PAGE_SIZE:
             break
     for one in assistants:
         name = NAME.sub("", re.sub(r"\s+", "_", one["name"].strip()))[:LONGEST]
@@ -383,7 +383,7 @@ def claims_result(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
         found: the graph's output.
         usd: its cost; None if it is not known.
     """
-    claims = [{**{key: one[key] for key in OF_A_CLAIM}, "filled_in": filled_words(one)} for one in found["claims"]]
+    claims = [{**{key: one[key] for key in CLAIM_FIELDS}, "filled_in": filled_words(one)} for one in found["claims"]]
     usage = {key: found["usage"][key] for key in ("calls", "prompt_tokens", "completion_tokens")}
     return {
         "status": found["status"],

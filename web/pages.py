@@ -132,7 +132,7 @@ async def report_page(request: Request) -> Response:
     facts["sum-up"] = "yes" * bool(_needs_summary(document))
     try:
         part = await run_in_threadpool(report, document, "part")
-    except UserError as error:  # of another version: only its file can be downloaded
+    except UserError as error:  # another version wrote it: only its file can be downloaded
         part = FAULTY.format(claim=escape(document["claim"] or "(no claim)"), fault=escape(error.detail))
         facts["can"] = "file"
     tools = " ".join(f'data-{name}="{escape(str(value))}"' for name, value in facts.items())
@@ -173,10 +173,10 @@ async def static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC or name.endswith(".html"):
         raise UserError("There is no such file.", kind="missing_file")
-    return _file(name)
+    return _static_file_response(name)
 
 
-def _file(name: str) -> Response:
+def _static_file_response(name: str) -> Response:
     content, kind = STATIC[name]
     return Response(content, media_type=kind)
 
@@ -200,6 +200,7 @@ async def choices(request: Request) -> Any:
 
 
 def _choices() -> dict[str, Any]:
+    """`choices`, blocking. ``lacks`` says for web search and the offered model why they cannot be used, if so."""
     corpora = readable(known_corpora())
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
     prices = read_prices()
@@ -260,7 +261,7 @@ async def list_debates(request: Request) -> Any:
         raise UserError("`page` is a number, from 1.", kind="bad_request")
     words = request.query_params.get("q", "")[:LONGEST_TITLE]
     entries, total = await table.list_page(number, caller_client(request.scope), words)
-    return {"debates": entries, "page": number, "pages": -(-total // debates.A_PAGE), "total": total}
+    return {"debates": entries, "page": number, "pages": -(-total // debates.PAGE_SIZE), "total": total}
 
 
 async def resume_debate(request: Request) -> Any:
@@ -334,7 +335,7 @@ def _document_in_words(id: str) -> dict[str, Any]:
     answer = asdict(chip_of(document, document["answer"]))
     try:
         words = describe_document(document, over=True)
-    except UserError as error:  # of another version: the page shows its plain content
+    except UserError as error:  # another version wrote it: the page shows its plain content
         words = {"fault": error.detail}
     return {"document": document, "said": words, "chip": answer}
 

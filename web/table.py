@@ -42,9 +42,9 @@ DEBATE_KEY, IDEMPOTENCY_KEY = "moot_debate", "moot_key"
 """The keys for this in a service, whose debates run in other processes. The ledger checks the debate's owner."""
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The UUID namespace of threads for resumed debates without a thread."""
-A_SEARCH = 1000
+SEARCH_SIZE = 1000
 """Threads per request."""
-A_LINE = 120
+LONGEST_LINE = 120
 """Most characters of a text's first line."""
 RESUMABLE = ("interrupted", "failed")
 """Statuses of debates that can be resumed."""
@@ -99,9 +99,9 @@ class Table:
     async def begun(self, session: Session) -> None:
         """Stores a debate's thread and run, now that it has its row."""
         await self.unlock(session.use.idempotency_key)
-        place = session.run.get("configurable") or {}
-        if "thread_id" in place:
-            await open_ledger().record_run(session.id, str(place["thread_id"]), str(place.get("run_id", "")))
+        config = session.run.get("configurable") or {}
+        if "thread_id" in config:
+            await open_ledger().record_run(session.id, str(config["thread_id"]), str(config.get("run_id", "")))
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
         """Writes the document of a debate whose run is over; returns its path and a note."""
@@ -179,7 +179,7 @@ async def list_page(page: int, client: LangGraphClient, words: str = "") -> tupl
 
     With ``words``, only debates whose claim contains all of them.
 
-    Each entry has ``id``, ``status`` and fields of its document (`debates.LISTED`). Debates of the table also have
+    Each entry has ``id``, ``status`` and fields of its document (`debates.LIST_FIELDS`). Debates of the table also have
     ``calls`` (number of stored calls), ``thread``, and the possible action: ``resume``, ``watch`` or ``answer``.
     """
     ledger = open_ledger()
@@ -191,13 +191,13 @@ async def list_page(page: int, client: LangGraphClient, words: str = "") -> tupl
     if has_auth():
         own, places = await threads_of(client), await ledger.runs()
         ids = [(id, stem) for id, stem in ids if id in places and places[id][0] in own]
-    first = (page - 1) * debates.A_PAGE
+    first = (page - 1) * debates.PAGE_SIZE
     if words.strip():
         entries = [
             entry for one in ids if (entry := await entry_of(*one, known, client)) and has_all_words(entry, words)
         ]
-        return entries[first : first + debates.A_PAGE], len(entries)
-    listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.A_PAGE]]
+        return entries[first : first + debates.PAGE_SIZE], len(entries)
+    listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.PAGE_SIZE]]
     return [entry for entry in listed if entry], len(ids)
 
 
@@ -211,9 +211,9 @@ async def threads_of(client: LangGraphClient) -> set[str]:
     """The threads that the caller may see."""
     found: set[str] = set()
     while True:
-        more = await client.threads.search(limit=A_SEARCH, offset=len(found), select=["thread_id"])
+        more = await client.threads.search(limit=SEARCH_SIZE, offset=len(found), select=["thread_id"])
         found |= {thread["thread_id"] for thread in more}
-        if len(more) < A_SEARCH:
+        if len(more) < SEARCH_SIZE:
             return found
 
 
@@ -268,7 +268,7 @@ def claim_in(input: Any) -> str:
 
 def first_line(text: str) -> str:
     """The first non-empty line of a text, shortened."""
-    return shorten(next((line for line in text.splitlines() if line.strip()), ""), A_LINE, placeholder=" ...")
+    return shorten(next((line for line in text.splitlines() if line.strip()), ""), LONGEST_LINE, placeholder=" ...")
 
 
 async def thread_exists(thread: str, client: LangGraphClient) -> bool:

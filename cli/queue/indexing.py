@@ -24,11 +24,11 @@ from moot.retrievers._filling import Progress, Target, fill_part
 
 log = logging.getLogger(__name__)
 
-AHEAD = 64
+MOST_QUEUED = 64
 """Pieces of a corpus in the queue at once: enough to keep workers busy, few enough to keep the database small."""
 UNBOUNDED = (math.inf, math.inf, math.inf)
 POLL_SECONDS = 0.25
-"""Seconds between two looks for pieces that are stored."""
+"""Seconds between two checks for stored pieces."""
 
 
 class FillByQueue:
@@ -83,7 +83,7 @@ class FillByQueue:
         seen = encoded = number = 0
         more = True
         while more or waiting:
-            while more and len(waiting) < AHEAD:
+            while more and len(waiting) < MOST_QUEUED:
                 passages = await asyncio.to_thread(next, batches, None)
                 if passages is None:
                     more = False
@@ -92,7 +92,7 @@ class FillByQueue:
                 job = piece_of(f"{batch}-{number}", number, target, passages)
                 await asyncio.to_thread(rows.queue_rows, batch, [job])
                 waiting[job["key"]] = len(passages)
-            ended = await asyncio.to_thread(rows.ended_rows, batch, AHEAD)
+            ended = await asyncio.to_thread(rows.ended_rows, batch, MOST_QUEUED)
             for row in ended:
                 if row.outcome["status"] != "done":
                     raise WorldError(

@@ -62,13 +62,14 @@ class Verdict:
 
 @dataclass
 class Group:
-    """Quotes under a heading; ``said`` replaces them if there are none. ``on_paper`` is how many of them fit on the
-    first page of A4.
+    """Quotes under a heading; ``placeholder`` replaces them if there are none.
+
+    ``on_paper`` is how many of them fit on the first page of A4.
     """
 
     heading: str
     quotes: list[tuple[SourceQuote, str]] = field(default_factory=list)
-    said: str = ""
+    placeholder: str = ""
     on_paper: int = 0
 
 
@@ -270,7 +271,7 @@ def is_one_sided(document: Mapping[str, Any]) -> bool:
 
 
 def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
-    """The reasons of those who decided, each with its authors."""
+    """The reasons of the agents who decided, each with its authors."""
     return [
         (list_of(dict.fromkeys(names(turn["agent"]) for turn in turns)), reason)
         for reason, turns in reasons_by_who(dict(document)).items()
@@ -316,8 +317,8 @@ def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names)
         stance = stances.get((one.id, one.start, one.end), "")
         groups.get(stance, left).quotes.append((one, quoted_by(one, names)))
     for group in (groups["for"], groups["against"]):
-        group.said = "" if group.quotes else "Nothing was quoted."
-    return [group for group in (*groups.values(), left) if group.quotes or group.said]
+        group.placeholder = "" if group.quotes else "Nothing was quoted."
+    return [group for group in (*groups.values(), left) if group.quotes or group.placeholder]
 
 
 def quoted_by(one: SourceQuote, names: Names) -> str:

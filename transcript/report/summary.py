@@ -34,7 +34,7 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     from moot.graphs.summarise_for_readers import graph
 
     context = checked_settings(graph.context_schema, settings)  # type: ignore[arg-type]
-    session = Session(debate_ledger=await keeping_of(document["id"], current_use(mode)))
+    session = Session(debate_ledger=await summary_ledger(document["id"], current_use(mode)))
     state = await graph.ainvoke({"document": dict(document)}, with_session(None, session), context=context)
     if state.get("error"):
         raise error_from_record(state["error"])
@@ -49,7 +49,7 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     }
 
 
-async def keeping_of(debate: str, use: LedgerUse) -> DebateLedger | None:
+async def summary_ledger(debate: str, use: LedgerUse) -> DebateLedger | None:
     """The ledger for the summary of a debate; None if it is not used, or has no row of the debate.
 
     Raises:

@@ -32,10 +32,10 @@ class Outcome:
         status: ``none`` if it has not started; ``running``, ``waiting``, ``interrupted``, ``failed``, ``done``.
         document: the id of its document, if it has one.
         answer: the document's answer.
-        chip: the answer's kind and word.
+        chip: the kind and the word of the answer, as its chip shows them.
         backing: the basis of the verdict, in a sentence.
-        divided: whether an agent's last answer differed.
-        quotes: numbers of quoted pieces, of pieces, of quotes found in their source, and of quotes not found there.
+        divided: whether an agent's last answer differs from the verdict.
+        quotes: four counts: quoted pieces, all pieces, quotes found in their source, quotes not found there.
         confidence: the confidence before calibration.
         confidence_rests_on: the number of votes or answers, and the number of cases of its calibration.
         decision: act or escalate, if there is a calibration.

@@ -24,7 +24,7 @@ from starlette.responses import Response, StreamingResponse
 
 LARGEST = 32 * 2**20
 """Most bytes of a batch's claims with their texts."""
-LISTED = 20
+MOST_LISTED = 20
 """Most batches that are listed."""
 
 
@@ -123,7 +123,7 @@ async def list_batches(request: Request) -> Any:
             continue
         facts = ("id", "name", "began", "graph", "going", "stopped", "ended", "statuses", "counts")
         found.append({key: all[key] for key in facts})
-        if len(found) == LISTED:
+        if len(found) == MOST_LISTED:
             break
     return {"batches": found}
 

@@ -24,8 +24,8 @@ IMPORTED = "from moot.graphs import load_graph\n\ngraph = load_graph({!r}, other
 MINUTES = 30 * 24 * 60
 """Minutes until a thread is removed after its last change."""
 DEFAULTS = {
-    "CRON_ENABLED": "false",  # quotas would not count runs of schedules
-    "FF_V2_EVENT_STREAMING": "false",  # nor runs of its commands
+    "CRON_ENABLED": "false",  # because quotas would not count runs of schedules
+    "FF_V2_EVENT_STREAMING": "false",  # because quotas would not count runs of its commands
     "LEASE_DURATION_SECONDS": "12",
     "HEARTBEAT_INTERVAL_SECONDS": "3",  # a few seconds without Postgres lose no lease
     "REAPER_INTERVAL_SECONDS": "5",

@@ -235,7 +235,7 @@ class Quotas:
         if not self.is_service or scope["type"] != "http" or is_own(scope):
             return await self.app(scope, receive, send)
         path, person = scope["path"].rstrip("/"), current_user.get()
-        if fault := next((message for place, message in MISSING_ROUTES.items() if re.fullmatch(place, path)), ""):
+        if fault := next((message for route, message in MISSING_ROUTES.items() if re.fullmatch(route, path)), ""):
             return await JSONResponse({"detail": fault, "kind": "not_here"}, 501)(scope, receive, send)
         user = self.users.by_name[person] if self.users and person else None
         asks = RUN_ROUTES.search(path) or STATE.match(path) or SUMMARY.fullmatch(path)

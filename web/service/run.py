@@ -17,7 +17,7 @@ from moot.core.own_folder import own_folder
 from moot.web.caller import DATABASE
 from moot.web.serve import ANYWHERE, check_free, check_installed, check_token, prepare
 from moot.web.service.config import DEFAULTS, environment, write_config
-from moot.web.service.stores import STARTING
+from moot.web.service.stores import START_LOCK
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def run_service(host: str, port: int, at_once: int) -> None:
         take_runs_without_redis()
         keep_leases()
         release_runs_without_database()
-        STARTING.begin(os.environ[DATABASE])
+        START_LOCK.begin(os.environ[DATABASE])
         load = f"runs {at_once} debates at once" if at_once else "runs no debates"
         shown = "localhost" if host in ANYWHERE else host
         print(f"Page: http://{shown}:{port}/moot; this process {load}.", file=sys.stderr, flush=True)  # noqa: T201
@@ -121,7 +121,7 @@ def releasing_run(step: Callable[..., Awaitable[T]], run_of: Callable[..., str])
 
     Args:
         step: the step.
-        run_of: the run's id, from the step's arguments.
+        run_of: returns the run's id from the step's arguments.
     """
 
     async def run_step(*values: Any, **named: Any) -> T:
