@@ -87,8 +87,8 @@ def run_control(
     try:
         result = run_debate(load_graph(control.name), _control_setup(control, debate, setup))
     except MootError as error:
-        return _result(control, debate, None, None) | {"error": error.record("beside")}
-    return _result(control, debate, full_cost(result["calls"], result["seconds"], prices), result)
+        return _control_result(control, debate, None, None) | {"error": error.record("beside")}
+    return _control_result(control, debate, full_cost(result["calls"], result["seconds"], prices), result)
 
 
 def _control_setup(control: Control, debate: FullCost, setup: DebateSetup) -> DebateSetup:
@@ -102,7 +102,9 @@ def _control_setup(control: Control, debate: FullCost, setup: DebateSetup) -> De
     )
 
 
-def _result(control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None) -> ControlRun:
+def _control_result(
+    control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None
+) -> ControlRun:
     spent = {"debate": debate._asdict()} | ({"control": own._asdict()} if own else {})
     return {
         "control": control.name,

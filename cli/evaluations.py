@@ -76,7 +76,7 @@ def eval_run(
     ] = None,
     model: Annotated[list[str] | None, typer.Option(help="Model of all roles, as provider:name. Repeatable.")] = None,
     seed: Annotated[
-        list[int] | None, typer.Option(help="A sampling seed; each seed is a run of its own. Repeatable.")
+        list[int] | None, typer.Option(help="A sampling seed; each seed makes a separate run. Repeatable.")
     ] = None,
     settings: SettingsOfAll = None,
     corpus: CorpusOfAll = None,
@@ -90,14 +90,15 @@ def eval_run(
         bool, typer.Option("--controls", help="Run each debate's controls at the same cost as the debate.")
     ] = False,
     equal: Annotated[
-        str | None, typer.Option(help="The measure of that cost: tokens, usd or calls.", show_default="tokens")
+        str | None,
+        typer.Option(help="The measure in which the costs are equal: tokens, usd or calls.", show_default="tokens"),
     ] = None,
     logs: Logs = Path("logs"),
     at_once: SamplesAtOnce = 16,
     time_limit: Annotated[int | None, typer.Option(min=1, help="Seconds that a sample may take.")] = None,
     retry_on_error: Annotated[int, typer.Option(min=0, help="Immediate retries of a failed sample.")] = 0,
     fail_on_error: Annotated[
-        float | None, typer.Option(min=0, help="Failed samples, or their share, at which a run is aborted.")
+        float | None, typer.Option(min=0, help="Number or share of failed samples at which a run is aborted.")
     ] = None,
     budget: Annotated[
         int | None, typer.Option(min=1, help="Most tokens of all debates, earlier runs of the plan included.")
@@ -210,7 +211,7 @@ def eval_ragas(
 @evaluations.command("power")
 def eval_power(
     first: Annotated[float, typer.Argument(metavar="ACCURACY", help="One system's accuracy, from 0 to 1.")],
-    second: Annotated[float, typer.Argument(metavar="ACCURACY", help="The other's.")],
+    second: Annotated[float, typer.Argument(metavar="ACCURACY", help="The other system's accuracy, from 0 to 1.")],
     n: Annotated[int, typer.Option("--items", min=1, help="Number of items.")] = 200,
     discordant: Annotated[
         float | None,
@@ -218,7 +219,7 @@ def eval_power(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the items needed to tell two systems apart, and the power of a given number of items."""
+    """Compute the number of items needed to tell two systems apart, and the power of a given number of items."""
     from moot.cli.power import print_power
 
     print_power(first, second, n, discordant, as_json=as_json)

@@ -133,9 +133,9 @@ def verify(
     ] = None,
     claim_date: Annotated[
         str | None,
-        typer.Option(metavar="DATE", help="When the claim was said: a year, a month or a day, such as 2020-10-25."),
+        typer.Option(metavar="DATE", help="When the claim was made: a year, a month or a day, such as 2020-10-25."),
     ] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said the claim.")] = None,
+    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who made the claim.")] = None,
     model: Annotated[
         str | None, typer.Option(help="Model of all roles, as provider:name.", autocompletion=completion_for("models"))
     ] = None,
@@ -196,7 +196,8 @@ def verify(
         ),
     ] = None,
     equal: Annotated[
-        str | None, typer.Option(help="The measure of that cost: tokens, usd or calls.  [default: tokens]")
+        str | None,
+        typer.Option(help="The measure in which the costs are equal: tokens, usd or calls.  [default: tokens]"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
     out: Annotated[
@@ -406,7 +407,7 @@ def service_command(
 
 @app.command("assistants")
 def assistants_command(
-    url: Annotated[str, typer.Option(help="The server.")] = "http://127.0.0.1:2024",
+    url: Annotated[str, typer.Option(help="The server's address.")] = "http://127.0.0.1:2024",
 ) -> None:
     """Create an assistant for each preset on a running server. Safe to run again."""
     from moot.web.assistants import create_assistants

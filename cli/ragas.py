@@ -73,7 +73,7 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     if ended is not None and not measured:
         raise ended
     figures = [measured.get(n) or dict.fromkeys(METRICS, UNMEASURED) for n in range(len(samples))]
-    _output(samples, figures, options, as_json=as_json, out=out)
+    _write_results(samples, figures, options, as_json=as_json, out=out)
     for note in [*notes, *_missing_notes(samples, figures)]:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     if ended is not None:
@@ -103,7 +103,7 @@ def _measure_all(
         asyncio.run(work())
 
 
-def _output(
+def _write_results(
     samples: Sequence[AnsweredSample],
     figures: Sequence[dict[str, MetricValue]],
     options: Options,

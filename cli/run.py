@@ -146,7 +146,7 @@ class ProgressBar:
         self.bars = Progress(*columns, console=console, disable=not console.is_terminal)
         self.ended = self.tokens = self.total = self.unusable = 0
         self.faults: Counter[str] = Counter()
-        self.whole: dict[str, str] = {}
+        self.full_texts: dict[str, str] = {}
         self.started = time.monotonic()
 
     def __enter__(self) -> ProgressBar:
@@ -158,7 +158,7 @@ class ProgressBar:
         if kind is KeyboardInterrupt:  # samples in flight look like failed ones
             return
         for index, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
-            text = first_words(self.whole[fault]) if index else self.whole[fault]
+            text = first_words(self.full_texts[fault]) if index else self.full_texts[fault]
             self.console.print(f"{times} samples failed: {text}", markup=False, highlight=False)
         if self.unusable:
             self.console.print(
@@ -184,7 +184,7 @@ class ProgressBar:
         if sample.error:
             whole = failure_of(sample)
             self.faults[kind := failure_key(whole)] += 1
-            self.whole.setdefault(kind, whole)
+            self.full_texts.setdefault(kind, whole)
         document = document_in(sample) or {}
         self.unusable += not sample.error and is_model_fault(document)
         self.tokens += tokens_of(paid_calls(document.get("calls") or []))

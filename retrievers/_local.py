@@ -392,7 +392,7 @@ class HybridRetriever:
         self.passages = dense.passages
         self._dense = dense
         self._stored = rows
-        self._rows = {row[0]: place for place, row in enumerate(rows)}
+        self._rows = {row[0]: index for index, row in enumerate(rows)}
         self._lexical = lexical
         self._scorer = scorer
 

@@ -118,7 +118,7 @@ def lines(document: Document) -> list[Section]:
             add_turns(sorted(late, key=lambda turn: not turn[1].get("question")))  # it led to a new decision
         for entry in document["debates"]:
             if entry["phase"] == phase:
-                sections[-1].lines += words.stopped(entry)
+                sections[-1].lines += words.concurrent_debate_stop(entry)
     for record in records.values():
         sections[-1].lines += words.after_round(record)
     sections[-1].lines += decision

@@ -172,7 +172,7 @@ def reason_or_reference(document: Mapping[str, Any], reason: str, shown: ShownRe
 
 
 def authors(turns: Sequence[Turn]) -> tuple[str, str]:
-    """The agents who gave a reason, and the number of the answer if an agent gave several."""
+    """The agents who gave a reason, and the action ``because``, with the numbers of their answers if they have numbers."""
     numbers = ", ".join(str(turn["number"]) for turn in turns if "number" in turn)
     return ", ".join(dict.fromkeys(turn["agent"] for turn in turns)), f"because {numbers}".strip()
 

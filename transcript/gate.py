@@ -12,7 +12,7 @@ from moot.nodes._speakers.gate import GateSettings
 from moot.transcript.line import Line, own_line
 from moot.transcript.words import FIELDS, HIDDEN_IF_EMPTY, Words, vote_words
 
-FOUND = {
+DECISIONS = {
     "agreed": "The gate ends the debate: all gave the same answer, with verified quotes.",
     "unverified": "The gate leaves the claim open: all gave the same answer, with too few verified quotes.",
     "disputed": "The gate leaves the claim open: the answers differ.",
@@ -20,7 +20,7 @@ FOUND = {
 
 
 class GateWords(Words):
-    """Words for the gate; the debate behind it has its own."""
+    """Words for the gate, and for the debate behind it as the base class has them."""
 
     def heading(self, turn: Turn) -> str | None:
         """See `Words.heading`."""
@@ -38,7 +38,7 @@ class GateWords(Words):
             yield from super().after_round(record)
             return
         yield own_line(f"Answers: {vote_words(record.get('votes') or [])}.")
-        yield own_line(FOUND[record["reason"]])
+        yield own_line(DECISIONS[record["reason"]])
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
         """The verdict in the words of the debate, or, if no debate took place, as in `Words.verdict`."""

@@ -52,7 +52,8 @@ async def record_debates() -> AsyncIterator[None]:
 class DebateRecording:
     """Middleware that records debates from before the server's first run starts until its last run has ended.
 
-    Our `lifespan` is too short: servers start it after their workers, which may run at once, and end it before them.
+    `lifespan` is too short for this: servers start it after their workers, which may already run debates, and end it
+    before the workers.
     """
 
     def __init__(self, app: ASGIApp) -> None:

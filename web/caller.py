@@ -81,7 +81,7 @@ def public_text(error: MootError) -> str:
     return "The server's database cannot be reached. Try again in a minute."
 
 
-def json_in(content: bytes) -> Any:
+def parse_json(content: bytes) -> Any:
     """Parses a request's body as JSON.
 
     Raises:

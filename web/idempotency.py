@@ -72,7 +72,7 @@ class IdempotencyKeys:
         self.lock = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on (unchanged, as the first of its key, or joined to the first), or answers it."""
+        """Passes a request on: unchanged, as the first of its key, or joined to the first one's run. Or answers it."""
         if scope["type"] != "http" or scope["method"] != "POST" or is_own(scope):
             return await self.app(scope, receive, send)
         key, route = Headers(scope=scope).get(HEADER), START_ROUTE.fullmatch(scope["path"])

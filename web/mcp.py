@@ -233,7 +233,7 @@ async def list_tools(client: LangGraphClient) -> list[dict[str, Any]]:
         for name, about in descriptions(others=True).items()
     ]
     for name, one in (await user_assistants(client)).items():
-        about = one.get("description") or f"{one['graph_id']} with settings of its own."
+        about = one.get("description") or f"{one['graph_id']} with its own settings."
         tools.append({"name": name, "title": one["name"], "description": about, **tool_schemas(one["graph_id"])})
     return tools
 

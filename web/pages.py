@@ -41,7 +41,7 @@ from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
 from moot.web import claims, debates, table
 from moot.web.batches import routes as batches
-from moot.web.caller import USERS, body_of, caller_client, json_in, public_text
+from moot.web.caller import USERS, body_of, caller_client, parse_json, public_text
 from moot.web.docs import PLACE, docs_page
 from moot.web.live_view import STEPS, debate_view
 from moot.web.login import LOG_IN, TOKEN
@@ -298,7 +298,7 @@ def _texts_in_file(name: str, content: bytes) -> Any:
 
 async def convert_evidence(request: Request) -> Any:
     """Converts texts to evidence, as if a person added them to a debate; the request's body is the list of texts."""
-    texts = json_in(await body_of(request, 8 * LONGEST_GIVEN))
+    texts = parse_json(await body_of(request, 8 * LONGEST_GIVEN))
     return await run_in_threadpool(_convert_evidence, texts)
 
 
@@ -372,7 +372,7 @@ async def describe_running(request: Request) -> Any:
 
 
 def _describe_running(content: bytes) -> dict[str, Any]:
-    return describe_document(json_in(content), over=False)
+    return describe_document(parse_json(content), over=False)
 
 
 async def running_view(request: Request) -> Any:
@@ -383,7 +383,7 @@ async def running_view(request: Request) -> Any:
 
 
 def _running_view(content: bytes, wanted: list[str]) -> dict[str, Any]:
-    document = json_in(content)
+    document = parse_json(content)
     if not isinstance(document, dict):
         raise UserError("This is not a debate.", kind="bad_request")
     return debate_view(document, wanted)

@@ -76,7 +76,7 @@ class Table:
             await asyncio.to_thread(lock.release)
 
     def metadata(self, request: RunRequest) -> dict[str, str]:
-        """Metadata for a run, with which its debate finds the claim; valid once, because threads pass metadata on."""
+        """Metadata for a run, by which its debate finds the request; valid once, because threads pass metadata on."""
         if self.is_shared:
             metadata = {DEBATE_KEY: request.debate, IDEMPOTENCY_KEY: request.key}
             return {name: value for name, value in metadata.items() if value}
@@ -85,12 +85,12 @@ class Table:
         return {REQUEST_KEY: name}
 
     def run_arguments(self, request: RunRequest) -> dict[str, Any]:
-        """Arguments of `runs.create` with a claim's metadata; Aegra passes on only the config's metadata."""
+        """Arguments of `runs.create` with a request's metadata; Aegra passes on only the config's metadata."""
         metadata = self.metadata(request)
         return {"config": {"metadata": metadata}} if self.is_shared else {"metadata": metadata}
 
     def use(self, run: RunnableConfig) -> LedgerUse:
-        """A run's use of the ledger for its claimed debate; the mode is ``MOOT_LEDGER``, else ``record``."""
+        """How a run uses the ledger, from the request of its debate; the mode is ``MOOT_LEDGER``, else ``record``."""
         if self.is_shared:
             return shared_use(run)
         request = self.requests.pop((run.get("metadata") or {}).get(REQUEST_KEY) or "", RunRequest())
@@ -309,7 +309,7 @@ async def is_restarted(thread: str, run: str, client: LangGraphClient) -> bool:
 async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
     """The document's id and the row of a debate, by its own id, its document's or its thread's (the last debate on it).
 
-    On a server with users, each finds the debates of their own threads, and debates without a thread.
+    On a server with users, each user finds the debates of their threads, and debates without a thread.
 
     Raises:
         UserError: there is none.

@@ -44,8 +44,8 @@ class Limits:
         at_once: debates in flight in each process.
         workers: processes; 1 for this one alone.
         budget: most tokens of all rows, earlier runs of the batch included.
-        max_cost: most USD, likewise.
-        max_calls: most calls, likewise.
+        max_cost: most USD of all rows, earlier runs of the batch included.
+        max_calls: most calls of all rows, earlier runs of the batch included.
         max_seconds: most seconds of this run.
         queue: the address of the queue whose workers run the rows; None to run them here.
     """

@@ -137,7 +137,7 @@ class Store:
     # --- their debates ------------------------------------------------------------------------------------------------
 
     def add_debate(self, name: str, system: str, key: str, outcome: Outcome | None = None) -> None:
-        """Stores a debate of a row; its outcome stays if its key is unchanged."""
+        """Stores a debate of a row; a stored outcome stays if the key is unchanged."""
         self._file.execute(
             "INSERT INTO debates VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (name, system) DO UPDATE SET turn = ?5, "
             "outcome = coalesce(?4, CASE WHEN key = ?3 THEN outcome END), key = ?3",

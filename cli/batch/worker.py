@@ -61,7 +61,7 @@ class WorkerConfig:
 
 
 def main() -> None:
-    """Works until the standard input ends."""
+    """Runs rows until the standard input ends."""
     first, out = open_streams()
     begin_telemetry(port=False)
     config = WorkerConfig(**first)

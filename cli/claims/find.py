@@ -176,7 +176,7 @@ def write_claims(found: Found, *, as_json: bool, out: Path | None) -> None:
     elif out is None:
         show_claims(found, console)
     if not as_json:
-        summarise(found, out)
+        print_summary(found, out)
 
 
 def show_claims(found: Found, console: Console) -> None:
@@ -195,7 +195,7 @@ def show_claims(found: Found, console: Console) -> None:
         console.print(Padding(Text("\n".join(lines), style="dim"), (0, 0, 1, 4)))
 
 
-def summarise(found: Found, out: Path | None) -> None:
+def print_summary(found: Found, out: Path | None) -> None:
     """Prints on standard error the number of claims, and of those left out, dropped or unread."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     if found["claims"] and not found.get("date") and any(RELATIVE.search(one["claim"]) for one in found["claims"]):

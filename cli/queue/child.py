@@ -156,7 +156,7 @@ class QueueRowProcessor:
 
 
 def main() -> None:
-    """Works until the standard input ends."""
+    """Runs rows until the standard input ends."""
     first, out = open_streams()
     begin_telemetry(port=False)
     url = first["queue"]

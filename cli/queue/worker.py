@@ -233,7 +233,7 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
         ending: set when the worker ends; then no query is repeated.
     """
     package, psycopg, pools = queue_module("procrastinate"), queue_module("psycopg"), queue_module("psycopg_pool")
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each attempt
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # procrastinate warns of each attempt to connect
 
     warned = -math.inf
 

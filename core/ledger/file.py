@@ -465,8 +465,8 @@ class LedgerFile:
         return self._size_of("page_count") - self._size_of("freelist_count")
 
     def _prune_debate(self, id: str, limit: float) -> bool:
-        """Removes a debate, or only its entries if it has a document; not if it is running or changed after ``limit``.
-        Returns whether anything was removed.
+        """Removes a debate, or only its entries if it has a document. A debate that runs or that changed after ``limit``
+        stays. Returns whether anything was removed.
         """
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, limit):

@@ -258,7 +258,7 @@ class QueuedRows:
                 )
                 counted = cursor.fetchall()
                 batch["rows"] = {status: count for status, count, *_ in counted}
-                batch["spent"] = tuple(sum(row[place] for row in counted) for place in (2, 3, 4))
+                batch["spent"] = tuple(sum(row[column] for row in counted) for column in (2, 3, 4))
                 batch["unpriced"] = sum(row[5] for row in counted)
             return found
 

@@ -79,14 +79,14 @@ def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:
     return Chip(kind, plain(answer_word(kind, answer)))
 
 
-def given_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
+def turn_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
     """The answer or finding of a turn as a chip."""
     if "verdict" in turn:
-        return found_chip(turn["verdict"])
+        return finding_chip(turn["verdict"])
     return chip_of(document, turn.get("answer"))
 
 
-def found_chip(verdict: str | None) -> Chip:
+def finding_chip(verdict: str | None) -> Chip:
     """The finding of a panel's judge as a chip."""
     return Chip(*FOUND.get(verdict or "", ("text", plain(verdict)) if verdict else ("non", "No verdict")))
 
@@ -334,7 +334,7 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     panel = (document["metrics"] or {}).get("panel")
     if panel:
         other = [
-            (found_chip(one["verdict"]), names(one["agent"]), plain(one["reason"] or "")) for one in panel["dissent"]
+            (finding_chip(one["verdict"]), names(one["agent"]), plain(one["reason"] or "")) for one in panel["dissent"]
         ]
         return ("" if other else "None: the judges found the same."), other
     votes, answer = document["votes"], document["answer"]

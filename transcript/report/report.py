@@ -264,7 +264,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
         replaced_source_words(plain(one["detail"])) for one in document["warnings"] if one["kind"] == "stand_in"
     ]
     failed += [sentence for lead, sentence in other_ones if not instead or lead != NOT_SEARCHED]
-    if replaced := [*instead, *dict.fromkeys(map(names.within, map(plain, failed)))]:
+    if replaced := [*instead, *dict.fromkeys(map(names.with_names, map(plain, failed)))]:
         facts.append(Fact("Replaced or failed", replaced, bad=True))
     cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
     short = [f"{cut} of the {count_with_noun(len(sources.pieces), 'passage')} were shown in part."] if cut else []
@@ -286,7 +286,7 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
 
 
 def _is_replaced(reading: Mapping[str, Any]) -> bool:
-    """Whether another source was read than the requested one, as for a web search without a key."""
+    """Whether a web search was requested, but another source was read, for example without a search key."""
     return reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
 
 
@@ -341,7 +341,7 @@ def _other_warnings(document: Document, names: Names, sources: Sources) -> list[
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
     found = Counter(one for one in warned if one not in beside)
     return [
-        (words_for("warning", kind), sources.numbered(names.within(plain(in_words(detail)))), count)
+        (words_for("warning", kind), sources.numbered(names.with_names(plain(in_words(detail)))), count)
         for (kind, detail), count in found.items()
     ]
 

@@ -24,7 +24,7 @@ Parts = list[tuple[str, bool]]
 
 @dataclass
 class SourceQuote:
-    """Words that a source contains, and who quoted them: their names, and their answers."""
+    """A quote that its source contains; ``who`` are the agents who quoted it, ``turns`` their turns."""
 
     id: str
     start: int

@@ -77,13 +77,13 @@ async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, 
     if not settings.get("reader_summary") or document["status"] != "done" or "reader_summary" in document:
         return document
     try:
-        return await with_summary(document, settings_for(document), mode)
+        return await with_summary(document, summary_settings(document), mode)
     except MootError as error:
         warned = {"kind": "no_reader_summary", "where": REPORTER, "detail": error.detail}
         return {**document, "warnings": [*document["warnings"], warned]}
 
 
-def settings_for(document: Mapping[str, Any]) -> dict[str, Any]:
+def summary_settings(document: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a debate's summary: the debate's own, with the rest of its ceilings.
 
     Args:

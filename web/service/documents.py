@@ -58,7 +58,8 @@ class Documents:
         """As `debates.save`."""
         content = debates.document_text(document).encode()
         for (id,) in self._rows(
-            f"SELECT id FROM moot.documents WHERE starts_with(id, %(moment)s) AND document = %(packed)s AND {USER_FILTER}",
+            "SELECT id FROM moot.documents WHERE starts_with(id, %(moment)s) AND document = %(packed)s "
+            f"AND {USER_FILTER}",
             moment=debates.id_time(document),
             packed=zlib.compress(content),
         ):

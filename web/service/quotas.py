@@ -56,10 +56,10 @@ def spending(person: str) -> Spending:
     Raises:
         UserError, WorldError: the database cannot be used.
     """
-    return database().do(lambda cursor: _spending(cursor, person), 10)
+    return database().do(lambda cursor: _query_spending(cursor, person), 10)
 
 
-def _spending(cursor: Any, person: str) -> Spending:
+def _query_spending(cursor: Any, person: str) -> Spending:
     cursor.execute(f"SELECT count(*) FROM moot.asked WHERE person = %s AND at > {DAY}", (person,))
     debates = int(cursor.fetchone()[0])
     cursor.execute(
@@ -82,7 +82,7 @@ def check_quota(person: str, user: User) -> int:
     def transaction(cursor: Any) -> int:
         # Serialises concurrent requests of a user, so that each counts the ones before it, in all processes.
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (person,))
-        used = _spending(cursor, person)
+        used = _query_spending(cursor, person)
         if user.debates_a_day is not None and used.debates >= user.debates_a_day:
             raise _quota_error(f"{used.debates} debates in 24 hours, and may start {user.debates_a_day}")
         check_spent(used, user)
@@ -274,7 +274,7 @@ def starts_debate(path: str, body: Any) -> bool:
 
 
 def uncount_if_refused(number: int, send: Send) -> Send:
-    """Sends a response; if the server refused the debate, its count is removed."""
+    """Wraps ``send``: if the server refuses the debate, the debate's count is removed."""
 
     async def forward(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= 400:
