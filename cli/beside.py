@@ -17,7 +17,7 @@ from moot.nodes._runtime.settings import DEMONSTRATION, Settings, checked_settin
 from moot.nodes._runtime.state import ControlRun, Equal
 
 CONTROLS = ("self_consistency",)
-"""Controls that can run beside a debate."""
+"""Controls that can run after a debate."""
 RunDebate = Callable[[DebateSystem, DebateSetup], dict[str, Any]]
 """Runs a debate of a system; returns its document."""
 

@@ -65,7 +65,9 @@ def compare_logs(
         console.print(Text(f"note: {note}", style="dim"))
     for measure, why in report.findings.not_measured:
         console.print(Text(f"not measured: {measure}: {why}", style="dim"))
-    left = dict.fromkeys(made.title for of in report.sections for made in of.tables if made.key not in PRINTED)
+    left = dict.fromkeys(
+        made.title for section in report.sections for made in section.tables if made.key not in PRINTED
+    )
     if out is None and left:
         console.print(Text(f"note: --out DIR also writes pictures and: {', '.join(left)}", style="dim"))
     for file in written:

@@ -313,5 +313,5 @@ def _corpus_facts(name: str) -> dict[str, Any]:
         return {"name": name, "passages": None, "encoder": None, "state": f"damaged: {error.detail}"}
     if manifest is None:
         return {"name": name, "passages": None, "encoder": None, "state": "comes with moot, not built yet"}
-    state = "whole" if manifest.complete else "not complete: index it again"
+    state = "complete" if manifest.complete else "not complete: index it again"
     return {"name": name, "passages": manifest.passages, "encoder": manifest.encoder, "state": state}

@@ -253,7 +253,7 @@ def report_command(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder, or the file if there is one report.", show_default="beside each document"),
+        typer.Option(help="The folder, or the file if there is one report.", show_default="next to each document"),
     ] = None,
     model: Annotated[
         str | None,

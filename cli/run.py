@@ -182,9 +182,9 @@ class ProgressBar:
     def note(self, sample: EvalSample) -> None:
         """Counts a sample that has ended."""
         if sample.error:
-            whole = failure_of(sample)
-            self.faults[kind := failure_key(whole)] += 1
-            self.full_texts.setdefault(kind, whole)
+            text = failure_of(sample)
+            self.faults[kind := failure_key(text)] += 1
+            self.full_texts.setdefault(kind, text)
         document = document_in(sample) or {}
         self.unusable += not sample.error and is_model_fault(document)
         self.tokens += tokens_of(paid_calls(document.get("calls") or []))

@@ -161,9 +161,9 @@ async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
 
 def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
     """The message for an interrupted debate, which says how to resume it."""
-    beside = is_control_interrupted(document)
-    run = document["beside"]["document"] if beside else document
-    text = f"moot: interrupted after {run['usage']['calls']} calls{' of the control' * beside}."
+    of_control = is_control_interrupted(document)
+    run = document["beside"]["document"] if of_control else document
+    text = f"moot: interrupted after {run['usage']['calls']} calls{' of the control' * of_control}."
     if out is not None:
         text += f" The debate so far is in {out}."
     if use.mode == "off":

@@ -63,7 +63,7 @@ def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     how = document["stop_reason"]
     abstained = abstains(document["task"], document["raw_verdict"])
     if read := document["metrics"].get("origins"):
-        numbered = ", ".join(f"{number} {of['origin']}" for number, of in enumerate(read, 1))
+        numbered = ", ".join(f"{number} {answer['origin']}" for number, answer in enumerate(read, 1))
         yield own_line(clean(f"Read one by one: {numbered}."), "")
     if document["answer"] is None and not abstained:
         yield from headline(document, f"Verdict: none, as {no_verdict_reason(document)} ({how})")
@@ -172,7 +172,7 @@ def reason_or_reference(document: Mapping[str, Any], reason: str, shown: ShownRe
 
 
 def authors(turns: Sequence[Turn]) -> tuple[str, str]:
-    """The agents who gave a reason, and the action ``because``, with the numbers of their answers if they have numbers."""
+    """The agents who gave a reason, and the action ``because``, with the numbers of the answers if they have any."""
     numbers = ", ".join(str(turn["number"]) for turn in turns if "number" in turn)
     return ", ".join(dict.fromkeys(turn["agent"] for turn in turns)), f"because {numbers}".strip()
 

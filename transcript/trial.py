@@ -127,11 +127,11 @@ class TrialWords(Words):
         least = {"admitted": self.settings.admitted_above, "disputed": self.settings.disputed_above}
         weighed = [piece for piece in pieces if "weight" in piece]
         for status, does in RULINGS.items():
-            of = sorted((p for p in weighed if p.get("status") == status), key=lambda piece: -piece["weight"])
+            ruled = sorted((p for p in weighed if p.get("status") == status), key=lambda piece: -piece["weight"])
             above = f" (above {least[status]:g}{READERS[status]})" if status in least else ""
-            if of:
-                names = "; ".join(f"{titled(piece)} {piece['weight']:.2f}" for piece in of)
-                yield line("arbiter", does, f"{count_with_noun(len(of), 'piece')}{above}: {names}")
+            if ruled:
+                names = "; ".join(f"{titled(piece)} {piece['weight']:.2f}" for piece in ruled)
+                yield line("arbiter", does, f"{count_with_noun(len(ruled), 'piece')}{above}: {names}")
             elif status == "admitted":
                 yield line("arbiter", does, f"nothing{above}", "warning")
 
@@ -163,8 +163,8 @@ class TrialWords(Words):
             how = f"mean novelty {last_values([turn['scores'].get('novelty')], 1)}"
             how += f"; {barred} not admitted before" if barred else ""
             least = self.settings.min_request_similarity
-            beside = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
-            how += f"; {beside} not similar to the request" if beside else ""
+            dissimilar = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
+            how += f"; {dissimilar} not similar to the request" if dissimilar else ""
             yield line(
                 side_name(turn),
                 "finds",
@@ -234,10 +234,12 @@ class TrialWords(Words):
         if turn["debate_resolved"] is None:
             yield line(turn["agent"], "scores", unusable(turn), "warning")
             return
-        for side, of in (("plaintiff", turn["plaintiff"]), ("defense", turn["defense"])):
-            if of:
-                three = f"logic {of['logic']:.2f}, evidence {of['evidence']:.2f}, rebuttal {of['rebuttal']:.2f}"
-                yield line(turn["agent"], "scores", with_reason(f"{side}: {three}", of["reason"]))
+        for side, rating in (("plaintiff", turn["plaintiff"]), ("defense", turn["defense"])):
+            if rating:
+                scores = (
+                    f"logic {rating['logic']:.2f}, evidence {rating['evidence']:.2f}, rebuttal {rating['rebuttal']:.2f}"
+                )
+                yield line(turn["agent"], "scores", with_reason(f"{side}: {scores}", rating["reason"]))
         still = "; ".join(turn["unresolved_premises"] or [])
         if turn["debate_resolved"]:
             yield line(turn["agent"], "finds", f"the debate resolved{self._early_note(turn)}", "finding")
@@ -257,7 +259,7 @@ class TrialWords(Words):
         return f" (which does not end it before round {least})" if turn["round"] < least else ""
 
     def concurrent_debate_stop(self, entry: Mapping[str, Any]) -> Iterator[Line]:
-        """Why one of the two debates stops."""
+        """Why one of the two concurrent debates stops."""
         why = {
             "reflection_plateau": "the sides' reflections hardly change any more (total "
             f"{last_values(entry['reflection_total'], 3)})",

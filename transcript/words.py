@@ -309,7 +309,7 @@ class Words:
         yield from ()
 
     def concurrent_debate_stop(self, entry: Mapping[str, Any]) -> Iterator[Line]:
-        """Why one debate of several stops."""
+        """Why one of several concurrent debates stops."""
         yield from ()
 
 

@@ -45,7 +45,7 @@ LIST_FIELDS = ("claim", "graph", "status", "answer", "started_at")
 
 
 def debates_folder() -> Path:
-    """The folder of debates, beside the corpora."""
+    """The folder of debates, next to the corpora."""
     return corpora_folder().parent / "debates"
 
 
@@ -181,7 +181,9 @@ def write(document: Document, run: str | None = None) -> str:
     with writable_folder() as folder:
         before = files_of(document["id"])
         over = [path for path in before if _status(path) == "done"]
-        name = secrets.token_hex(16) if over else document["id"]  # an ended debate gets another branch
+        name = (
+            secrets.token_hex(16) if over else document["id"]
+        )  # if the debate has ended, this is another branch of it
         path = folder / f"{_write_file(folder, f'{id_time(document)}-{name}', document_text(document))}.json"
         for earlier in before:
             if earlier not in (path, *over):

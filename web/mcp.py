@@ -37,7 +37,7 @@ SETTINGS = (
     *("model", "corpus", "sources", "debaters", "k", "max_rounds", "rounds", "agents", "published_before"),
     *("verified_quotes", "temperature", "seed", "budget", "max_cost", "max_calls", "max_seconds"),
 )
-"""Settings that are arguments beside the claim, if a system has them; other settings go into ``settings``."""
+"""Settings that are arguments next to the claim, if a system has them; other settings go into ``settings``."""
 DEFAULT_TOOL = " Call this one to check a claim, if nobody asks for another; it makes some 20 to 30 calls to the model."
 MORE_SETTINGS = "Further settings of this system, by name; `moot settings {name}` lists them."
 UNKNOWN = -32602
@@ -359,9 +359,9 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
     further = arguments.get("settings") or {}
     if not isinstance(further, dict):
         raise UserError('`settings` is an object: {"attempts": 2}.', kind="invalid_setting")
-    usual = await asyncio.to_thread(usual_settings) if asked in tools else {}
-    usual = {key: value for key, value in usual.items() if key in fields}
-    context = usual | {key: value for key, value in arguments.items() if key in fields} | further
+    defaults = await asyncio.to_thread(usual_settings) if asked in tools else {}
+    defaults = {key: value for key, value in defaults.items() if key in fields}
+    context = defaults | {key: value for key, value in arguments.items() if key in fields} | further
     given = {key: value for key, value in arguments.items() if key not in fields and key != "settings"}
     if graph in OTHER_GRAPHS and asked == graph and not {"model", "models"} & context.keys():
         raise UserError("The built-in model is too weak to find claims: name a `model`.", kind="invalid_setting")

@@ -1,4 +1,4 @@
-"""The local page, its files, and its routes beside the LangGraph API."""
+"""The local page, its files, and its routes next to the LangGraph API."""
 
 from __future__ import annotations
 
@@ -218,11 +218,11 @@ def _choices() -> dict[str, Any]:
 
 
 EXAMPLE_MODEL = "openai:gpt-4o-mini"
-"""The model offered beside the built-in one if none is configured and no provider has its key."""
+"""The model offered in addition to the built-in one if none is configured and no provider has its key."""
 
 
 def _offered_model() -> tuple[str, str]:
-    """The model offered beside the built-in one, and a sentence on what is missing to use it; empty if nothing.
+    """The model offered in addition to the built-in one, and a sentence on what is missing to use it; empty if nothing.
 
     It is the model of `moot config` or ``MOOT_MODEL``, else an example of the first provider with a key.
     """
@@ -325,8 +325,8 @@ async def _find_document(request: Request) -> dict[str, Any]:
     if stem is None:
         raise UserError("This debate has no document: it was stopped before it started.", kind="missing_file")
     more = await table.status_and_action(row, client) if row else {}
-    place = await open_ledger().find_run(row.id) if row else None
-    placed = place[0] if place and await table.thread_exists(place[0], client) else id if len(id) == THREAD else None
+    run = await open_ledger().find_run(row.id) if row else None
+    placed = run[0] if run and await table.thread_exists(run[0], client) else id if len(id) == THREAD else None
     return {"id": stem, **more, "placed": placed}
 
 
@@ -343,7 +343,7 @@ def _document_in_words(id: str) -> dict[str, Any]:
 def describe_document(document: debates.Document, *, over: bool) -> dict[str, Any]:
     """A debate in words: sections, notes on evidence, warnings, and for a finished debate its end with citations.
 
-    ``caveats`` are the warnings shown beside the verdict, ``warnings`` the others.
+    ``caveats`` are the warnings shown with the verdict, ``warnings`` the others.
 
     Raises:
         UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.

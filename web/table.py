@@ -126,11 +126,11 @@ def shared_use(run: RunnableConfig) -> LedgerUse:
     The debate's id is the run's id, unless the run resumes another debate. So a run that restarts because its worker
     was lost continues the same debate.
     """
-    metadata, place = run.get("metadata") or {}, run.get("configurable") or {}
-    debate, key, id = metadata.get(DEBATE_KEY), metadata.get(IDEMPOTENCY_KEY), str(place["run_id"])
+    metadata, config = run.get("metadata") or {}, run.get("configurable") or {}
+    debate, key, id = metadata.get(DEBATE_KEY), metadata.get(IDEMPOTENCY_KEY), str(config["run_id"])
     if debate is not None and not (isinstance(debate, str) and debates.HEX.fullmatch(debate)):
         raise UserError(f"{DEBATE_KEY} is a debate's id.", kind="bad_request")
-    user = place["langgraph_auth_user"].identity
+    user = config["langgraph_auth_user"].identity
     person = None if user == EVERYBODY else user
     used = current_use("record")
     return replace(
@@ -242,14 +242,14 @@ def undocumented_entry(row: Debate) -> dict[str, Any]:
 
 async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, Any]:
     """The status of a debate of the table, and the possible action: watch, answer or resume."""
-    place = await open_ledger().find_run(row.id)
-    if row.status == "interrupted" and place and await is_restarted(*place, client):
+    last_run = await open_ledger().find_run(row.id)
+    if row.status == "interrupted" and last_run and await is_restarted(*last_run, client):
         row = replace(row, status="running")
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
-    if row.status == "running" and place and await run_exists(*place, client):
-        return more | {"thread": place[0], "can": "watch"}
-    if row.status == "waiting" and place and await thread_exists(place[0], client):
-        return more | {"thread": place[0], "can": "answer"}
+    if row.status == "running" and last_run and await run_exists(*last_run, client):
+        return more | {"thread": last_run[0], "can": "watch"}
+    if row.status == "waiting" and last_run and await thread_exists(last_run[0], client):
+        return more | {"thread": last_run[0], "can": "answer"}
     return more | (
         {"can": "resume"} if row.status in (*RESUMABLE, "waiting") and row.graph in graph_names(others=True) else {}
     )
@@ -324,8 +324,8 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Deb
         stem = await run_in_threadpool(last_document, row) if row else None
     if row is not None and current_user.get() not in (None, row.person):
         stem = row = None
-    place = await ledger.find_run(row.id) if row and has_auth() else None
-    if (stem is None and row is None) or (place and not await thread_exists(place[0], client)):
+    last_run = await ledger.find_run(row.id) if row and has_auth() else None
+    if (stem is None and row is None) or (last_run and not await thread_exists(last_run[0], client)):
         raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
     return stem, row
 
@@ -357,8 +357,8 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
         raise UserError(
             f"This debate {state}; only a debate that was interrupted or failed can be resumed.", kind="bad_request"
         )
-    place = await open_ledger().find_run(row.id)
-    thread = place[0] if place else str(uuid5(THREADS, row.id))
+    last_run = await open_ledger().find_run(row.id)
+    thread = last_run[0] if last_run else str(uuid5(THREADS, row.id))
     try:
         await client.threads.create(thread_id=thread, if_exists="do_nothing", graph_id=row.graph)
         run = await client.runs.create(
@@ -389,14 +389,14 @@ async def delete(id: str, client: LangGraphClient) -> None:
     if row is not None:
         if row.status == "running":
             raise UserError("This debate is still running: stop it first.", kind="bad_request")
-        place = await open_ledger().find_run(row.id)
-        if place:
+        last_run = await open_ledger().find_run(row.id)
+        if last_run:
             with suppress(NotFoundError):  # it ended with its server, or belongs to another one
-                await client.threads.delete(place[0])
+                await client.threads.delete(last_run[0])
             if os.environ.get("LANGGRAPH_CHECKPOINTER"):
                 from moot.web.threads import delete as delete_thread
 
-                await delete_thread(place[0])
+                await delete_thread(last_run[0])
         await open_ledger().delete(row.id)
         for one in await run_in_threadpool(debates.document_ids, row.id):
             await run_in_threadpool(debates.delete, one)

@@ -74,10 +74,10 @@ def find_claims(
         UserError: the text cannot be read, a setting is wrong, the file cannot be written.
         WorldError: a page cannot be fetched.
     """
-    usual = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
-    settings = parse_settings(graph.context_schema, pairs, {**usual, **named}, "find_claims")  # type: ignore[arg-type]
+    defaults = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
+    settings = parse_settings(graph.context_schema, pairs, {**defaults, **named}, "find_claims")  # type: ignore[arg-type]
     check_models(settings)
-    if settings.model == EMBEDDED and not {"model", *settings.models} & {*usual, *named, *parse_pairs(pairs)}:
+    if settings.model == EMBEDDED and not {"model", *settings.models} & {*defaults, *named, *parse_pairs(pairs)}:
         raise UserError(NO_MODEL, kind="invalid_setting")
     check_out(out)
     asked = text_of(given, title, date)

@@ -244,10 +244,10 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
             try:
                 return await ask(query, **values)
             except Exception as error:
-                passing = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
-                if not passing or ending.is_set():
+                is_temporary = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
+                if not is_temporary or ending.is_set():
                     raise
-                if time.monotonic() > max(began, warned) + PATIENCE:  # several queries wait at once: one warning
+                if time.monotonic() > max(began, warned) + PATIENCE:  # warns once, although several queries may wait
                     warned = time.monotonic()
                     log.warning(
                         "The database has been unreachable for more than %.0f s. This worker waits for it.", PATIENCE

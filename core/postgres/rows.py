@@ -365,8 +365,8 @@ class QueuedRows:
         self._notify(cursor, "key = ANY(%s)", (keys,))
 
     def resign(self, worker: int) -> bool:
-        """Removes a worker that cannot run its rows, and queues these for other workers. If none is alive, it only
-        returns False.
+        """Removes a worker that cannot run its rows, and queues these for other workers. If no other worker is alive,
+        this only returns False.
         """
 
         def job(cursor: Any) -> bool:
@@ -374,7 +374,7 @@ class QueuedRows:
             cursor.execute("SELECT id = %s, seen >= " + OVERDUE + " FROM moot.workers", (worker,))
             found = cursor.fetchall()
             if not any(mine for mine, _ in found):
-                return True  # it is removed already
+                return True  # it was already removed
             if not any(is_alive and not mine for mine, is_alive in found):
                 return False
             self._leave(cursor, worker)

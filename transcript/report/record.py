@@ -131,18 +131,18 @@ def _answer_rows(document: Mapping[str, Any], answers: list[Any], rounds: list[i
     for turn in answers:
         chip = chip_of(document, turn["answer"])
         chips[chip.word] = chip
-        of = given.setdefault(chip.word, {})
-        of[turn["round"]] = of.get(turn["round"], 0) + 1
+        counts = given.setdefault(chip.word, {})
+        counts[turn["round"]] = counts.get(turn["round"], 0) + 1
     return [
         Row(
             f"“{word}”" if chips[word].kind == "text" else word,
             "",
             [
-                Cell([chips[word]] if of.get(number) else [], note=count_with_noun(of.get(number, 0), "answer"))
+                Cell([chips[word]] if counts.get(number) else [], note=count_with_noun(counts.get(number, 0), "answer"))
                 for number in rounds
             ],
         )
-        for word, of in given.items()
+        for word, counts in given.items()
     ]
 
 

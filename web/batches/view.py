@@ -61,14 +61,14 @@ def describe_batch(
         words: only claims that contain all of them.
     """
     entries = [_entry(batch, job, outcome, running) for job, outcome in rows]
-    kinds = Counter(kind for one in entries for kind in _kinds(one))
+    kinds = Counter(kind for one in entries for kind in _filters_for(one))
     with_document = [outcome for _, outcome in rows if outcome.document]
     costs = [one.usd for one in with_document]
     wanted = words.casefold().split()
     found = [
         one
         for one in entries
-        if show in ("all", *_kinds(one)) and all(word in one["claim"].casefold() for word in wanted)
+        if show in ("all", *_filters_for(one)) and all(word in one["claim"].casefold() for word in wanted)
     ]
     return {
         "id": batch.id,
@@ -124,7 +124,7 @@ def _entry(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | Non
     }
 
 
-def _kinds(entry: Mapping[str, Any]) -> list[str]:
+def _filters_for(entry: Mapping[str, Any]) -> list[str]:
     status = entry["status"]
     if status == "done":
         return [entry["chip"][0], *(["divided"] if entry["divided"] else [])]

@@ -80,7 +80,7 @@ def environment(config: Path, at_once: int) -> dict[str, str]:
         UserError: ``MOOT_DATABASE`` or ``REDIS_URL`` is not a valid address.
     """
     return {
-        **{name: os.environ.get(name) or usual for name, usual in DEFAULTS.items()},
+        **{name: os.environ.get(name) or default for name, default in DEFAULTS.items()},
         "AEGRA_CONFIG": str(config),
         "DATABASE_URL": address(DATABASE, ("postgresql", "postgres"), "postgresql://user:password@host:5432/database"),
         "REDIS_URL": address(REDIS, ("redis", "rediss", "unix"), "redis://host:6379/0"),

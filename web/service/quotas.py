@@ -175,7 +175,7 @@ def _quota_error(what: str) -> UserError:
 def check_corpora(body: Any, user: User) -> None:
     """Refuses a request that names a corpus which the user may not read, in settings or in values for a state.
 
-    States count, because a resumed debate reads its settings from the state, and a `Send` can carry a source.
+    Values for a state count, because a resumed debate reads its settings there, and a `Send` can carry a source.
 
     Raises:
         UserError: it names such a corpus.
