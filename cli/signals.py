@@ -123,7 +123,7 @@ def report_interrupts() -> Iterator[None]:
     def on_sigterm(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         received.append(number)
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell script's background commands start so
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for background commands of a script
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 

@@ -172,7 +172,7 @@ def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path |
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
-    """0 for a verdict, 2 for user errors, 3 for outside failures, 130 after Ctrl-C, 143 after SIGTERM.
+    """The exit code: 0 for a verdict, 2 for user errors, 3 for outside failures, 130 after Ctrl-C, 143 after SIGTERM.
 
     If the debate has a verdict, its control decides the code.
     """

@@ -229,7 +229,7 @@ class ChromaRetriever:
         with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
             rows = self._corpus.collection.get(ids=missing, include=["embeddings"])
         if len(rows["ids"]) < len(missing):
-            raise damaged(self._corpus.manifest.name, "passages are missing that were there when it was opened")
+            raise damaged(self._corpus.manifest.name, "passages that it had when it was opened are missing")
         cosines = np.asarray(rows["embeddings"]) @ np.asarray(vector)
         return near | dict(zip(rows["ids"], cosines.tolist(), strict=True))
 

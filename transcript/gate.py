@@ -20,7 +20,7 @@ DECISIONS = {
 
 
 class GateWords(Words):
-    """Words for the gate, and for the debate behind it as the base class has them."""
+    """Words for the gate. All other words are those of the debate behind it."""
 
     def heading(self, turn: Turn) -> str | None:
         """See `Words.heading`."""

@@ -15,7 +15,7 @@ from moot.transcript.words import FIELDS, Words
 
 
 class ScoredWords(Words):
-    """Words for Tool-MAD, in either version."""
+    """Words for both versions of Tool-MAD."""
 
     fields = (*FIELDS, "scores")
 

@@ -122,7 +122,7 @@ class Sessions:
         self._ends[id] = time.monotonic() + SESSION_SECONDS
         return id
 
-    def knows(self, id: str) -> bool:
+    def is_valid(self, id: str) -> bool:
         """Whether a session is valid."""
         return self._ends.get(id, 0.0) > time.monotonic()
 
@@ -188,7 +188,7 @@ class Login:
         cookie = connection.cookies.get(COOKIE, "")
         if self.users:
             return self.users.user_of_session(cookie) or ""
-        return EVERYBODY if self.sessions.knows(cookie) else ""
+        return EVERYBODY if self.sessions.is_valid(cookie) else ""
 
     def identify_by_token(self, connection: HTTPConnection, sent: str) -> tuple[str, int, str]:
         """As `identify`, for a sent token."""

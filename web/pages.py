@@ -45,7 +45,7 @@ from moot.web.caller import USERS, body_of, caller_client, parse_json, public_te
 from moot.web.docs import PLACE, docs_page
 from moot.web.live_view import STEPS, debate_view
 from moot.web.login import LOG_IN, TOKEN
-from moot.web.service.quotas import readable
+from moot.web.service.quotas import readable_corpora
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -200,8 +200,8 @@ async def choices(request: Request) -> Any:
 
 
 def _choices() -> dict[str, Any]:
-    """`choices`, blocking. ``lacks`` says for web search and the offered model why they cannot be used, if so."""
-    corpora = readable(known_corpora())
+    """As `choices`. ``lacks`` has the reasons why web search and the offered model cannot be used. Blocking."""
+    corpora = readable_corpora(known_corpora())
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
     prices = read_prices()
     offered, lacks = _offered_model()
@@ -408,7 +408,7 @@ async def delete_debate(request: Request) -> Any:
 
 
 async def download_debate(request: Request) -> Response:
-    """A debate as a file: ``json``, ``md``, ``html``, or for a ``publisher`` and a ``url`` ``claimreview``."""
+    """A debate as a file: ``json``, ``md``, ``html``, or ``claimreview``, which needs ``publisher`` and ``url``."""
     id, kind = request.path_params["id"], request.path_params["kind"]
     if kind != "json" and kind not in DOWNLOADS:
         raise UserError(

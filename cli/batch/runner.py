@@ -64,7 +64,7 @@ class RowRunner(Protocol):
         """Runs all rows and reports the outcome of each.
 
         Args:
-            rows: the rows to do.
+            rows: the rows to run.
             on_end: called with each row that has ended.
         """
         ...

@@ -69,7 +69,7 @@ class ProcessRunner:
                     self.ceilings_file.settle_killed(slot)
 
     async def _run_until_killed(self, worker: Worker, rows: Rows, on_end: OnEnd) -> list[Job]:
-        """Has a worker process rows, several at once; returns the rows that it had in flight when it was killed."""
+        """Lets a worker run rows, several at once. Returns the rows that were in flight when the worker was killed."""
         left: list[Job] = []
 
         async def take_rows() -> None:

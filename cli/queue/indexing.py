@@ -1,4 +1,4 @@
-"""Has the workers of a queue encode the passages of a corpus and store them on a Chroma server."""
+"""Lets the workers of a queue encode the passages of a corpus and store them on a Chroma server."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ MOST_LISTED = 20
 
 
 async def start_batch(request: Request) -> Any:
-    """Starts a batch; if its id exists already, it returns that batch, so that a double click starts only one.
+    """Starts a batch. If a batch with this id exists, it is returned, so that a double click starts only one.
 
     The body has ``id``, ``name``, ``graph``, ``input``, ``context``, ``claims`` with the columns that ``moot batch``
     reads, and optionally ``at_once`` and ``max_cost``.
@@ -116,13 +116,13 @@ async def list_batches(request: Request) -> Any:
     for id in await run_in_threadpool(storage.ids):
         try:
             batch = await _find_batch(id, request)
-            all = describe_batch(batch, await _rows_with_outcomes(batch), BATCHES.running_batch(id))
+            described = describe_batch(batch, await _rows_with_outcomes(batch), BATCHES.running_batch(id))
         except MootError as error:
             if error.kind != "missing_file":
                 found.append({"id": id, "fault": error.detail})
             continue
         facts = ("id", "name", "began", "graph", "going", "stopped", "ended", "statuses", "counts")
-        found.append({key: all[key] for key in facts})
+        found.append({key: described[key] for key in facts})
         if len(found) == MOST_LISTED:
             break
     return {"batches": found}

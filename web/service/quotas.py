@@ -112,7 +112,7 @@ def check_spent(used: Spending, user: User) -> None:
 
 
 async def check_prices(body: Any, client: LangGraphClient) -> None:
-    """Refuses a request that names a model without a known price, or starts a debate with one.
+    """Refuses a request that names a model without a known price, or starts a debate with such a model.
 
     Args:
         body: the request's body; its settings are valid.
@@ -205,8 +205,8 @@ def corpora_in(settings: Any) -> Iterator[str]:
             yield name
 
 
-def readable(corpora: list[str]) -> list[str]:
-    """The corpora that the current user may read, out of some. Blocking."""
+def readable_corpora(corpora: list[str]) -> list[str]:
+    """The given corpora without those that the current user may not read. Blocking."""
     users = read_users() if current_user.get() else None
     mine = users.by_name[current_user.get() or ""].corpora if users else None
     return corpora if mine is None else [name for name in corpora if name in mine]
