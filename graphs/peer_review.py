@@ -42,7 +42,7 @@ def answer(state: DebateState, settings: PeerReviewSettings) -> Next:
 
 
 def after_round(state: DebateState, settings: PeerReviewSettings) -> Next:
-    """Routes after a round: to the vote after the last round, else to the reviews (without answers, to the next round)."""
+    """Routes to the vote after the last round, else to the reviews; without answers, to the next round."""
     if no_round_left(state, settings):
         return "vote"
     return to_reviewers("review", state, settings) or answer(state, settings)

@@ -272,10 +272,10 @@ async def resume_debate(request: Request) -> Any:
 async def import_document(request: Request) -> Any:
     """Stores a document of ``moot verify --out``; the request's body is the document."""
     content = await body_of(request, debates.LARGEST)
-    return {"id": await run_in_threadpool(_import, content)}
+    return {"id": await run_in_threadpool(_import_document, content)}
 
 
-def _import(content: bytes) -> str:
+def _import_document(content: bytes) -> str:
     document = debates.parse_document(content)
     report(document, "md")  # raises if the document cannot be shown; then it is not stored
     return debates.save(document)
@@ -334,13 +334,13 @@ def _document_in_words(id: str) -> dict[str, Any]:
     document = debates.load(id)
     answer = asdict(chip_of(document, document["answer"]))
     try:
-        words = describe_document(document, over=True)
+        words = describe_document(document, has_ended=True)
     except UserError as error:  # another version wrote it: the page shows its plain content
         words = {"fault": error.detail}
     return {"document": document, "said": words, "chip": answer}
 
 
-def describe_document(document: debates.Document, *, over: bool) -> dict[str, Any]:
+def describe_document(document: debates.Document, *, has_ended: bool) -> dict[str, Any]:
     """A debate in words: sections, notes on evidence, warnings, and for a finished debate its end with citations.
 
     ``caveats`` are the warnings shown with the verdict, ``warnings`` the others.
@@ -350,7 +350,7 @@ def describe_document(document: debates.Document, *, over: bool) -> dict[str, An
     """
     with checked_parts():
         sections = [asdict(section) for section in lines(document)]
-        end = _ending(document) if over else None
+        end = _ending(document) if has_ended else None
         marks = {piece["id"]: marks_of(piece) for piece in document["evidence"]}
         warned = {
             "caveats": [clean(caveat_in_words(one)) for one in caveats(document)],
@@ -372,7 +372,7 @@ async def describe_running(request: Request) -> Any:
 
 
 def _describe_running(content: bytes) -> dict[str, Any]:
-    return describe_document(parse_json(content), over=False)
+    return describe_document(parse_json(content), has_ended=False)
 
 
 async def running_view(request: Request) -> Any:

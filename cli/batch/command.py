@@ -62,7 +62,7 @@ def batch(
         return manage_batches(str(file), id, queue)
     if str(file) in ACTIONS and not file.exists():
         raise typer.BadParameter(
-            f"`moot batch {file}` needs a queue: name it by --queue postgresql://... or MOOT_QUEUE."
+            f"`moot batch {file}` needs a queue: name it with --queue postgresql://... or MOOT_QUEUE."
         )
     if id:
         raise typer.BadParameter("only status, cancel and retry take the id of a batch; they need --queue.")

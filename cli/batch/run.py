@@ -206,11 +206,11 @@ def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunne
     if limits.queue:
         from moot.cli.queue.runner import open_queue
 
-        def say(text: str) -> None:
+        def print_line(text: str) -> None:
             console.print(text, highlight=False, markup=False, soft_wrap=True)
 
         name = batch.claims.path.name
-        with open_queue(limits.queue, batch.store, batch.folder, name, batch.mode, limits, say) as runner:
+        with open_queue(limits.queue, batch.store, batch.folder, name, batch.mode, limits, print_line) as runner:
             yield runner
         return
     if limits.workers == 1:

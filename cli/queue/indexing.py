@@ -36,12 +36,12 @@ class FillByQueue:
 
     Args:
         url: the address of the queue.
-        say: shows a line.
+        print_line: prints a line.
     """
 
-    def __init__(self, url: str, say: Callable[[str], object]) -> None:
+    def __init__(self, url: str, print_line: Callable[[str], object]) -> None:
         self._url = url
-        self._say = say
+        self._print_line = print_line
 
     async def __call__(self, target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
         """As `moot.retrievers._filling.Fill`. After an interruption, the same command adds the missing pieces.
@@ -79,7 +79,7 @@ class FillByQueue:
         self, rows: QueuedRows, batch: str, target: Target, batches: Iterator[list[Passage]], progress: Progress
     ) -> None:
         waiting: dict[str, int] = {}
-        watch = WorkerWatch(rows, self._say)
+        watch = WorkerWatch(rows, self._print_line)
         seen = encoded = number = 0
         more = True
         while more or waiting:

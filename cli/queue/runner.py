@@ -36,24 +36,24 @@ class WorkerWatch:
 
     Args:
         rows: the queue's rows.
-        say: shows a line.
+        print_line: prints a line.
     """
 
-    def __init__(self, rows: QueuedRows, say: Callable[[str], object]) -> None:
+    def __init__(self, rows: QueuedRows, print_line: Callable[[str], object]) -> None:
         self._rows = rows
-        self._say = say
+        self._print_line = print_line
         self._had_worker = True
 
     def check(self) -> None:
         """Checks whether there is a worker. Blocking."""
         before, self._had_worker = self._had_worker, bool(self._rows.workers())
         if before and not self._had_worker:
-            self._say(NO_WORKER)
+            self._print_line(NO_WORKER)
 
 
 @contextmanager
 def open_queue(
-    url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits, say: Callable[[str], object]
+    url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits, print_line: Callable[[str], object]
 ) -> Iterator[QueueRunner]:
     """Opens a queue for the rows of a batch.
 
@@ -64,12 +64,12 @@ def open_queue(
         file: the name of its file of claims.
         mode: how the ledger is used.
         limits: the limits for all rows.
-        say: shows a line.
+        print_line: prints a line.
     """
     batch = QueuedBatch(store.batch, file, mode, limits.most, time.time() + limits.seconds)
     with closing(Postgres(url)) as postgres:
         rows = QueuedRows(postgres)
-        yield QueueRunner(rows, batch, Folder(folder), store, WorkerWatch(rows, say))
+        yield QueueRunner(rows, batch, Folder(folder), store, WorkerWatch(rows, print_line))
 
 
 class QueueRunner:

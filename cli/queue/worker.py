@@ -80,8 +80,8 @@ class QueueWorker:
         """
         await asyncio.to_thread(self._rows.prepare)
         self._worker_id = await asyncio.to_thread(self._rows.join)
-        if seen := telemetry():
-            seen.add_queue_gauge(self._queue_lengths)
+        if active := telemetry():
+            active.add_queue_gauge(self._queue_lengths)
         seconds = await asyncio.to_thread(self._rows.heartbeat_timeout) / HEARTBEATS
         self._resigned = asyncio.get_running_loop().create_future()
         async with self._processes(), _procrastinate(self.url, self._run_delivered, self._ending) as app:
