@@ -68,7 +68,7 @@ def list_command(
     table = Table("id", "started", *users, "system", "status", "answer", "claim", box=None, padding=(0, 2, 0, 0))
     for entry in found:
         claim = _one_line(entry.get("claim") or entry.get("fault") or "")
-        begun = str(entry.get("started_at") or "")[:16].replace("T", " ")
+        started = str(entry.get("started_at") or "")[:16].replace("T", " ")
         facts = (
             *(entry.get(name) for name in users),
             entry.get("graph"),
@@ -77,7 +77,7 @@ def list_command(
         )
         short = claim if len(claim) <= LONGEST else claim[: LONGEST - 1] + "…"
         table.add_row(
-            entry["id"][-32:][:SHOWN], begun, *(Text(_one_line(str(fact or ""))) for fact in facts), Text(short)
+            entry["id"][-32:][:SHOWN], started, *(Text(_one_line(str(fact or ""))) for fact in facts), Text(short)
         )
     show(table)
 
@@ -179,7 +179,7 @@ def _find_debate(id: str) -> tuple[str, list[str], Debate | None]:
 
 
 def _list_entries(since: str) -> Any:
-    """List entries of all debates, newest first, with and without a document."""
+    """The entries of `moot list` for all debates, newest first, with and without a document."""
     from moot.cli.ledger import existing_ledger
     from moot.web import debates
     from moot.web.table import undocumented_entry
@@ -188,19 +188,19 @@ def _list_entries(since: str) -> Any:
     documents = {stem[-32:] for stem in stems}
     with existing_ledger() as file:
         rows = file.outline() if file else []
-        begun = {
+        undocumented = {
             f"{debates.id_time_at(started)}-{id}": (id, status)
             for id, status, started in rows
             if id not in documents and status != "done"
         }
-        for stem in sorted({*stems, *begun}, reverse=True):
+        for stem in sorted({*stems, *undocumented}, reverse=True):
             if stem[:8] < since:
                 return
-            if stem not in begun:
+            if stem not in undocumented:
                 yield debates.entry(stem)
-            elif file and (row := next(iter(file.debates(id=begun[stem][0])), None)):
+            elif file and (row := next(iter(file.debates(id=undocumented[stem][0])), None)):
                 user = {"user": row.person} if row.person else {}
-                yield {**undocumented_entry(row), "status": begun[stem][1], **user}
+                yield {**undocumented_entry(row), "status": undocumented[stem][1], **user}
 
 
 def _add_users(entries: list[dict[str, Any]]) -> None:

@@ -91,7 +91,9 @@ def set_at_key(values: dict[str, Any], key: str, text: str, defaults: dict[str, 
         last = i + 1 == len(path)
         if isinstance(target, list):
             if not part.isdecimal() or int(part) >= len(target):
-                raise UserError(f"--set {key}: the list has {len(target)} elements, from 0.", kind="invalid_setting")
+                raise UserError(
+                    f"--set {key}: the list has {len(target)} elements, numbered from 0.", kind="invalid_setting"
+                )
             index: Any = int(part)
         elif isinstance(target, dict):
             index = part

@@ -148,8 +148,8 @@ class QueueRowProcessor:
         found = self._ceilings.get(batch.id)
         if found is None or not self._running[batch.id]:
 
-            async def lease(at_least: Spend, need: Spend) -> Any:
-                return await asyncio.to_thread(self._rows.lease, batch.id, at_least, need)
+            async def lease(least: Spend, need: Spend) -> Any:
+                return await asyncio.to_thread(self._rows.lease, batch.id, least, need)
 
             found = self._ceilings[batch.id] = LeasedCeilings(lease, most, batch.until - time.time())
         return found

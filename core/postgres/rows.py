@@ -457,12 +457,12 @@ class QueuedRows:
 
     # --- ceilings of a batch ---------------------------------------------------------------------------------------
 
-    def lease(self, batch: str, at_least: Spent, need: Spent) -> tuple[Spent, Spent]:
+    def lease(self, batch: str, least: Spent, need: Spent) -> tuple[Spent, Spent]:
         """Leases a part of the ceilings of a batch.
 
         Args:
             batch: its id.
-            at_least: the least to lease.
+            least: the least to lease.
             need: the most that one call may take. `BLOCK` times this is leased, but at most `1 / PARTS` of the rest.
 
         Returns:
@@ -476,13 +476,11 @@ class QueuedRows:
                 (batch,),
             )
             left = cursor.fetchone()
-            if any(least > room + 1e-9 for least, room in zip(at_least, left, strict=True)):
+            if any(few > room + 1e-9 for few, room in zip(least, left, strict=True)):
                 return (0, 0, 0), left
             tokens, usd, calls = (room / PARTS if room < math.inf else room for room in left)
             parts = (tokens, usd, calls if calls == math.inf else math.floor(calls))
-            leased = tuple(
-                max(few, min(BLOCK * one, part)) for few, one, part in zip(at_least, need, parts, strict=True)
-            )
+            leased = tuple(max(few, min(BLOCK * one, part)) for few, one, part in zip(least, need, parts, strict=True))
             self._add_spending(cursor, batch, leased)
             return leased, tuple(room - one for room, one in zip(left, leased, strict=True))
 
