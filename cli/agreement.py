@@ -96,12 +96,12 @@ def pairs_table(answers: Sequence[GradableAnswer]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     apart = [answer for answer in answers if not answer.same_text]
     for first, second in combinations(grader_names(answers), 2):
-        for called, of in (("all answers", answers), ("texts that differ", apart)):
-            ours, theirs = ([one.grades.get(name) for one in of] for name in (first, second))
-            found = agreement(ours, theirs, [one.group for one in of])
+        for label, group in (("all answers", answers), ("texts that differ", apart)):
+            ours, theirs = ([one.grades.get(name) for one in group] for name in (first, second))
+            found = agreement(ours, theirs, [one.group for one in group])
             n, missing = found.kappa.n, found.kappa.missing
             counts = (found.both, found.first, found.second, found.neither)
-            rows.append((first, second, called, n, missing, found.share, found.kappa, *counts))
+            rows.append((first, second, label, n, missing, found.share, found.kappa, *counts))
     caption = (
         "95% intervals from the large-sample standard error, or, if an item was answered more than once or items "
         "belong together, from a bootstrap over groups. An answer whose text equals a right one is graded right "

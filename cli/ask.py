@@ -37,13 +37,13 @@ class PersonPrompt(Screen):
         self.print_line(value["about"], "bold")
         return ASK_FUNCTIONS[value["kind"]](self, value["proposed"]) or True
 
-    def read_line(self, what: str) -> str:
+    def read_line(self, prompt: str) -> str:
         """Reads one line after a prompt."""
-        return self.console.input(Text(f"{clean(what)}> ")).strip()
+        return self.console.input(Text(f"{clean(prompt)}> ")).strip()
 
-    def read_lines(self, what: str) -> Iterable[str]:
+    def read_lines(self, prompt: str) -> Iterable[str]:
         """Reads lines until an empty one."""
-        while line := self.read_line(what):
+        while line := self.read_line(prompt):
             yield line
 
 

@@ -17,7 +17,7 @@ from moot.nodes._runtime.settings import DEMONSTRATION, Settings, checked_settin
 from moot.nodes._runtime.state import ControlRun, Equal
 
 CONTROLS = ("self_consistency",)
-"""Controls that can run beside a debate."""
+"""Controls that can run after a debate."""
 RunDebate = Callable[[DebateSystem, DebateSetup], dict[str, Any]]
 """Runs a debate of a system; returns its document."""
 
@@ -87,8 +87,8 @@ def run_control(
     try:
         result = run_debate(load_graph(control.name), _control_setup(control, debate, setup))
     except MootError as error:
-        return _result(control, debate, None, None) | {"error": error.record("beside")}
-    return _result(control, debate, full_cost(result["calls"], result["seconds"], prices), result)
+        return _control_result(control, debate, None, None) | {"error": error.record("beside")}
+    return _control_result(control, debate, full_cost(result["calls"], result["seconds"], prices), result)
 
 
 def _control_setup(control: Control, debate: FullCost, setup: DebateSetup) -> DebateSetup:
@@ -102,7 +102,9 @@ def _control_setup(control: Control, debate: FullCost, setup: DebateSetup) -> De
     )
 
 
-def _result(control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None) -> ControlRun:
+def _control_result(
+    control: Control, debate: FullCost, own: FullCost | None, document: dict[str, Any] | None
+) -> ControlRun:
     spent = {"debate": debate._asdict()} | ({"control": own._asdict()} if own else {})
     return {
         "control": control.name,

@@ -41,11 +41,11 @@ def calibrate(
     summary = {"file": str(out), "n": found.n, "alpha": alpha, "least_confidence": found.least_confidence, **figures}
     write_document(summary | {"guarantee": guarantee(found.n, alpha)}, as_json=as_json, out=None)
     if not as_json:
-        for line in lines(fitted, out):
+        for line in calibration_lines(fitted, out):
             typer.echo(line)
 
 
-def lines(fitted: FittedCalibration, out: Path) -> list[str]:
+def calibration_lines(fitted: FittedCalibration, out: Path) -> list[str]:
     """The lines printed about a calibration."""
     from moot.nodes._texts.calibrated import guarantee
 

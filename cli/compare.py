@@ -63,22 +63,24 @@ def compare_logs(
             console.print(Text(f"note: {note}", style="dim"))
     for note in report.notes:
         console.print(Text(f"note: {note}", style="dim"))
-    for what, why in report.findings.not_measured:
-        console.print(Text(f"not measured: {what}: {why}", style="dim"))
-    left = dict.fromkeys(made.title for of in report.sections for made in of.tables if made.key not in PRINTED)
+    for measure, why in report.findings.not_measured:
+        console.print(Text(f"not measured: {measure}: {why}", style="dim"))
+    left = dict.fromkeys(
+        made.title for section in report.sections for made in section.tables if made.key not in PRINTED
+    )
     if out is None and left:
         console.print(Text(f"note: --out DIR also writes pictures and: {', '.join(left)}", style="dim"))
     for file in written:
         Console(stderr=True, soft_wrap=True).print(Text(f"wrote {file}"))
 
 
-def terminal_table(of: Table) -> Screen:
+def terminal_table(table: Table) -> Screen:
     """A table as the terminal shows it."""
-    screen = Screen(box=None, padding=(0, 2, 0, 0), title=Text(of.title), title_justify="left", title_style="bold")
-    for column in of.columns:
+    screen = Screen(box=None, padding=(0, 2, 0, 0), title=Text(table.title), title_justify="left", title_style="bold")
+    for column in table.columns:
         screen.add_column(Text(column.title), justify="right" if is_number(column) else "left", vertical="bottom")
-    for row in of.rows:
-        cells = [format_cell(cell, column.kind) for cell, column in zip(row, of.columns, strict=True)]
+    for row in table.rows:
+        cells = [format_cell(cell, column.kind) for cell, column in zip(row, table.columns, strict=True)]
         cells[0] = f"  {cells[0]}" if isinstance(row[0], Nested) else cells[0]
         screen.add_row(*map(Text, cells))
     return screen

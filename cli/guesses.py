@@ -50,7 +50,7 @@ GROUP_GUESSES = {
     },
 }
 """Guesses within groups: an alias or a hint."""
-A_SENTENCE = 3
+LEAST_CLAIM_WORDS = 3
 """Least number of words after ``moot`` that count as a claim."""
 LISTS = ("graphs", "tasks", "presets", "list")
 """Commands that list by themselves, so that ``list`` after them is ignored."""
@@ -121,6 +121,6 @@ def hint_for(args: list[str]) -> str:
     if word.startswith(("http://", "https://")) or Path(word).is_file():
         return f"To find the claims of a text: moot claims {word}"
     words = [one for one in args if not one.startswith("-")]
-    if len(" ".join(words).split()) >= A_SENTENCE:
+    if len(" ".join(words).split()) >= LEAST_CLAIM_WORDS:
         return f'To check a claim: moot verify "{" ".join(words)}"'
     return ""

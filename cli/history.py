@@ -68,7 +68,7 @@ def list_command(
     table = Table("id", "started", *users, "system", "status", "answer", "claim", box=None, padding=(0, 2, 0, 0))
     for entry in found:
         claim = _one_line(entry.get("claim") or entry.get("fault") or "")
-        begun = str(entry.get("started_at") or "")[:16].replace("T", " ")
+        started = str(entry.get("started_at") or "")[:16].replace("T", " ")
         facts = (
             *(entry.get(name) for name in users),
             entry.get("graph"),
@@ -77,7 +77,7 @@ def list_command(
         )
         short = claim if len(claim) <= LONGEST else claim[: LONGEST - 1] + "…"
         table.add_row(
-            entry["id"][-32:][:SHOWN], begun, *(Text(_one_line(str(fact or ""))) for fact in facts), Text(short)
+            entry["id"][-32:][:SHOWN], started, *(Text(_one_line(str(fact or ""))) for fact in facts), Text(short)
         )
     show(table)
 
@@ -179,7 +179,7 @@ def _find_debate(id: str) -> tuple[str, list[str], Debate | None]:
 
 
 def _list_entries(since: str) -> Any:
-    """List entries of all debates, newest first, with and without a document."""
+    """The entries of `moot list` for all debates, newest first, with and without a document."""
     from moot.cli.ledger import existing_ledger
     from moot.web import debates
     from moot.web.table import undocumented_entry
@@ -188,19 +188,19 @@ def _list_entries(since: str) -> Any:
     documents = {stem[-32:] for stem in stems}
     with existing_ledger() as file:
         rows = file.outline() if file else []
-        begun = {
+        undocumented = {
             f"{debates.id_time_at(started)}-{id}": (id, status)
             for id, status, started in rows
             if id not in documents and status != "done"
         }
-        for stem in sorted({*stems, *begun}, reverse=True):
+        for stem in sorted({*stems, *undocumented}, reverse=True):
             if stem[:8] < since:
                 return
-            if stem not in begun:
+            if stem not in undocumented:
                 yield debates.entry(stem)
-            elif file and (row := next(iter(file.debates(id=begun[stem][0])), None)):
+            elif file and (row := next(iter(file.debates(id=undocumented[stem][0])), None)):
                 user = {"user": row.person} if row.person else {}
-                yield {**undocumented_entry(row), "status": begun[stem][1], **user}
+                yield {**undocumented_entry(row), "status": undocumented[stem][1], **user}
 
 
 def _add_users(entries: list[dict[str, Any]]) -> None:
@@ -270,7 +270,7 @@ def corpora_list(as_json: AsJson = False) -> None:
 @corpora.command("show")
 def corpora_show(name: str, as_json: AsJson = False) -> None:
     """Show a corpus: its passages, encoder and state."""
-    found = _corpus_facts(_checked_name(name))
+    found = _corpus_facts(_existing_corpus(name))
     if as_json:
         _print_json(found)
         return
@@ -285,7 +285,7 @@ def corpora_delete(name: str, yes: Yes = False) -> None:
     from moot.core.errors import UserError
     from moot.retrievers._corpus import delete_corpus, read_manifest
 
-    if read_manifest(_checked_name(name)) is None:
+    if read_manifest(_existing_corpus(name)) is None:
         raise UserError(f"The demo corpus {name!r} comes with moot and was not built here.", kind="invalid_corpus")
     if not yes:
         typer.confirm(f"Delete the corpus {name} for good?", abort=True)
@@ -293,7 +293,7 @@ def corpora_delete(name: str, yes: Yes = False) -> None:
     print(f"Deleted: {name}")  # noqa: T201
 
 
-def _checked_name(name: str) -> str:
+def _existing_corpus(name: str) -> str:
     from moot.core.errors import UserError
     from moot.retrievers._corpus import known_corpora
 
@@ -313,5 +313,5 @@ def _corpus_facts(name: str) -> dict[str, Any]:
         return {"name": name, "passages": None, "encoder": None, "state": f"damaged: {error.detail}"}
     if manifest is None:
         return {"name": name, "passages": None, "encoder": None, "state": "comes with moot, not built yet"}
-    state = "whole" if manifest.complete else "not complete: index it again"
+    state = "complete" if manifest.complete else "not complete: index it again"
     return {"name": name, "passages": manifest.passages, "encoder": manifest.encoder, "state": state}

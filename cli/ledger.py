@@ -147,7 +147,9 @@ def delete_command(id: Id, database: Database = None) -> None:
 @ledger.command("prune")
 def prune_command(
     everything: Annotated[bool, typer.Option("--all", help="Remove every debate that is not running.")] = False,
-    older: Annotated[float | None, typer.Option(min=0, metavar="DAYS", help="Remove debates older than this.")] = None,
+    older: Annotated[
+        float | None, typer.Option(min=0, metavar="DAYS", help="Remove debates that are older than this many days.")
+    ] = None,
 ) -> None:
     """Remove this machine's debates older than 30 days, then the oldest beyond 1 GB. moot does this automatically."""
     from moot.core.ledger.file import DAYS

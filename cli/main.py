@@ -133,9 +133,9 @@ def verify(
     ] = None,
     claim_date: Annotated[
         str | None,
-        typer.Option(metavar="DATE", help="When the claim was said: a year, a month or a day, such as 2020-10-25."),
+        typer.Option(metavar="DATE", help="When the claim was made: a year, a month or a day, such as 2020-10-25."),
     ] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said the claim.")] = None,
+    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who made the claim.")] = None,
     model: Annotated[
         str | None, typer.Option(help="Model of all roles, as provider:name.", autocompletion=completion_for("models"))
     ] = None,
@@ -196,7 +196,8 @@ def verify(
         ),
     ] = None,
     equal: Annotated[
-        str | None, typer.Option(help="The measure of that cost: tokens, usd or calls.  [default: tokens]")
+        str | None,
+        typer.Option(help="The measure in which the costs are equal: tokens, usd or calls.  [default: tokens]"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")] = False,
     out: Annotated[
@@ -211,7 +212,7 @@ def verify(
     with Stop() as stop:  # first, because the imports below take a second
         from moot.cli.asking import input_from_options, named_settings
         from moot.cli.beside import parse_control
-        from moot.cli.resuming import SettingSources, debate_setup, last_unfinished
+        from moot.cli.resuming import SettingSources, debate_setup, graph_to_resume
         from moot.cli.verify import debate_and_print
         from moot.core.config import usual_settings, value_of
         from moot.graphs import load_graph
@@ -221,7 +222,7 @@ def verify(
         chosen = SettingSources(settings or [], named_settings(options), bundle.settings, usual_settings())
         asked = {"claim": claim, **input_from_options(options, bundle.task)}
         if resume and graph is None and preset is None:
-            graph = last_unfinished(asked, beside)
+            graph = graph_to_resume(asked, beside)
         system = load_graph(graph or (None if preset else value_of("graph")) or bundle.graph)
         setup = debate_setup(system, asked, chosen, ledger, resume=resume, fresh=fresh, control=beside)
         control = parse_control(beside, equal, setup.settings)
@@ -229,7 +230,7 @@ def verify(
 
 
 app.command("batch")(
-    with_options_of(verify, but=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
+    with_options_of(verify, left_out=("claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(batch)
 )
 
 
@@ -252,7 +253,7 @@ def report_command(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder, or the file if there is one report.", show_default="beside each document"),
+        typer.Option(help="The folder, or the file if there is one report.", show_default="next to each document"),
     ] = None,
     model: Annotated[
         str | None,
@@ -361,9 +362,9 @@ def index(
 @app.command("serve")
 def serve_command(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 2024,
-    host: Annotated[str, typer.Option(help="The address to listen on; any but loopback needs MOOT_TOKEN.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. Addresses other than loopback need MOOT_TOKEN.")
+    ] = "127.0.0.1",
     at_once: Annotated[int, typer.Option(min=1, max=1000, help="Debates that run at the same time.")] = 10,
     studio: Annotated[
         bool, typer.Option("--studio", help="Allow LangGraph Studio, a website, to use the server.")
@@ -380,7 +381,7 @@ def serve_command(
 def service_command(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 2024,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; any but loopback needs MOOT_USERS or MOOT_TOKEN.")
+        str, typer.Option(help="The address to listen on. Addresses other than loopback need MOOT_USERS or MOOT_TOKEN.")
     ] = "127.0.0.1",
     at_once: Annotated[
         int, typer.Option(min=0, max=1000, help="Debates that this process runs at the same time; 0 to run none.")
@@ -406,7 +407,7 @@ def service_command(
 
 @app.command("assistants")
 def assistants_command(
-    url: Annotated[str, typer.Option(help="The server.")] = "http://127.0.0.1:2024",
+    url: Annotated[str, typer.Option(help="The server's address.")] = "http://127.0.0.1:2024",
 ) -> None:
     """Create an assistant for each preset on a running server. Safe to run again."""
     from moot.web.assistants import create_assistants

@@ -86,18 +86,20 @@ def set_at_key(values: dict[str, Any], key: str, text: str, defaults: dict[str, 
         value: Any = json.loads(text)
     except ValueError:
         value = text
-    place: Any = values
+    target: Any = values
     for i, part in enumerate(path):
         last = i + 1 == len(path)
-        if isinstance(place, list):
-            if not part.isdecimal() or int(part) >= len(place):
-                raise UserError(f"--set {key}: the list has {len(place)} elements, from 0.", kind="invalid_setting")
+        if isinstance(target, list):
+            if not part.isdecimal() or int(part) >= len(target):
+                raise UserError(
+                    f"--set {key}: the list has {len(target)} elements, numbered from 0.", kind="invalid_setting"
+                )
             index: Any = int(part)
-        elif isinstance(place, dict):
+        elif isinstance(target, dict):
             index = part
         else:
             raise UserError(f"--set {key}: {path[i - 1]} is already a plain value.", kind="invalid_setting")
         if last:
-            place[index] = value
+            target[index] = value
         else:
-            place = place[index] if isinstance(place, list) else place.setdefault(index, {})
+            target = target[index] if isinstance(target, list) else target.setdefault(index, {})

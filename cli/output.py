@@ -21,7 +21,7 @@ def write_document(
 
     Args:
         document: the document.
-        as_json: whether it is printed.
+        as_json: whether to print the document.
         out: the file.
         render: renders the file's content; by default the document as JSON.
 

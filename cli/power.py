@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 
-def plan(first: float, second: float, n: int, discordant: float | None, *, as_json: bool) -> None:
+def print_power(first: float, second: float, n: int, discordant: float | None, *, as_json: bool) -> None:
     """Prints the power of n items for two accuracies, for each design, as a table or as one JSON document.
 
     Raises:

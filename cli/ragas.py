@@ -31,7 +31,7 @@ MOST_REASONS = 5
 """Most reasons for missing figures that are printed."""
 MOST_IDS = 5
 """Most samples that are named with each reason."""
-RUN = (Column("system", "system"), *columns("text", benchmark="", model="", seed="", file="log"))
+RUN_COLUMNS = (Column("system", "system"), *columns("text", benchmark="", model="", seed="", file="log"))
 """Columns that identify a row's run."""
 
 
@@ -73,14 +73,14 @@ def measure_log(options: Options, *, as_json: bool, out: Path | None) -> int:
     if ended is not None and not measured:
         raise ended
     figures = [measured.get(n) or dict.fromkeys(METRICS, UNMEASURED) for n in range(len(samples))]
-    _output(samples, figures, options, as_json=as_json, out=out)
+    _write_results(samples, figures, options, as_json=as_json, out=out)
     for note in [*notes, *_missing_notes(samples, figures)]:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     if ended is not None:
         raise ended
     if len(measured) < len(samples):
         return INTERRUPTED
-    return 3 if any(figure.failed for of in figures for figure in of.values()) else 0
+    return 3 if any(figure.failed for sample in figures for figure in sample.values()) else 0
 
 
 def _measure_all(
@@ -90,8 +90,8 @@ def _measure_all(
     with Progress(*bars, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=len(samples))
 
-        def done(place: int, figures: dict[str, MetricValue]) -> None:
-            measured[place] = figures
+        def done(index: int, figures: dict[str, MetricValue]) -> None:
+            measured[index] = figures
             progress.update(bar, completed=len(measured))
 
         async def work() -> None:
@@ -103,7 +103,7 @@ def _measure_all(
         asyncio.run(work())
 
 
-def _output(
+def _write_results(
     samples: Sequence[AnsweredSample],
     figures: Sequence[dict[str, MetricValue]],
     options: Options,
@@ -124,7 +124,7 @@ def _output(
     if as_json:
         print(text, end="")  # noqa: T201
     else:
-        hidden = [column.key for column in RUN if column.key == "file" or not any(systems.column(column.key))]
+        hidden = [column.key for column in RUN_COLUMNS if column.key == "file" or not any(systems.column(column.key))]
         show(terminal_table(systems.without(hidden)))
     if out is not None:
         try:
@@ -136,15 +136,15 @@ def _output(
 
 def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> Table:
     """One row per run: for each metric the mean, the number of samples, and the number of missing ones."""
-    heads = [*RUN, *columns("count", samples="")]
+    heads = [*RUN_COLUMNS, *columns("count", samples="")]
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), *columns("count", **{f"{name}_n": "n", f"{name}_missing": "missing"})]
     rows = []
     for _, group in groupby(zip(samples, figures, strict=True), key=lambda one: one[0].file):
-        of = list(group)
-        row: list[Cell] = [*_run_cells(of[0][0]), len(of)]
+        measured = list(group)
+        row: list[Cell] = [*_run_cells(measured[0][0]), len(measured)]
         for name in METRICS:
-            score = mean_score([figure[name].value for _, figure in of])
+            score = mean_score([figure[name].value for _, figure in measured])
             row += [score.value, score.n, score.missing]
         rows.append(row)
     return Table("systems", "RAGAS", "", tuple(heads), tuple(map(tuple, rows)))
@@ -152,12 +152,16 @@ def systems_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str,
 
 def samples_table(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> Table:
     """One row per sample: for each metric the value, or why it is missing."""
-    heads = [*RUN, *columns("text", id="sample")]
+    heads = [*RUN_COLUMNS, *columns("text", id="sample")]
     for name, title in METRICS.items():
         heads += [Column(name, title, "share"), Column(f"{name}_missing", "missing")]
     rows = [
-        [*_run_cells(sample), sample.id, *(cell for name in METRICS for cell in (of[name].value, of[name].reason))]
-        for sample, of in zip(samples, figures, strict=True)
+        [
+            *_run_cells(sample),
+            sample.id,
+            *(cell for name in METRICS for cell in (row[name].value, row[name].reason)),
+        ]
+        for sample, row in zip(samples, figures, strict=True)
     ]
     return Table("samples", "Samples", "", tuple(heads), tuple(map(tuple, rows)))
 
@@ -167,9 +171,9 @@ def _run_cells(sample: AnsweredSample) -> list[Cell]:
     return [sample.system, sample.benchmark, sample.model or "", seed, sample.file]
 
 
-def _as_records(of: Table) -> list[dict[str, Any]]:
-    names = [column.key for column in of.columns]
-    return [dict(zip(names, row, strict=True)) for row in of.rows]
+def _as_records(table: Table) -> list[dict[str, Any]]:
+    names = [column.key for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
 def _missing_notes(samples: Sequence[AnsweredSample], figures: Sequence[dict[str, MetricValue]]) -> list[str]:
@@ -177,7 +181,9 @@ def _missing_notes(samples: Sequence[AnsweredSample], figures: Sequence[dict[str
     lines = []
     for name, title in METRICS.items():
         each = zip(samples, figures, strict=True)
-        missing = [(of[name].reason, f"{sample.system} {sample.id}") for sample, of in each if of[name].reason]
+        missing = [
+            (figure[name].reason, f"{sample.system} {sample.id}") for sample, figure in each if figure[name].reason
+        ]
         for why, times in Counter(why for why, _ in missing).most_common(MOST_REASONS):
             ids = [id for reason, id in missing if reason == why]
             more = f" and {times - MOST_IDS} more" if times > MOST_IDS else ""

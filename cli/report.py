@@ -13,7 +13,7 @@ from typing import Any
 from moot.cli.history import document_id
 from moot.core.errors import MootError, UserError
 from moot.core.files import check_writable, write_atomically, write_error
-from moot.transcript.report.claim_review import checked_publisher, claim_review
+from moot.transcript.report.claim_review import check_publisher, claim_review
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import with_summary
 from moot.web.debates import LARGEST, parse_document, path_of
@@ -51,7 +51,7 @@ def write_reports(
     if not found:
         raise UserError("There is no document here: name result documents (.json) or folders.", kind="missing_file")
     if "claimreview" in kinds:
-        checked_publisher(publisher.name, publisher.url)
+        check_publisher(publisher.name, publisher.url)
         if len(found) > 1 and "{id}" not in publisher.url:
             raise UserError(
                 "Each review needs its own address: put {id} into --url; it is replaced by each file's name.",

@@ -41,7 +41,7 @@ class SettingSources:
     pairs: Sequence[str]
     named: Mapping[str, Any]
     preset: Mapping[str, Any]
-    usual: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 def debate_setup(
@@ -75,7 +75,7 @@ def debate_setup(
             kind="invalid_setting",
         )
     settings = parse_settings(
-        system.settings, chosen.pairs, {**chosen.usual, **chosen.preset, **chosen.named}, system.name
+        system.settings, chosen.pairs, {**chosen.defaults, **chosen.preset, **chosen.named}, system.name
     )
     check_models(settings)
     if fresh or mode != "record":
@@ -90,7 +90,7 @@ def debate_setup(
         settings = resumed_settings(system, chosen, settings, earlier)
         return DebateSetup(settings, resumed_use(earlier), earlier)
     asked = anonymised(settings.recorded())
-    found = next((debate for debate in of_input if is_same(debate, asked)), None)
+    found = next((debate for debate in of_input if can_continue(debate, asked)), None)
     return DebateSetup(settings, resumed_use(found) if found else LedgerUse(mode), found)
 
 
@@ -108,8 +108,8 @@ def check_models(settings: Settings) -> None:
             check_provider(choice if isinstance(choice, str) else choice.model)
 
 
-def is_same(debate: Debate, asked: Mapping[str, Any]) -> bool:
-    """Whether a debate can continue with these recorded settings; if it is done, its ceilings must be equal, too."""
+def can_continue(debate: Debate, asked: Mapping[str, Any]) -> bool:
+    """Whether a debate can continue with these settings. If it is done, its ceilings must be equal, too."""
     if debate.status != "done":
         asked, debate = without_ceilings(asked), replace(debate, settings=without_ceilings(debate.settings))
     return debate.version == moot_version() and debate.settings == asked
@@ -132,7 +132,7 @@ def parse_mode(text: str) -> Mode:
     raise UserError(f"--ledger takes {', '.join(MODES)}, not {text!r}.", kind="invalid_setting")
 
 
-def last_unfinished(given: Mapping[str, Any], control: str | None = None) -> str:
+def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str:
     """The system of the last debate of an input that is unfinished, or whose control is unfinished.
 
     Args:
@@ -221,9 +221,9 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
     """
     named = {*parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")), *chosen.preset}
     asked = settings.recorded()
-    free = CEILINGS if earlier.status != "done" else frozenset()
-    ceilings = {name: asked[name] for name in named & free if name in asked}
-    if differ := sorted(name for name in named - free if asked.get(name) != earlier.settings.get(name)):
+    changeable = CEILINGS if earlier.status != "done" else frozenset()
+    ceilings = {name: asked[name] for name in named & changeable if name in asked}
+    if differ := sorted(name for name in named - changeable if asked.get(name) != earlier.settings.get(name)):
         raise UserError(
             f"The unfinished debate of this input has other settings ({', '.join(differ)}). Leave them out to resume "
             "it, or leave out --resume to start another debate.",

@@ -146,7 +146,7 @@ class ProgressBar:
         self.bars = Progress(*columns, console=console, disable=not console.is_terminal)
         self.ended = self.tokens = self.total = self.unusable = 0
         self.faults: Counter[str] = Counter()
-        self.whole: dict[str, str] = {}
+        self.full_texts: dict[str, str] = {}
         self.started = time.monotonic()
 
     def __enter__(self) -> ProgressBar:
@@ -157,8 +157,8 @@ class ProgressBar:
         self.bars.stop()
         if kind is KeyboardInterrupt:  # samples in flight look like failed ones
             return
-        for place, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
-            text = first_words(self.whole[fault]) if place else self.whole[fault]
+        for index, (fault, times) in enumerate(self.faults.most_common(MOST_FAULTS)):
+            text = first_words(self.full_texts[fault]) if index else self.full_texts[fault]
             self.console.print(f"{times} samples failed: {text}", markup=False, highlight=False)
         if self.unusable:
             self.console.print(
@@ -182,9 +182,9 @@ class ProgressBar:
     def note(self, sample: EvalSample) -> None:
         """Counts a sample that has ended."""
         if sample.error:
-            whole = failure_of(sample)
-            self.faults[kind := failure_key(whole)] += 1
-            self.whole.setdefault(kind, whole)
+            text = failure_of(sample)
+            self.faults[kind := failure_key(text)] += 1
+            self.full_texts.setdefault(kind, text)
         document = document_in(sample) or {}
         self.unusable += not sample.error and is_model_fault(document)
         self.tokens += tokens_of(paid_calls(document.get("calls") or []))

@@ -55,7 +55,8 @@ class Stop:
             with woken_by_signals(loop), self._with_action(lambda: loop.call_soon_threadsafe(task.cancel)):
                 return await coroutine
 
-        return runner.run(cancellable(), context=copy_context())  # without it, the context of the runner's first run
+        # Without a context, the runner would use the context of its first run.
+        return runner.run(cancellable(), context=copy_context())
 
     def ask(self, person: Callable[[], T]) -> T:
         """Asks the person at the terminal and returns the reply.
@@ -81,7 +82,7 @@ class Stop:
         action()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT:  # not after SIGTERM: `timeout` always sends two
+        if number == signal.SIGINT:  # after SIGTERM a second signal is ignored, because `timeout` always sends two
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         if not self.signal:
             self.signal = number
@@ -122,7 +123,7 @@ def report_interrupts() -> Iterator[None]:
     def on_sigterm(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         received.append(number)
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell script
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for background commands of a script
             signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
@@ -132,15 +133,15 @@ def report_interrupts() -> Iterator[None]:
     except (KeyboardInterrupt, SystemExit) as end:
         if isinstance(end, SystemExit) and end.code != STOPPED_BY_KEY:
             raise
-        if isinstance(end, KeyboardInterrupt) or _stopped_typer(end):
+        if isinstance(end, KeyboardInterrupt) or _is_typer_interrupt(end):
             print("moot: interrupted.", file=sys.stderr)  # noqa: T201
         raise SystemExit(128 + received[0] if received else STOPPED_BY_KEY) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _stopped_typer(end: SystemExit) -> bool:
-    """Whether typer ended the command after Ctrl-C, without a message."""
+def _is_typer_interrupt(end: SystemExit) -> bool:
+    """Whether typer ended the command because of Ctrl-C, without a message."""
     return end.__context__ is not None and isinstance(end.__context__.__cause__, KeyboardInterrupt)
 
 

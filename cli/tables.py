@@ -52,8 +52,8 @@ def print_listing(command: str, *, as_json: bool) -> None:
     """Prints a listing: a table, or a JSON list of objects with the cells by name.
 
     Args:
-        command: a key of `COLUMNS`; for settings followed by the name of the graph.
-        as_json: whether it is JSON.
+        command: a key of `COLUMNS`; ``settings`` is followed by the name of the graph.
+        as_json: whether to print JSON.
 
     Raises:
         UserError: there is no graph of that name.

@@ -141,7 +141,7 @@ def run_debate(
 
 
 def add_summary(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) -> dict[str, Any]:
-    """Adds the summary for readers if the settings ask for it; unchanged if that is interrupted."""
+    """Adds the summary for readers if the settings ask for it; an interruption leaves the document unchanged."""
     if not document["settings"].get("reader_summary"):
         return document
     try:
@@ -161,9 +161,9 @@ async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
 
 def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
     """The message for an interrupted debate, which says how to resume it."""
-    beside = is_control_interrupted(document)
-    run = document["beside"]["document"] if beside else document
-    text = f"moot: interrupted after {run['usage']['calls']} calls{' of the control' * beside}."
+    of_control = is_control_interrupted(document)
+    run = document["beside"]["document"] if of_control else document
+    text = f"moot: interrupted after {run['usage']['calls']} calls{' of the control' * of_control}."
     if out is not None:
         text += f" The debate so far is in {out}."
     if use.mode == "off":
@@ -172,7 +172,7 @@ def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path |
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:
-    """0 for a verdict, 2 for user errors, 3 for outside failures, 130 after Ctrl-C, 143 after SIGTERM.
+    """The exit code: 0 for a verdict, 2 for user errors, 3 for outside failures, 130 after Ctrl-C, 143 after SIGTERM.
 
     If the debate has a verdict, its control decides the code.
     """

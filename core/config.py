@@ -182,8 +182,10 @@ def load_env_file(named: Path | None) -> None:
     Raises:
         UserError: it cannot be read.
     """
-    usual = os.environ.get(KEYS["env_file"].variable, "").strip() or (None if named else read_config().get("env_file"))
-    path = named or (Path(usual).expanduser() if usual else None)
+    default = os.environ.get(KEYS["env_file"].variable, "").strip() or (
+        None if named else read_config().get("env_file")
+    )
+    path = named or (Path(default).expanduser() if default else None)
     if path is None:
         return
     from dotenv import load_dotenv

@@ -177,8 +177,8 @@ def _loop_values() -> dict[Any, Any]:
 def once_per_loop(key: Any, make: Callable[[], T]) -> T:
     """The value under a key for the running event loop, created on first use.
 
-    Clients and locks belong to the loop in which they were created: if another loop uses them, it fails with "Event
-    loop is closed".
+    Clients and locks belong to the loop in which they were created: a use in another loop fails with "Event loop is
+    closed".
     """
     values = _loop_values()
     if key not in values:

@@ -124,10 +124,10 @@ class Limiter:
             self._start(slot, now)
             return
         slot.queued_at, slot.turn = now, loop.create_future()
-        place = 0 if slot.refusal else len(self._waiting)
-        while place < len(self._waiting) and self._waiting[place].number < slot.number:
-            place += 1
-        self._waiting.insert(place, slot)
+        index = 0 if slot.refusal else len(self._waiting)
+        while index < len(self._waiting) and self._waiting[index].number < slot.number:
+            index += 1
+        self._waiting.insert(index, slot)
         self._start_waiting()
         try:
             async with asyncio.timeout_at(slot.since + limits.max_wait if slot.refusal else None):

@@ -58,7 +58,9 @@ def _find_keys(variables: tuple[tuple[str, str], ...]) -> Keys:
     secrets |= {unquote(user[1]): name for name, value in variables if (user := PASSWORD.search(value))}
     secrets |= dict.fromkeys(_secret_headers(dict(variables).get(HEADERS, "")), HEADERS)
     forms = {form: name for secret, name in secrets.items() if len(secret) >= 8 for form in _spellings(secret)}
-    return tuple((form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True))  # prefixes last
+    return tuple(
+        (form, f"[{forms[form]}]") for form in sorted(forms, key=len, reverse=True)
+    )  # a key before its prefixes
 
 
 def _secret_headers(lines: str) -> Iterator[str]:

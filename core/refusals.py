@@ -22,7 +22,7 @@ def retry_after_seconds(value: str | None) -> float | None:
     except ValueError:
         try:
             moment = parsedate_to_datetime(value)
-        except (ValueError, OverflowError):  # the latter: a year or an offset of many digits
+        except (ValueError, OverflowError):  # OverflowError: a year or an offset of many digits
             return None
         zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # "-0000" means UTC without a known time zone
         seconds = (zoned - datetime.now(UTC)).total_seconds()

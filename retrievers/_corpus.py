@@ -77,7 +77,7 @@ def check_name(name: str) -> None:
         )
 
 
-def check_own(name: str) -> None:
+def check_own_name(name: str) -> None:
     """Raises an error for a name that a user's own corpus cannot have."""
     if name.startswith("demo-"):
         raise UserError(
@@ -180,7 +180,7 @@ async def index_passages(
             passages, or two different passages have the same id.
         WorldError: the encoder's endpoint or the Chroma server failed.
     """
-    check_own(name)
+    check_own_name(name)
     async with await asyncio.to_thread(_lock, name):
         return await _build(name, passages, encoder, progress, fill)
 

@@ -193,7 +193,7 @@ class SentenceEncoder(VectorCache):
             future: Future[dict[str, Vector]] = Future()
             self._waiting.append((fresh, future))
             self._in_progress |= dict.fromkeys(fresh, future)
-        if texts:  # at the end of this turn of the event loop, so that its other requests join the batch
+        if texts:  # runs at the end of this turn of the loop, so that other requests of the turn join the batch
             asyncio.get_running_loop().call_soon(self._workers.submit, self._compute_batch)
         return list(dict.fromkeys(self._in_progress[text] for text in texts))
 

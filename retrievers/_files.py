@@ -194,12 +194,12 @@ def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
     title = found["title"] or Path(name).stem
     for number, part in enumerate(_sections(found["parts"]), start=1):
         texts = [text.strip() for text in _split(part["text"]) if clean(text)]
-        place = f"{name}#page={part['page']}" if part["page"] else f"{name}#{number}"
+        id = f"{name}#page={part['page']}" if part["page"] else f"{name}#{number}"
         heading = part["heading"]
         for i, text in enumerate(texts, start=1):
             yield _passage(
                 name,
-                id=place if len(texts) == 1 else f"{place}.{i}",
+                id=id if len(texts) == 1 else f"{id}.{i}",
                 title=title if heading in ("", title) else f"{title}: {heading}",
                 text=text,
                 source=name,
@@ -267,8 +267,8 @@ def _read_text(file: Path, name: str) -> Iterator[Passage]:
             block = block.strip()[heading.end() :]
         parts = [part for part in _split(block.strip()) if clean(part)]
         for i, part in enumerate(parts, start=1):
-            place = f"{name}#{number}" if len(parts) == 1 else f"{name}#{number}.{i}"
-            yield _passage(name, id=place, title=title, text=part, source=name)
+            id = f"{name}#{number}" if len(parts) == 1 else f"{name}#{number}.{i}"
+            yield _passage(name, id=id, title=title, text=part, source=name)
 
 
 def read_text_file(file: Path, name: str) -> str:

@@ -229,7 +229,7 @@ class ChromaRetriever:
         with chroma_errors(self._corpus.manifest.name, "it cannot be searched"):
             rows = self._corpus.collection.get(ids=missing, include=["embeddings"])
         if len(rows["ids"]) < len(missing):
-            raise damaged(self._corpus.manifest.name, "passages are missing that were there when it was opened")
+            raise damaged(self._corpus.manifest.name, "passages that it had when it was opened are missing")
         cosines = np.asarray(rows["embeddings"]) @ np.asarray(vector)
         return near | dict(zip(rows["ids"], cosines.tolist(), strict=True))
 
@@ -392,7 +392,7 @@ class HybridRetriever:
         self.passages = dense.passages
         self._dense = dense
         self._stored = rows
-        self._rows = {row[0]: place for place, row in enumerate(rows)}
+        self._rows = {row[0]: index for index, row in enumerate(rows)}
         self._lexical = lexical
         self._scorer = scorer
 
@@ -420,7 +420,7 @@ class HybridRetriever:
         scores = self._lexical.scores(query)
         lexical = [] if scores is None else [self._stored[row][0] for row in best_rows(scores, count)]
         dense = self._dense.cosines(vector, count, lexical)
-        known = {i: self._rows[i] for i in dense if i in self._rows}  # without passages that were stored later
+        known = {i: self._rows[i] for i in dense if i in self._rows}  # leaves out passages that were stored later
         words = {} if scores is None else {i: float(scores[row]) for i, row in known.items()}
         return fuse({i: dense[i] for i in known}, words)
 

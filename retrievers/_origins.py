@@ -231,7 +231,7 @@ def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[in
         texts: the texts to compare.
         alike: the share (Jaccard index), from 0 to 1.
     """
-    marked = [(place, mark) for place, text in enumerate(texts) if (mark := _minhash(text)) is not None]
+    marked = [(index, mark) for index, text in enumerate(texts) if (mark := _minhash(text)) is not None]
     return [(i, j) for (i, one), (j, other) in combinations(marked, 2) if one.jaccard(other) >= alike]
 
 

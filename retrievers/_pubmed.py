@@ -114,15 +114,15 @@ class PubMedRetriever(WebRetriever):
                 raise ValueError("it has neither results nor an error")
             return found.idlist
 
-        return await ask(self.source, self.limits, read, "/esearch.fcgi", params=self._common() | params)
+        return await ask(self.source, self.limits, read, "/esearch.fcgi", params=self._common_parameters() | params)
 
     async def _papers(self, numbers: list[str]) -> list[Paper]:
         def read(body: bytes) -> list[Paper]:
             return [paper_of(record) for record in read_xml(body, "PubmedArticleSet")]
 
         params = {"id": ",".join(numbers), "retmode": "xml", "rettype": "abstract"}
-        return await ask(self.source, self.limits, read, "/efetch.fcgi", params=self._common() | params)
+        return await ask(self.source, self.limits, read, "/efetch.fcgi", params=self._common_parameters() | params)
 
-    def _common(self) -> dict[str, Any]:
+    def _common_parameters(self) -> dict[str, Any]:
         given = {"api_key": self.source.key(), "email": os.environ.get("NCBI_EMAIL", "").strip()}
         return {"db": "pubmed", "tool": "moot"} | {name: value for name, value in given.items() if value}

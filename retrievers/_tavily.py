@@ -47,7 +47,7 @@ class TavilyRetriever(WebRetriever):
     async def find(self, query: str, k: int) -> list[WebResult]:
         """Tavily's results with their scores.
 
-        Tavily's documentation contradicts itself on whether ``end_date`` is inclusive; here it is assumed to be.
+        Tavily's documentation contradicts itself on whether ``end_date`` is inclusive; here it is treated as inclusive.
         """
         end = self.last_day.isoformat() if self.last_day else None
         client = await self._client()

@@ -107,11 +107,11 @@ class Source:
         """The error for an HTTP status and its message. The status is 200 if a source reports an error in an answer."""
         if 300 <= status < 400:
             return self.failure("bad_response", f"HTTP {status}: a redirect, and redirects are not followed")
-        usual: Kind = "server_error" if status >= 500 else "search_refused"
+        default_kind: Kind = "server_error" if status >= 500 else "search_refused"
         known: tuple[tuple[int, str, Kind], ...] = ((401, "", "authentication"), (429, "", "rate_limited"))
         kinds = (k for code, w, k in self.meanings + known if code == status and w in message.casefold())
         return self.failure(
-            next(kinds, usual), f"HTTP {status}: {message}" if message else f"HTTP {status}", retry_after
+            next(kinds, default_kind), f"HTTP {status}: {message}" if message else f"HTTP {status}", retry_after
         )
 
     def explain(self, error: Exception) -> MootError:

@@ -22,8 +22,8 @@ def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
         claims: as the graph `find_claims` returns them, or as a person changed them; each has at least ``claim``.
         group: the group of the claims: their text.
     """
-    written = io.StringIO(newline="")
-    lines = csv.writer(written)
+    table = io.StringIO(newline="")
+    lines = csv.writer(table)
     lines.writerow(COLUMNS)
     for number, one in enumerate(claims, 1):
         cells = {
@@ -34,7 +34,7 @@ def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
         }
         cells = {**one, **cells}
         lines.writerow(escape_formula(_cell(cells.get(name))) for name in COLUMNS)
-    return MARK + written.getvalue()
+    return MARK + table.getvalue()
 
 
 def _cell(value: Any) -> str:

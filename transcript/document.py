@@ -20,7 +20,7 @@ from moot.transcript.line import Line, Section
 from moot.transcript.words import DECIDING, Words
 
 Document = Mapping[str, Any]
-LATE = {*DECIDING, "review_verdict"}
+LATE_STEPS = {*DECIDING, "review_verdict"}
 """Steps after the votes of the last round."""
 
 
@@ -83,11 +83,11 @@ def lines(document: Document) -> list[Section]:
         return sections[-1].lines
 
     def add_turns(turns: Iterable[tuple[int, Any]]) -> None:
-        for place, turn in turns:
+        for index, turn in turns:
             for field in words.entries(turn):
                 section_lines = lines_under(words.heading(turn))
                 if field != "query" or turn["query"] != document["claim"]:
-                    section_lines += [replace(line, turn=place) for line in words.field_lines(field, turn, document)]
+                    section_lines += [replace(line, turn=index) for line in words.field_lines(field, turn, document)]
 
     found = [piece for piece in document["evidence"] if "pool" in piece]
     weighed = any("weight" in piece for piece in document["evidence"])
@@ -100,13 +100,13 @@ def lines(document: Document) -> list[Section]:
                     lines_under(words.round_heading(number)).extend(words.hearing(entry))
                     sections[-1].graph = number
             spoken_now = list(turns)
-            late = [turn for turn in spoken_now if turn[1]["step"] in LATE]
-            searched = max((place for place, turn in enumerate(spoken_now, 1) if "pool" in turn[1]), default=0)
+            late = [turn for turn in spoken_now if turn[1]["step"] in LATE_STEPS]
+            searched = max((index for index, turn in enumerate(spoken_now, 1) if "pool" in turn[1]), default=0)
             add_turns(spoken_now[:searched])
             if found:
                 sections[-1].lines += words.pools(found)
                 found = []
-            add_turns(turn for turn in spoken_now[searched:] if turn[1]["step"] not in LATE)
+            add_turns(turn for turn in spoken_now[searched:] if turn[1]["step"] not in LATE_STEPS)
             if weighed:
                 sections[-1].lines += words.rulings(document["evidence"])
                 weighed = False
@@ -118,7 +118,7 @@ def lines(document: Document) -> list[Section]:
             add_turns(sorted(late, key=lambda turn: not turn[1].get("question")))  # it led to a new decision
         for entry in document["debates"]:
             if entry["phase"] == phase:
-                sections[-1].lines += words.stopped(entry)
+                sections[-1].lines += words.concurrent_debate_stop(entry)
     for record in records.values():
         sections[-1].lines += words.after_round(record)
     sections[-1].lines += decision

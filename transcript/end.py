@@ -63,7 +63,7 @@ def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     how = document["stop_reason"]
     abstained = abstains(document["task"], document["raw_verdict"])
     if read := document["metrics"].get("origins"):
-        numbered = ", ".join(f"{number} {of['origin']}" for number, of in enumerate(read, 1))
+        numbered = ", ".join(f"{number} {answer['origin']}" for number, answer in enumerate(read, 1))
         yield own_line(clean(f"Read one by one: {numbered}."), "")
     if document["answer"] is None and not abstained:
         yield from headline(document, f"Verdict: none, as {no_verdict_reason(document)} ({how})")
@@ -154,7 +154,7 @@ def is_tied(document: Mapping[str, Any]) -> bool:
 
 
 def reasons(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """The reasons of those who decided: each once, with all who gave it in the same words."""
+    """The reasons of the agents who decided: each once, with all agents who gave it in the same words."""
     given: dict[str, list[Turn]] = {}
     for reason, turns in reasons_by_who(dict(document)).items():
         given.setdefault(reason_or_reference(document, reason, shown), []).extend(turns)
@@ -172,7 +172,7 @@ def reason_or_reference(document: Mapping[str, Any], reason: str, shown: ShownRe
 
 
 def authors(turns: Sequence[Turn]) -> tuple[str, str]:
-    """The agents who gave a reason, and the number of the answer if an agent gave several."""
+    """The agents who gave a reason, and the action ``because``, with the numbers of the answers if they have any."""
     numbers = ", ".join(str(turn["number"]) for turn in turns if "number" in turn)
     return ", ".join(dict.fromkeys(turn["agent"] for turn in turns)), f"because {numbers}".strip()
 
@@ -230,7 +230,7 @@ def costs(document: Mapping[str, Any]) -> str:
     )
     uncounted = f" ({count_with_noun(unknown, 'call')} uncounted)" if unknown else ""
     spent = f"{prompt:,} + {reply:,} tokens{uncounted}"
-    spent += f" in {count_with_noun(usage['calls'], 'call')}{_free(document)}"
+    spent += f" in {count_with_noun(usage['calls'], 'call')}{_free_calls(document)}"
     if has_rounds(document["settings"]):
         rounds = [debate["rounds"] for debate in document["debates"]] or [document["rounds"]]
         spent += f", {' + '.join(map(str, rounds))} round{'' if rounds == [1] else 's'}"
@@ -238,7 +238,7 @@ def costs(document: Mapping[str, Any]) -> str:
     return f"{spent}, {format_duration(document['seconds'])}; {models or 'no model'}; {sources(document)}."
 
 
-def _free(document: Mapping[str, Any]) -> str:
+def _free_calls(document: Mapping[str, Any]) -> str:
     """The calls that cost nothing, if any."""
     calls = document["calls"]
     replayed = sum(bool(call.get("from_ledger")) for call in calls)
@@ -254,11 +254,11 @@ def sources(document: Mapping[str, Any]) -> str:
     read: dict[str, list[str]] = {}
     for reading in document["corpora"]:
         failed = " (failed)" if reading.get("failed") else ""
-        read.setdefault(reading["agent"], []).append(f"{reading['retriever']}{_stand_in_note(reading)}{failed}")
+        read.setdefault(reading["agent"], []).append(f"{reading['retriever']}{_replacement_note(reading)}{failed}")
     return "; ".join(f"{agent} read {list_of(names)}" for agent, names in read.items()) or "no source"
 
 
-def _stand_in_note(reading: Mapping[str, Any]) -> str:
+def _replacement_note(reading: Mapping[str, Any]) -> str:
     """Why a debater that asked for the web read another source."""
     fell_back = reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
     return " (instead of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
@@ -291,7 +291,7 @@ def other_warnings(document: Mapping[str, Any], *, without_caveats: bool) -> lis
 
 def control_start(control: str, equal: Equal) -> Iterator[Line]:
     """The line for the start of a control."""
-    yield own_line(f"Beside it, {_control_name(control)} at equal {BUDGET_NAMES[equal]} ...", "aside")
+    yield own_line(f"Running the control {_control_name(control)} at equal {BUDGET_NAMES[equal]} ...", "aside")
 
 
 def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -301,10 +301,10 @@ def control_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     control, run, error = _control_name(beside["control"]), beside["document"], beside["error"]
     if run is None or run["status"] != "done":
         why = f" ({error['kind']}): {error['detail']}" if error else ": it was interrupted."
-        yield own_line(f"No verdict of {control} beside it{why}", "failure")
+        yield own_line(f"The control {control} has no verdict{why}", "failure")
     else:
         yield own_line(
-            f"{control} beside it, at equal {BUDGET_NAMES[beside['equal']]}: {_compared_answer(document, run)}",
+            f"The control {control}, at equal {BUDGET_NAMES[beside['equal']]}: {_compared_answer(document, run)}",
             "finding",
         )
     if run is not None:

@@ -72,9 +72,9 @@ def on_page(piece: Mapping[str, Any]) -> str:
     return f", page {piece['page']}" if piece.get("page") else ""
 
 
-def count_with_noun(count: int, one: str) -> str:
+def count_with_noun(count: int, noun: str) -> str:
     """A number with its noun: ``1 call``, ``1,200 calls``."""
-    return f"{count:,} {one}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_duration(seconds: float) -> str:

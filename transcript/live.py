@@ -38,12 +38,12 @@ class Live:
             DebateOrder(self._words.at_once[0]) if self._words.at_once else None
         )
 
-    def feed(self, written: Mapping[str, Any]) -> list[Line]:
-        """The new lines of a node's update; headings are lines of the tone ``heading``. Errors come at the end."""
-        if written.get("error"):
+    def feed(self, update: Mapping[str, Any]) -> list[Line]:
+        """The new lines of a node's update; headings are lines of the tone ``heading``. `end` shows errors."""
+        if update.get("error"):
             return []
-        self._words.update(written)
-        return list(self._update_lines(written))
+        self._words.update(update)
+        return list(self._update_lines(update))
 
     def end(self, document: Mapping[str, Any]) -> list[Line]:
         """The lines that were not shown yet, and how the debate ended."""
@@ -56,23 +56,23 @@ class Live:
         ]
         return [*self._with_headings(self._order.rest() if self._order else []), *left, *ending]
 
-    def _update_lines(self, written: Mapping[str, Any]) -> Iterator[Line]:
-        words, turns, pieces = self._words, written.get("turns") or [], pieces_of(written)
-        if written.get("graph"):
-            yield from words.opening(written, pieces)
-        stop = written.get("stop_reason")
+    def _update_lines(self, update: Mapping[str, Any]) -> Iterator[Line]:
+        words, turns, pieces = self._words, update.get("turns") or [], pieces_of(update)
+        if update.get("graph"):
+            yield from words.opening(update, pieces)
+        stop = update.get("stop_reason")
         decided = any(turn["step"] in DECIDING for turn in turns)
         if decided:
             yield from self._once(("stop", stop), words.stop(stop))
         for turn in turns:
-            yield from self._turn_lines(turn, written)
-        closed = [(record["phase"], record["round"]) for record in written.get("round_log") or []]
+            yield from self._turn_lines(turn, update)
+        closed = [(record["phase"], record["round"]) for record in update.get("round_log") or []]
         for record in words.rounds:
             if (record["phase"], record["round"]) in closed:
                 for line in words.after_round(record):
                     yield from self._once(("round", record["phase"], record["round"], line), [line])
-        yield from self._unshown(words.weights(written.get("votes") or []))
-        for entry in written.get("graphs") or []:
+        yield from self._unshown(words.weights(update.get("votes") or []))
+        for entry in update.get("graphs") or []:
             heading = words.round_heading(entry["round"])
             yield from self._once(("hears", entry["round"]), self._with_headings([(heading, [*words.hearing(entry)])]))
         if not decided:
@@ -81,10 +81,10 @@ class Live:
             yield from self._once("pools", words.pools(pieces))
         if any("weight" in piece for piece in pieces):
             yield from self._once("rulings", words.rulings(pieces))
-        for entry in written.get("debates") or []:
+        for entry in update.get("debates") or []:
             yield from self._once(("stops", entry["phase"]), self._stop_lines(entry))
 
-    def _turn_lines(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _turn_lines(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         heading = self._words.heading(turn)
         for field in self._words.entries(turn):
             key = (turn_key(turn), field)
@@ -92,7 +92,7 @@ class Live:
                 continue
             self._shown.add(key)
             found = field == "query" and "retrieval" in turn  # a query that comes with its results is the claim itself
-            lines = [] if found else [*self._words.field_lines(field, turn, written)]
+            lines = [] if found else [*self._words.field_lines(field, turn, update)]
             if self._order and turn["phase"] in self._words.at_once:
                 yield from self._with_headings(self._order.add_event(turn["phase"], turn["round"], (heading, lines)))
             else:
@@ -103,7 +103,7 @@ class Live:
 
     def _stop_lines(self, entry: Mapping[str, Any]) -> Iterator[Line]:
         if self._order:
-            lines: HeadedLines = (None, [*self._words.stopped(entry)])
+            lines: HeadedLines = (None, [*self._words.concurrent_debate_stop(entry)])
             yield from self._with_headings(self._order.add_event(entry["phase"], entry["rounds"], lines, last=True))
 
     def _with_headings(self, parts: Iterable[HeadedLines]) -> Iterator[Line]:

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class DebateOrder(Generic[T]):
-    """The debate that is shown now. Events of other debates wait until its round is over.
+    """Decides which of several concurrent debates to show. The others wait until the round of the shown one is over.
 
     Args:
         first: the debate that is shown first.

@@ -18,11 +18,11 @@ from moot.transcript.end import (
 )
 from moot.transcript.line import Line, count_with_noun, line, list_of, own_line
 
-WON_BY = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
+WINNING_SIDE = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
 """The side that wins with a verdict."""
 MOST_CITED = 10
 """Most citations to show; a side's arguments may have many."""
-ROUNDED = 1e-5
+ROUNDING_ERROR = 1e-5
 """A difference that rounding in the document can cause between the sum of the parts and the total."""
 
 
@@ -44,7 +44,7 @@ def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[
     yield from calibration_lines(document)
     yield from robustness_lines(document)
     yield from reasons(document, shown)
-    if side := WON_BY.get(verdict):
+    if side := WINNING_SIDE.get(verdict):
         yield from citations(document, side, MOST_CITED)
     for one in document["metrics"]["panel"]["dissent"]:
         yield line(
@@ -72,7 +72,7 @@ def confidence(document: Mapping[str, Any]) -> Line:
     winning, votes = given[document["raw_verdict"]], sum(given.values())
     base, switch, reflection = (parts[name] for name in ("base", "role_switch", "reflection"))
     total = base + switch + reflection
-    limited = abs(total - document["confidence"]) > ROUNDED
+    limited = abs(total - document["confidence"]) > ROUNDING_ERROR
     digits = next((n for n in (2, 3, 4) if adds_up((base, switch, reflection), total, n)), 4)
     terms = f"base {base:.{digits}f} ({winning} of {votes} votes, quality {parts['quality']:.2f})"
     terms += signed_part("role switch", switch, digits, parts["consistency"] is not None)

@@ -15,7 +15,7 @@ from moot.transcript.words import FIELDS, Words
 
 
 class ScoredWords(Words):
-    """Words for Tool-MAD, in either version."""
+    """Words for both versions of Tool-MAD."""
 
     fields = (*FIELDS, "scores")
 
@@ -34,7 +34,7 @@ class ScoredWords(Words):
             [metric for metric in METRICS if metric in self._with_scores(turn)["scores"]] if turn.get("scores") else []
         )
 
-    def _scores(self, turn: Turn, written: Mapping[str, Any]) -> Iterator[Line]:
+    def _scores(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
         answer, given = self._with_scores(turn), self._known_metrics(turn)
         grounded = needs_evidence(answer, self.settings, self.task)
         marks = "; ".join(self._score_in_words(metric, answer["scores"][metric], grounded) for metric in given)

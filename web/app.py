@@ -29,7 +29,7 @@ from moot.web.mcp import Tools
 from moot.web.metrics import Metrics, begin_server_telemetry
 from moot.web.pages import ROUTES
 from moot.web.service.quotas import Quotas
-from moot.web.service.stores import STARTING, shared_stores
+from moot.web.service.stores import START_LOCK, shared_stores
 from moot.web.table import TABLE
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -41,7 +41,7 @@ async def record_debates() -> AsyncIterator[None]:
     check_auth()
     current_use()  # raises if the mode is not valid
     await asyncio.to_thread(begin_server_telemetry)
-    await asyncio.to_thread(installed_systems)  # imports them now, because that would delay requests
+    await asyncio.to_thread(installed_systems)  # imports them now, because a later import would delay a request
     async with AsyncExitStack() as stack:
         if os.environ.get(DATABASE):
             await stack.enter_async_context(shared_stores(os.environ[DATABASE]))
@@ -52,7 +52,8 @@ async def record_debates() -> AsyncIterator[None]:
 class DebateRecording:
     """Middleware that records debates from before the server's first run starts until its last run has ended.
 
-    Our `lifespan` is too short: servers start it after their workers, which may run at once, and end it before them.
+    `lifespan` is too short for this: servers start it after their workers, which may already run debates, and end it
+    before the workers.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -76,9 +77,9 @@ class DebateRecording:
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """Starts the page's background work, and ends it with the server."""
-    STARTING.end()
+    START_LOCK.end()
     async with AsyncExitStack() as stack:
-        if recording() is not TABLE:  # under a mount prefix, LangGraph's server skips middleware
+        if recording() is not TABLE:  # because LangGraph's server skips middleware under a mount prefix
             await stack.enter_async_context(record_debates())
         if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # set by `moot serve`
             from moot.web.threads import prune_daily, restore

@@ -33,9 +33,9 @@ ON_THREAD = re.compile(r"^/threads/([^/]+)/(?:runs|commands)\b")
 """Routes that run on a thread."""
 RUN_ROUTES = re.compile(r"^/(assistants|mcp|a2a)\b|^(/threads/[^/]+)?/(runs|commands)\b")
 """Routes that run graphs or create assistants."""
-LOADED = ("embedder", "reranker", "cross_encoder", "source_summaries")
+MODEL_SETTINGS = ("embedder", "reranker", "cross_encoder", "source_summaries")
 """Settings that may name a model of this machine."""
-READ = ("sources", "fallback", "retriever")
+SOURCE_SETTINGS = ("sources", "fallback", "retriever")
 """Settings that may name a Python object."""
 
 
@@ -56,7 +56,7 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
         if isinstance(asked, dict):
             check_input(asked, path)
             for values, _ in settings_in(asked):
-                check_loaded(values)
+                check_loading(values)
             await check_settings(asked, path, client)
             await check_thread(asked, path, client)
 
@@ -128,7 +128,7 @@ async def check_settings(asked: Mapping[str, Any], path: str, client: LangGraphC
         checked_settings(kind, {**own, **known}, graph)
 
 
-def check_loaded(values: Any) -> None:
+def check_loading(values: Any) -> None:
     """Refuses settings that would load a local model or module which the administrator did not list.
 
     Raises:
@@ -136,19 +136,19 @@ def check_loaded(values: Any) -> None:
     """
     if isinstance(values, list):
         for value in values:
-            check_loaded(value)
+            check_loading(value)
     elif isinstance(values, Mapping):
         for key, value in values.items():
-            if key in LOADED and isinstance(value, str) and not loads_nothing(key, value):
+            if key in MODEL_SETTINGS and isinstance(value, str) and not needs_no_local_model(key, value):
                 check_model(value, key)
-            for name in (value if isinstance(value, list) else [value]) if key in READ else ():
+            for name in (value if isinstance(value, list) else [value]) if key in SOURCE_SETTINGS else ():
                 if isinstance(name, str) and name.startswith("langchain:"):
                     check_source(name.removeprefix("langchain:"))
-            check_loaded(value)
+            check_loading(value)
 
 
-def loads_nothing(setting: str, value: str) -> bool:
-    """Whether the value of a setting in `LOADED` names no local model."""
+def needs_no_local_model(setting: str, value: str) -> bool:
+    """Whether the value of a setting in `MODEL_SETTINGS` names no local model."""
     if setting == "embedder":
         return value.startswith(ENDPOINTS)
     return setting == "source_summaries" and value in ("model", "none")
@@ -200,7 +200,7 @@ class Checks:
 
 
 def replay(content: bytes, receive: Receive) -> Receive:
-    """A `receive` that returns a body that was read already."""
+    """A `receive` that returns a body that was already read."""
     left = [content]
 
     async def receive_again() -> Message:

@@ -19,7 +19,7 @@ from moot.nodes._claims.state import ClaimsInput
 from moot.nodes._claims.steps import check_text
 from moot.retrievers._documents.fetch import is_url
 from moot.transcript.claims import claims_csv
-from moot.web.caller import body_of, json_in
+from moot.web.caller import body_of, parse_json
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,7 +34,7 @@ _reading = asyncio.Semaphore(2)
 
 
 async def read_text(request: Request) -> Any:
-    """The input of the graph `find_claims`, from the address ``url``, or from the request's body, a file ``name``."""
+    """The input of `find_claims`, from the address ``url``, or from the body, which is a file named ``name``."""
     url, name = (request.query_params.get(key, "").strip() for key in ("url", "name"))
     if url and not is_url(url):
         raise UserError(f"{url[:200]} is not an address that begins with http:// or https://.", kind="bad_request")
@@ -48,8 +48,8 @@ async def read_text(request: Request) -> Any:
 
 
 async def list_sentences(request: Request) -> Any:
-    """Every sentence of a text as a claim to tick, without a model; the body is the graph's input."""
-    asked = json_in(await body_of(request, LARGEST_FILE))
+    """Every sentence of a text as a claim to choose, without a model; the body is an input of `find_claims`."""
+    asked = parse_json(await body_of(request, LARGEST_FILE))
     if not isinstance(asked, dict):
         raise UserError('The body is {"text": "..."}.', kind="bad_request")
     text = check_text(asked)
@@ -69,7 +69,7 @@ def _read_article_file(name: str, content: bytes) -> ClaimsInput:
 
 async def claims_as_csv(request: Request) -> Response:
     """Edited claims as CSV for ``moot batch``; the body has ``claims`` and ``source``."""
-    asked = json_in(await body_of(request, LARGEST_TABLE))
+    asked = parse_json(await body_of(request, LARGEST_TABLE))
     claims = asked.get("claims") if isinstance(asked, dict) else None
     if not isinstance(claims, list) or not all(isinstance(one, dict) and _has_words(one) for one in claims):
         raise UserError('The body is {"claims": [{"claim": "..."}, ...], "source": "..."}.', kind="bad_request")

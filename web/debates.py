@@ -38,14 +38,14 @@ HEX = re.compile(r"[0-9a-f]{32}")
 """A debate's id, as in its document and in the table."""
 LARGEST = 32 * 2**20
 """Most bytes of an imported document."""
-A_PAGE = 20
+PAGE_SIZE = 20
 """Debates on one page of the list."""
-MOMENT = "%Y%m%dT%H%M%S"
-LISTED = ("claim", "graph", "status", "answer", "started_at")
+TIME_FORMAT = "%Y%m%dT%H%M%S"
+LIST_FIELDS = ("claim", "graph", "status", "answer", "started_at")
 
 
 def debates_folder() -> Path:
-    """The folder of debates, beside the corpora."""
+    """The folder of debates, next to the corpora."""
     return corpora_folder().parent / "debates"
 
 
@@ -72,7 +72,7 @@ def parse_stored(content: bytes) -> Document:
         raise unfit_error(f"it has more than {LARGEST // 2**20} MiB")
     try:
         value = json.loads(content)
-    except (ValueError, RecursionError) as error:  # also if it is not UTF-8
+    except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is a ValueError, too
         raise unfit_error(f"it is not valid JSON ({str(error)[:200]})") from error
     return checked_document(value)
 
@@ -89,8 +89,8 @@ def checked_document(value: Any) -> Document:
         json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise unfit_error(f"{place}{': ' if place else ''}{first['msg']}"[:300]) from error
+        path = ".".join(map(str, first["loc"]))
+        raise unfit_error(f"{path}{': ' if path else ''}{first['msg']}"[:300]) from error
     except (ValueError, RecursionError) as error:
         raise unfit_error(str(error)[:300]) from error
     return document
@@ -105,8 +105,8 @@ def _check_quotes(document: Document) -> None:
     texts = {piece["id"]: piece["text"] for piece in document["evidence"]}
     for turn in document["turns"]:
         for citation in turn.get("citations") or []:
-            place = (citation["start"], citation["end"])
-            if citation["verified"] and find_quote(citation["quote"], texts.get(citation["evidence_id"], "")) != place:
+            span = (citation["start"], citation["end"])
+            if citation["verified"] and find_quote(citation["quote"], texts.get(citation["evidence_id"], "")) != span:
                 raise unfit_error(f"a quote marked as verified is not in {citation['evidence_id'][:40]!r}")
     if summary := document.get("reader_summary"):
         known = checked_quotes(document)
@@ -181,7 +181,9 @@ def write(document: Document, run: str | None = None) -> str:
     with writable_folder() as folder:
         before = files_of(document["id"])
         over = [path for path in before if _status(path) == "done"]
-        name = secrets.token_hex(16) if over else document["id"]  # another branch of a debate that is over
+        name = (
+            secrets.token_hex(16) if over else document["id"]
+        )  # if the debate has ended, this is another branch of it
         path = folder / f"{_write_file(folder, f'{id_time(document)}-{name}', document_text(document))}.json"
         for earlier in before:
             if earlier not in (path, *over):
@@ -251,12 +253,12 @@ def document_text(document: Document) -> str:
 
 def id_time(document: Document) -> str:
     """A debate's start time in the form of an id's first part."""
-    return f"{start_time(document):{MOMENT}}"
+    return f"{start_time(document):{TIME_FORMAT}}"
 
 
 def id_time_at(started: float) -> str:
     """A time in seconds since 1970, in the form of an id's first part."""
-    return f"{datetime.fromtimestamp(started, UTC):{MOMENT}}"
+    return f"{datetime.fromtimestamp(started, UTC):{TIME_FORMAT}}"
 
 
 def store_locally(document: Document) -> str:
@@ -365,7 +367,7 @@ def _entry(id: str, path: Path, changed: int) -> dict[str, Any]:
         document = json.loads(path.read_bytes())
         return {
             "id": id,
-            **{key: document[key] for key in LISTED},
+            **{key: document[key] for key in LIST_FIELDS},
             "chip": asdict(chip_of(document, document["answer"])),
         }
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -72,14 +72,14 @@ class IdempotencyKeys:
         self.lock = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on (unchanged, as the first of its key, or joined to the first), or answers it."""
+        """Passes a request on: unchanged, as the first of its key, or joined to the first one's run. Or answers it."""
         if scope["type"] != "http" or scope["method"] != "POST" or is_own(scope):
             return await self.app(scope, receive, send)
-        key, place = Headers(scope=scope).get(HEADER), START_ROUTE.fullmatch(scope["path"])
-        if key is None or place is None:
+        key, route = Headers(scope=scope).get(HEADER), START_ROUTE.fullmatch(scope["path"])
+        if key is None or route is None:
             return await self.app(scope, receive, send)
         try:
-            await self._answer(key, place, scope, receive, send)
+            await self._answer(key, route, scope, receive, send)
         except MootError as error:
             status = 409 if error.kind == "debate_running" else 422 if isinstance(error, UserError) else 503
             await JSONResponse({"detail": public_text(error), "kind": error.kind}, status)(scope, receive, send)
@@ -107,16 +107,16 @@ class IdempotencyKeys:
             await asyncio.sleep(0.05)
         return None
 
-    async def _answer(self, key: str, place: re.Match[str], scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, key: str, route: re.Match[str], scope: Scope, receive: Receive, send: Send) -> None:
         body = parse_body(key, await Request(scope, receive).body())
         sent_key = key
         if TABLE.is_shared:
             key = user_key(sent_key, current_user.get())
         client = caller_client(scope)
         fingerprint = await request_fingerprint(body, client)
-        how = place["how"] or ""
+        how = route["how"] or ""
         if TABLE.is_shared:
-            return await self._answer_shared((key, sent_key), place, fingerprint, body, (scope, receive, send))
+            return await self._answer_shared((key, sent_key), route, fingerprint, body, (scope, receive, send))
         lock = await self._acquire_lock(key)
         try:
             async with self.lock:
@@ -132,44 +132,44 @@ class IdempotencyKeys:
                 if starts_debate and lock is None:  # the request that had it was just refused
                     raise other_server_error()
                 if starts_debate and lock:
-                    thread = place["thread"] or str(uuid4())
+                    thread = route["thread"] or str(uuid4())
                     first = self.first[key] = FirstRequest(fingerprint, thread)
                     TABLE.locks[key], lock = lock, None
         finally:
             if lock:
                 await asyncio.to_thread(lock.release)
         if first is None:
-            assert row is not None  # else `starts_debate` would be true
+            assert row is not None  # without a row, `starts_debate` is true
             return await (await stored_response(row, how, client))(scope, receive, send)
         if not starts_debate:
             join_run(scope, f"/threads/{first.thread}/runs/{await asyncio.shield(first.run)}{JOINED[how]}", body)
             return await self.app(scope, replay(b"", receive), send)
-        prepare_first(body, row, sent_key, place)
+        prepare_first(body, row, sent_key, route)
         try:
             rewrite(scope, f"/threads/{first.thread}/runs{how}")
             await self.app(scope, replay(json.dumps(body).encode(), receive), record_run(first, send))
         finally:
             if how or not first.run.done():
                 await TABLE.unlock(key)
-            if not first.run.done():  # it was refused
+            if not first.run.done():  # the server refused the request
                 self.first.pop(key, None)
                 first.run.set_exception(UserError("The first request of this key was refused.", kind="bad_request"))
                 first.run.exception()
 
     async def _answer_shared(
-        self, keys: tuple[str, str], place: re.Match[str], asked: str, body: Any, asgi: Any
+        self, keys: tuple[str, str], route: re.Match[str], asked: str, body: Any, asgi: Any
     ) -> None:
         """As `_answer`, if other processes may have received the key.
 
         Args:
             keys: the key as the table has it, and as it was sent.
-            place: the match of the route.
+            route: the match of `START_ROUTE`.
             asked: the request's fingerprint.
             body: the request's body.
             asgi: scope, receive and send of ASGI.
         """
         (key, sent_key), (scope, receive, send) = keys, asgi
-        client, how, thread = caller_client(scope), place["how"] or "", place["thread"] or str(uuid4())
+        client, how, thread = caller_client(scope), route["how"] or "", route["thread"] or str(uuid4())
         until = time.monotonic() + WAIT_SECONDS
         while True:
             row = await open_ledger().find_by_idempotency_key(key)
@@ -192,7 +192,7 @@ class IdempotencyKeys:
                 return await (await stored_response(row, how, client))(scope, receive, send)
             join_run(scope, f"/threads/{state.thread}/runs/{state.run}{JOINED[how]}", body)
             return await self.app(scope, replay(b"", receive), send)
-        prepare_first(body, row, sent_key, place)
+        prepare_first(body, row, sent_key, route)
         rewrite(scope, f"/threads/{thread}/runs{how}")
         recorder = RunRecorder(key, thread, send)
         try:
@@ -231,11 +231,11 @@ class RunRecorder:
             await asyncio.to_thread(release_key, self.key, self.thread)
 
 
-def prepare_first(body: dict[str, Any], row: Debate | None, key: str, place: re.Match[str]) -> None:
+def prepare_first(body: dict[str, Any], row: Debate | None, key: str, route: re.Match[str]) -> None:
     """Changes a request so that it starts the debate of its key, and creates its thread if needed."""
     for name, more in TABLE.run_arguments(RunRequest(row.id if row else None, key)).items():
         body[name] = merge_values(body.get(name) or {}, more)
-    body |= {"stream_resumable": True} | ({} if place["thread"] else {"if_not_exists": "create"})
+    body |= {"stream_resumable": True} | ({} if route["thread"] else {"if_not_exists": "create"})
     body.pop("on_completion", None)
 
 

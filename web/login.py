@@ -122,7 +122,7 @@ class Sessions:
         self._ends[id] = time.monotonic() + SESSION_SECONDS
         return id
 
-    def knows(self, id: str) -> bool:
+    def is_valid(self, id: str) -> bool:
         """Whether a session is valid."""
         return self._ends.get(id, 0.0) > time.monotonic()
 
@@ -187,8 +187,8 @@ class Login:
         """The name of the browser's logged-in user; empty if none is logged in."""
         cookie = connection.cookies.get(COOKIE, "")
         if self.users:
-            return self.users.of_session(cookie) or ""
-        return EVERYBODY if self.sessions.knows(cookie) else ""
+            return self.users.user_of_session(cookie) or ""
+        return EVERYBODY if self.sessions.is_valid(cookie) else ""
 
     def identify_by_token(self, connection: HTTPConnection, sent: str) -> tuple[str, int, str]:
         """As `identify`, for a sent token."""
@@ -200,7 +200,7 @@ class Login:
         if is_metrics and self.metrics_token and hmac.compare_digest(token, self.metrics_token):
             name: str | None = EVERYBODY
         elif self.users:
-            name = None if is_metrics else self.users.of_token(token)
+            name = None if is_metrics else self.users.user_of_token(token)
         else:
             name = EVERYBODY if self.token and hmac.compare_digest(token, self.token) else None
         if name:
@@ -227,7 +227,7 @@ class Login:
             return log_in_page(fault=fault, then=then, status=status)
         answer = RedirectResponse(then if NEXT.fullmatch(then) else "/moot", 303)
         secure = request.url.scheme == "https"
-        cookie = self.users.session(name, SESSION_SECONDS) if self.users else self.sessions.begin()
+        cookie = self.users.session_cookie(name, SESSION_SECONDS) if self.users else self.sessions.begin()
         answer.set_cookie(COOKIE, cookie, SESSION_SECONDS, httponly=True, samesite="strict", secure=secure)
         return answer
 
@@ -235,7 +235,7 @@ class Login:
         """The log-in page; a logged-in user sees their usage."""
         if not (name and self.users and os.environ.get(DATABASE)):
             return log_in_page(is_logged_in=bool(name), then=then)
-        from moot.web.service.quotas import describe_usage  # not at the top: that module imports later middleware
+        from moot.web.service.quotas import describe_usage  # importing it at the top would be circular
 
         return log_in_page(is_logged_in=True, about=f"You are {name}. {await asyncio.to_thread(describe_usage, name)}")
 

@@ -37,7 +37,7 @@ SETTINGS = (
     *("model", "corpus", "sources", "debaters", "k", "max_rounds", "rounds", "agents", "published_before"),
     *("verified_quotes", "temperature", "seed", "budget", "max_cost", "max_calls", "max_seconds"),
 )
-"""Settings that are arguments beside the claim, if a system has them; other settings go into ``settings``."""
+"""Settings that are arguments next to the claim, if a system has them; other settings go into ``settings``."""
 DEFAULT_TOOL = " Call this one to check a claim, if nobody asks for another; it makes some 20 to 30 calls to the model."
 MORE_SETTINGS = "Further settings of this system, by name; `moot settings {name}` lists them."
 UNKNOWN = -32602
@@ -49,7 +49,7 @@ VERSIONS = ("2025-06-18", "2025-03-26")
 NAME = re.compile(r"[^a-zA-Z0-9_\-.]")
 LONGEST = 128
 """Characters of a tool's name."""
-MOST, A_PAGE = 1000, 100
+MOST, PAGE_SIZE = 1000, 100
 """Most assistants that are read, and those per request."""
 QUOTE = {
     "type": "object",
@@ -109,7 +109,7 @@ RESULT: dict[str, Any] = {
     },
 }
 """The JSON Schema of the result of a debate system's tool."""
-OF_A_CLAIM = ("claim", "speaker", "date", "score", "reason", "quote", "start", "end", "page", "heading")
+CLAIM_FIELDS = ("claim", "speaker", "date", "score", "reason", "quote", "start", "end", "page", "heading")
 FOUND: dict[str, Any] = {
     "type": "object",
     "required": ["status", "claims", "cost"],
@@ -233,7 +233,7 @@ async def list_tools(client: LangGraphClient) -> list[dict[str, Any]]:
         for name, about in descriptions(others=True).items()
     ]
     for name, one in (await user_assistants(client)).items():
-        about = one.get("description") or f"{one['graph_id']} with settings of its own."
+        about = one.get("description") or f"{one['graph_id']} with its own settings."
         tools.append({"name": name, "title": one["name"], "description": about, **tool_schemas(one["graph_id"])})
     return tools
 
@@ -243,9 +243,9 @@ async def user_assistants(client: LangGraphClient) -> dict[str, Any]:
     found: dict[str, Any] = {}
     assistants: list[Any] = []
     while len(assistants) < MOST:
-        more = await client.assistants.search(limit=A_PAGE, offset=len(assistants))
+        more = await client.assistants.search(limit=PAGE_SIZE, offset=len(assistants))
         assistants += more
-        if len(more) < A_PAGE:
+        if len(more) < PAGE_SIZE:
             break
     for one in assistants:
         name = NAME.sub("", re.sub(r"\s+", "_", one["name"].strip()))[:LONGEST]
@@ -359,9 +359,9 @@ async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphCl
     further = arguments.get("settings") or {}
     if not isinstance(further, dict):
         raise UserError('`settings` is an object: {"attempts": 2}.', kind="invalid_setting")
-    usual = await asyncio.to_thread(usual_settings) if asked in tools else {}
-    usual = {key: value for key, value in usual.items() if key in fields}
-    context = usual | {key: value for key, value in arguments.items() if key in fields} | further
+    defaults = await asyncio.to_thread(usual_settings) if asked in tools else {}
+    defaults = {key: value for key, value in defaults.items() if key in fields}
+    context = defaults | {key: value for key, value in arguments.items() if key in fields} | further
     given = {key: value for key, value in arguments.items() if key not in fields and key != "settings"}
     if graph in OTHER_GRAPHS and asked == graph and not {"model", "models"} & context.keys():
         raise UserError("The built-in model is too weak to find claims: name a `model`.", kind="invalid_setting")
@@ -383,7 +383,7 @@ def claims_result(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
         found: the graph's output.
         usd: its cost; None if it is not known.
     """
-    claims = [{**{key: one[key] for key in OF_A_CLAIM}, "filled_in": filled_words(one)} for one in found["claims"]]
+    claims = [{**{key: one[key] for key in CLAIM_FIELDS}, "filled_in": filled_words(one)} for one in found["claims"]]
     usage = {key: found["usage"][key] for key in ("calls", "prompt_tokens", "completion_tokens")}
     return {
         "status": found["status"],

@@ -35,10 +35,10 @@ def begin_server_telemetry() -> None:
     """
     DebateIdFilter.add_to_handlers()
     if seen := begin_telemetry(page=True, logs=False):
-        seen.add_queue_gauge(claims_of_batches)
+        seen.add_queue_gauge(batch_claim_counts)
 
 
-def claims_of_batches() -> Iterator[tuple[float, Mapping[str, str]]]:
+def batch_claim_counts() -> Iterator[tuple[float, Mapping[str, str]]]:
     """The numbers of waiting and running claims in batches of the page."""
     found = Counter(waiting=0, running=0)
     for running, task in [*BATCHES.running.values()]:

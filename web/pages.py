@@ -1,4 +1,4 @@
-"""The local page, its files, and its routes beside the LangGraph API."""
+"""The local page, its files, and its routes next to the LangGraph API."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
 from moot.web import claims, debates, table
 from moot.web.batches import routes as batches
-from moot.web.caller import USERS, body_of, caller_client, json_in, public_text
+from moot.web.caller import USERS, body_of, caller_client, parse_json, public_text
 from moot.web.docs import PLACE, docs_page
 from moot.web.live_view import STEPS, debate_view
 from moot.web.login import LOG_IN, TOKEN
-from moot.web.service.quotas import readable
+from moot.web.service.quotas import readable_corpora
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -132,7 +132,7 @@ async def report_page(request: Request) -> Response:
     facts["sum-up"] = "yes" * bool(_needs_summary(document))
     try:
         part = await run_in_threadpool(report, document, "part")
-    except UserError as error:  # of another version: only its file can be downloaded
+    except UserError as error:  # another version wrote it: only its file can be downloaded
         part = FAULTY.format(claim=escape(document["claim"] or "(no claim)"), fault=escape(error.detail))
         facts["can"] = "file"
     tools = " ".join(f'data-{name}="{escape(str(value))}"' for name, value in facts.items())
@@ -173,10 +173,10 @@ async def static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC or name.endswith(".html"):
         raise UserError("There is no such file.", kind="missing_file")
-    return _file(name)
+    return _static_file_response(name)
 
 
-def _file(name: str) -> Response:
+def _static_file_response(name: str) -> Response:
     content, kind = STATIC[name]
     return Response(content, media_type=kind)
 
@@ -200,7 +200,8 @@ async def choices(request: Request) -> Any:
 
 
 def _choices() -> dict[str, Any]:
-    corpora = readable(known_corpora())
+    """As `choices`. ``lacks`` has the reasons why web search and the offered model cannot be used. Blocking."""
+    corpora = readable_corpora(known_corpora())
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
     prices = read_prices()
     offered, lacks = _offered_model()
@@ -217,11 +218,11 @@ def _choices() -> dict[str, Any]:
 
 
 EXAMPLE_MODEL = "openai:gpt-4o-mini"
-"""The model offered beside the built-in one if none is configured and no provider has its key."""
+"""The model offered in addition to the built-in one if none is configured and no provider has its key."""
 
 
 def _offered_model() -> tuple[str, str]:
-    """The model offered beside the built-in one, and a sentence on what is missing to use it; empty if nothing.
+    """The model offered in addition to the built-in one, and a sentence on what is missing to use it; empty if nothing.
 
     It is the model of `moot config` or ``MOOT_MODEL``, else an example of the first provider with a key.
     """
@@ -260,7 +261,7 @@ async def list_debates(request: Request) -> Any:
         raise UserError("`page` is a number, from 1.", kind="bad_request")
     words = request.query_params.get("q", "")[:LONGEST_TITLE]
     entries, total = await table.list_page(number, caller_client(request.scope), words)
-    return {"debates": entries, "page": number, "pages": -(-total // debates.A_PAGE), "total": total}
+    return {"debates": entries, "page": number, "pages": -(-total // debates.PAGE_SIZE), "total": total}
 
 
 async def resume_debate(request: Request) -> Any:
@@ -271,10 +272,10 @@ async def resume_debate(request: Request) -> Any:
 async def import_document(request: Request) -> Any:
     """Stores a document of ``moot verify --out``; the request's body is the document."""
     content = await body_of(request, debates.LARGEST)
-    return {"id": await run_in_threadpool(_import, content)}
+    return {"id": await run_in_threadpool(_import_document, content)}
 
 
-def _import(content: bytes) -> str:
+def _import_document(content: bytes) -> str:
     document = debates.parse_document(content)
     report(document, "md")  # raises if the document cannot be shown; then it is not stored
     return debates.save(document)
@@ -297,7 +298,7 @@ def _texts_in_file(name: str, content: bytes) -> Any:
 
 async def convert_evidence(request: Request) -> Any:
     """Converts texts to evidence, as if a person added them to a debate; the request's body is the list of texts."""
-    texts = json_in(await body_of(request, 8 * LONGEST_GIVEN))
+    texts = parse_json(await body_of(request, 8 * LONGEST_GIVEN))
     return await run_in_threadpool(_convert_evidence, texts)
 
 
@@ -324,8 +325,8 @@ async def _find_document(request: Request) -> dict[str, Any]:
     if stem is None:
         raise UserError("This debate has no document: it was stopped before it started.", kind="missing_file")
     more = await table.status_and_action(row, client) if row else {}
-    place = await open_ledger().find_run(row.id) if row else None
-    placed = place[0] if place and await table.thread_exists(place[0], client) else id if len(id) == THREAD else None
+    run = await open_ledger().find_run(row.id) if row else None
+    placed = run[0] if run and await table.thread_exists(run[0], client) else id if len(id) == THREAD else None
     return {"id": stem, **more, "placed": placed}
 
 
@@ -333,23 +334,23 @@ def _document_in_words(id: str) -> dict[str, Any]:
     document = debates.load(id)
     answer = asdict(chip_of(document, document["answer"]))
     try:
-        words = describe_document(document, over=True)
-    except UserError as error:  # of another version: the page shows its plain content
+        words = describe_document(document, has_ended=True)
+    except UserError as error:  # another version wrote it: the page shows its plain content
         words = {"fault": error.detail}
     return {"document": document, "said": words, "chip": answer}
 
 
-def describe_document(document: debates.Document, *, over: bool) -> dict[str, Any]:
+def describe_document(document: debates.Document, *, has_ended: bool) -> dict[str, Any]:
     """A debate in words: sections, notes on evidence, warnings, and for a finished debate its end with citations.
 
-    ``caveats`` are the warnings shown beside the verdict, ``warnings`` the others.
+    ``caveats`` are the warnings shown with the verdict, ``warnings`` the others.
 
     Raises:
         UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
     """
     with checked_parts():
         sections = [asdict(section) for section in lines(document)]
-        end = _ending(document) if over else None
+        end = _ending(document) if has_ended else None
         marks = {piece["id"]: marks_of(piece) for piece in document["evidence"]}
         warned = {
             "caveats": [clean(caveat_in_words(one)) for one in caveats(document)],
@@ -371,7 +372,7 @@ async def describe_running(request: Request) -> Any:
 
 
 def _describe_running(content: bytes) -> dict[str, Any]:
-    return describe_document(json_in(content), over=False)
+    return describe_document(parse_json(content), has_ended=False)
 
 
 async def running_view(request: Request) -> Any:
@@ -382,7 +383,7 @@ async def running_view(request: Request) -> Any:
 
 
 def _running_view(content: bytes, wanted: list[str]) -> dict[str, Any]:
-    document = json_in(content)
+    document = parse_json(content)
     if not isinstance(document, dict):
         raise UserError("This is not a debate.", kind="bad_request")
     return debate_view(document, wanted)
@@ -407,7 +408,7 @@ async def delete_debate(request: Request) -> Any:
 
 
 async def download_debate(request: Request) -> Response:
-    """A debate as a file: ``json``, ``md``, ``html``, or for a ``publisher`` and a ``url`` ``claimreview``."""
+    """A debate as a file: ``json``, ``md``, ``html``, or ``claimreview``, which needs ``publisher`` and ``url``."""
     id, kind = request.path_params["id"], request.path_params["kind"]
     if kind != "json" and kind not in DOWNLOADS:
         raise UserError(

@@ -150,15 +150,15 @@ def prepare(host: str, *, studio: bool) -> None:
     """Sets up this process: allowed hosts and origins, no version check, and absolute paths."""
     from moot.nodes._runtime.tracing import send_in_time  # not at the top, so that earlier errors come at once
 
-    send_in_time()  # the clients of LangGraph's server are not moot's
+    send_in_time()  # also for LangSmith clients that LangGraph's server creates
     hosts = {*lowercase_names("MOOT_ALLOWED_HOSTS"), *({host} if host not in ANYWHERE else ())}
     origins = {*lowercase_names("MOOT_ALLOWED_ORIGINS"), *({STUDIO} if studio else ())}
     os.environ |= {"MOOT_ALLOWED_HOSTS": ",".join(hosts), "MOOT_ALLOWED_ORIGINS": ",".join(origins)}
     os.environ |= {name: str(Path(os.environ[name]).absolute()) for name in PATHS if os.environ.get(name)}
     os.environ["LANGGRAPH_NO_VERSION_CHECK"] = "true"
     if os.environ.setdefault("LOG_LEVEL", "ERROR").upper() != "DEBUG":
-        logging.disable(logging.DEBUG)  # for libraries that set their own level
-    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # without its own announcement
+        logging.disable(logging.DEBUG)  # also silences libraries that set their own level
+    logging.getLogger("langgraph_api.cli").setLevel(logging.WARNING)  # hides its announcement; moot prints another one
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the folder is removed, as with Ctrl-C
 
 

@@ -42,9 +42,9 @@ DEBATE_KEY, IDEMPOTENCY_KEY = "moot_debate", "moot_key"
 """The keys for this in a service, whose debates run in other processes. The ledger checks the debate's owner."""
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The UUID namespace of threads for resumed debates without a thread."""
-A_SEARCH = 1000
+SEARCH_SIZE = 1000
 """Threads per request."""
-A_LINE = 120
+LONGEST_LINE = 120
 """Most characters of a text's first line."""
 RESUMABLE = ("interrupted", "failed")
 """Statuses of debates that can be resumed."""
@@ -76,7 +76,7 @@ class Table:
             await asyncio.to_thread(lock.release)
 
     def metadata(self, request: RunRequest) -> dict[str, str]:
-        """Metadata for a run, with which its debate finds the claim; valid once, because threads pass metadata on."""
+        """Metadata for a run, by which its debate finds the request; valid once, because threads pass metadata on."""
         if self.is_shared:
             metadata = {DEBATE_KEY: request.debate, IDEMPOTENCY_KEY: request.key}
             return {name: value for name, value in metadata.items() if value}
@@ -85,12 +85,12 @@ class Table:
         return {REQUEST_KEY: name}
 
     def run_arguments(self, request: RunRequest) -> dict[str, Any]:
-        """Arguments of `runs.create` with a claim's metadata; Aegra passes on only the config's metadata."""
+        """Arguments of `runs.create` with a request's metadata; Aegra passes on only the config's metadata."""
         metadata = self.metadata(request)
         return {"config": {"metadata": metadata}} if self.is_shared else {"metadata": metadata}
 
     def use(self, run: RunnableConfig) -> LedgerUse:
-        """A run's use of the ledger for its claimed debate; the mode is ``MOOT_LEDGER``, else ``record``."""
+        """How a run uses the ledger, from the request of its debate; the mode is ``MOOT_LEDGER``, else ``record``."""
         if self.is_shared:
             return shared_use(run)
         request = self.requests.pop((run.get("metadata") or {}).get(REQUEST_KEY) or "", RunRequest())
@@ -99,9 +99,9 @@ class Table:
     async def begun(self, session: Session) -> None:
         """Stores a debate's thread and run, now that it has its row."""
         await self.unlock(session.use.idempotency_key)
-        place = session.run.get("configurable") or {}
-        if "thread_id" in place:
-            await open_ledger().record_run(session.id, str(place["thread_id"]), str(place.get("run_id", "")))
+        config = session.run.get("configurable") or {}
+        if "thread_id" in config:
+            await open_ledger().record_run(session.id, str(config["thread_id"]), str(config.get("run_id", "")))
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
         """Writes the document of a debate whose run is over; returns its path and a note."""
@@ -126,11 +126,11 @@ def shared_use(run: RunnableConfig) -> LedgerUse:
     The debate's id is the run's id, unless the run resumes another debate. So a run that restarts because its worker
     was lost continues the same debate.
     """
-    metadata, place = run.get("metadata") or {}, run.get("configurable") or {}
-    debate, key, id = metadata.get(DEBATE_KEY), metadata.get(IDEMPOTENCY_KEY), str(place["run_id"])
+    metadata, config = run.get("metadata") or {}, run.get("configurable") or {}
+    debate, key, id = metadata.get(DEBATE_KEY), metadata.get(IDEMPOTENCY_KEY), str(config["run_id"])
     if debate is not None and not (isinstance(debate, str) and debates.HEX.fullmatch(debate)):
         raise UserError(f"{DEBATE_KEY} is a debate's id.", kind="bad_request")
-    user = place["langgraph_auth_user"].identity
+    user = config["langgraph_auth_user"].identity
     person = None if user == EVERYBODY else user
     used = current_use("record")
     return replace(
@@ -179,7 +179,7 @@ async def list_page(page: int, client: LangGraphClient, words: str = "") -> tupl
 
     With ``words``, only debates whose claim contains all of them.
 
-    Each entry has ``id``, ``status`` and fields of its document (`debates.LISTED`). Debates of the table also have
+    Each entry has ``id``, ``status`` and fields of its document (`debates.LIST_FIELDS`). Debates of the table also have
     ``calls`` (number of stored calls), ``thread``, and the possible action: ``resume``, ``watch`` or ``answer``.
     """
     ledger = open_ledger()
@@ -191,13 +191,13 @@ async def list_page(page: int, client: LangGraphClient, words: str = "") -> tupl
     if has_auth():
         own, places = await threads_of(client), await ledger.runs()
         ids = [(id, stem) for id, stem in ids if id in places and places[id][0] in own]
-    first = (page - 1) * debates.A_PAGE
+    first = (page - 1) * debates.PAGE_SIZE
     if words.strip():
         entries = [
             entry for one in ids if (entry := await entry_of(*one, known, client)) and has_all_words(entry, words)
         ]
-        return entries[first : first + debates.A_PAGE], len(entries)
-    listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.A_PAGE]]
+        return entries[first : first + debates.PAGE_SIZE], len(entries)
+    listed = [await entry_of(*one, known, client) for one in ids[first : first + debates.PAGE_SIZE]]
     return [entry for entry in listed if entry], len(ids)
 
 
@@ -211,9 +211,9 @@ async def threads_of(client: LangGraphClient) -> set[str]:
     """The threads that the caller may see."""
     found: set[str] = set()
     while True:
-        more = await client.threads.search(limit=A_SEARCH, offset=len(found), select=["thread_id"])
+        more = await client.threads.search(limit=SEARCH_SIZE, offset=len(found), select=["thread_id"])
         found |= {thread["thread_id"] for thread in more}
-        if len(more) < A_SEARCH:
+        if len(more) < SEARCH_SIZE:
             return found
 
 
@@ -242,14 +242,14 @@ def undocumented_entry(row: Debate) -> dict[str, Any]:
 
 async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, Any]:
     """The status of a debate of the table, and the possible action: watch, answer or resume."""
-    place = await open_ledger().find_run(row.id)
-    if row.status == "interrupted" and place and await is_restarted(*place, client):
+    last_run = await open_ledger().find_run(row.id)
+    if row.status == "interrupted" and last_run and await is_restarted(*last_run, client):
         row = replace(row, status="running")
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
-    if row.status == "running" and place and await run_exists(*place, client):
-        return more | {"thread": place[0], "can": "watch"}
-    if row.status == "waiting" and place and await thread_exists(place[0], client):
-        return more | {"thread": place[0], "can": "answer"}
+    if row.status == "running" and last_run and await run_exists(*last_run, client):
+        return more | {"thread": last_run[0], "can": "watch"}
+    if row.status == "waiting" and last_run and await thread_exists(last_run[0], client):
+        return more | {"thread": last_run[0], "can": "answer"}
     return more | (
         {"can": "resume"} if row.status in (*RESUMABLE, "waiting") and row.graph in graph_names(others=True) else {}
     )
@@ -268,7 +268,7 @@ def claim_in(input: Any) -> str:
 
 def first_line(text: str) -> str:
     """The first non-empty line of a text, shortened."""
-    return shorten(next((line for line in text.splitlines() if line.strip()), ""), A_LINE, placeholder=" ...")
+    return shorten(next((line for line in text.splitlines() if line.strip()), ""), LONGEST_LINE, placeholder=" ...")
 
 
 async def thread_exists(thread: str, client: LangGraphClient) -> bool:
@@ -309,7 +309,7 @@ async def is_restarted(thread: str, run: str, client: LangGraphClient) -> bool:
 async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
     """The document's id and the row of a debate, by its own id, its document's or its thread's (the last debate on it).
 
-    On a server with users, each finds the debates of their own threads, and debates without a thread.
+    On a server with users, each user finds the debates of their threads, and debates without a thread.
 
     Raises:
         UserError: there is none.
@@ -324,8 +324,8 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Deb
         stem = await run_in_threadpool(last_document, row) if row else None
     if row is not None and current_user.get() not in (None, row.person):
         stem = row = None
-    place = await ledger.find_run(row.id) if row and has_auth() else None
-    if (stem is None and row is None) or (place and not await thread_exists(place[0], client)):
+    last_run = await ledger.find_run(row.id) if row and has_auth() else None
+    if (stem is None and row is None) or (last_run and not await thread_exists(last_run[0], client)):
         raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
     return stem, row
 
@@ -357,8 +357,8 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
         raise UserError(
             f"This debate {state}; only a debate that was interrupted or failed can be resumed.", kind="bad_request"
         )
-    place = await open_ledger().find_run(row.id)
-    thread = place[0] if place else str(uuid5(THREADS, row.id))
+    last_run = await open_ledger().find_run(row.id)
+    thread = last_run[0] if last_run else str(uuid5(THREADS, row.id))
     try:
         await client.threads.create(thread_id=thread, if_exists="do_nothing", graph_id=row.graph)
         run = await client.runs.create(
@@ -389,14 +389,14 @@ async def delete(id: str, client: LangGraphClient) -> None:
     if row is not None:
         if row.status == "running":
             raise UserError("This debate is still running: stop it first.", kind="bad_request")
-        place = await open_ledger().find_run(row.id)
-        if place:
+        last_run = await open_ledger().find_run(row.id)
+        if last_run:
             with suppress(NotFoundError):  # it ended with its server, or belongs to another one
-                await client.threads.delete(place[0])
+                await client.threads.delete(last_run[0])
             if os.environ.get("LANGGRAPH_CHECKPOINTER"):
                 from moot.web.threads import delete as delete_thread
 
-                await delete_thread(place[0])
+                await delete_thread(last_run[0])
         await open_ledger().delete(row.id)
         for one in await run_in_threadpool(debates.document_ids, row.id):
             await run_in_threadpool(debates.delete, one)

@@ -161,7 +161,7 @@ async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS,
 
 
 async def forget(saver: Saver, thread: str) -> None:
-    """Removes a thread from the file, and from the server's list if it is there."""
+    """Removes a thread from the file, and from the server's list."""
     with suppress(NotFoundError, UnprocessableEntityError):  # an id that is not a UUID is in no list
         await get_client(url=None, api_key=None).threads.delete(thread)
     await saver.adelete_thread(thread)

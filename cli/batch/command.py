@@ -62,7 +62,7 @@ def batch(
         return manage_batches(str(file), id, queue)
     if str(file) in ACTIONS and not file.exists():
         raise typer.BadParameter(
-            f"`moot batch {file}` needs a queue: name it by --queue postgresql://... or MOOT_QUEUE."
+            f"`moot batch {file}` needs a queue: name it with --queue postgresql://... or MOOT_QUEUE."
         )
     if id:
         raise typer.BadParameter("only status, cancel and retry take the id of a batch; they need --queue.")
@@ -88,9 +88,11 @@ def batch(
             raise UserError("--queue uses the workers of the queue: leave out --workers.", kind="invalid_setting")
         history_is_on()  # raises if the value is not valid
         bundle = load_preset(options["preset"])
-        usual = None if options["preset"] else value_of("graph")
+        default_graph = None if options["preset"] else value_of("graph")
         systems = (
-            [name.strip() for name in graphs.split(",")] if graphs else [options["graph"] or usual or bundle.graph]
+            [name.strip() for name in graphs.split(",")]
+            if graphs
+            else [options["graph"] or default_graph or bundle.graph]
         )
         asked = input_from_options(options, bundle.task)
         row_options = BatchOptions(
@@ -102,6 +104,6 @@ def batch(
         )
         mode = parse_mode(options["ledger"] or value_of("ledger") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
-        claims = ClaimsFile(file)  # before anything is written
+        claims = ClaimsFile(file)  # raises before anything is written
         with exclusive_folder(out, "batch", LOCK, FILE):
             raise SystemExit(run_batch(Batch(claims, out, row_options, mode), limits, stop))

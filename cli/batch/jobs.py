@@ -42,7 +42,7 @@ class BatchOptions:
     def __post_init__(self) -> None:
         known = {name for system in self.systems for name in load_graph(system).settings.model_fields}
         for pair in self.pairs:
-            if len(self.systems) > 1 and (name := _first_part(pair)) and name not in known:
+            if len(self.systems) > 1 and (name := _setting_name(pair)) and name not in known:
                 raise UserError(f"None of the systems has a setting {name!r}.", kind="invalid_setting")
         for system in self.systems:
             self.settings(system, {})
@@ -59,7 +59,7 @@ class BatchOptions:
         """
         kind = load_graph(system).settings
         several = len(self.systems) > 1
-        pairs = [pair for pair in self.pairs if not several or _first_part(pair) in kind.model_fields]
+        pairs = [pair for pair in self.pairs if not several or _setting_name(pair) in kind.model_fields]
         given = parse_pairs(pairs, {**self.preset, **self.named}, kind().model_dump(mode="json"))
         settings: Settings = checked_settings(kind, {**given, **own}, system)
         if getattr(settings, "ask_person", ()):
@@ -128,5 +128,5 @@ def file_name(id: str, *, taken: bool = False) -> str:
     return f"{readable}-{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
-def _first_part(pair: str) -> str:
+def _setting_name(pair: str) -> str:
     return pair.partition("=")[0].strip().partition(".")[0]

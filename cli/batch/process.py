@@ -21,7 +21,7 @@ MOST_LINE_BYTES = 64 * 2**20
 """Maximal bytes of a line from a worker."""
 CLOSE_SECONDS = 5.0
 """Seconds that a process has to send its telemetry when it is no longer needed."""
-DEATHS = 2
+MOST_DEATHS = 2
 """Number of workers that a row may kill; the last of them ran this row alone."""
 
 
@@ -71,7 +71,7 @@ class Worker:
         """Lets the process run a row, and reports the outcome; returns False if the process ended before that."""
         if (answer := await self.ask(asdict(job))) is None:
             return False
-        rows.check_outcome(answer["outcome"], full=answer["full"])
+        rows.check_outcome(answer["outcome"], ceiling_reached=answer["full"])
         await on_end(job, answer["outcome"])
         return True
 

@@ -17,9 +17,9 @@ from moot.cli.batch.progress import BatchProgress
 from moot.cli.batch.runner import LocalRunner, RowRunner, Rows
 from moot.cli.batch.store import Store
 from moot.cli.batch.table import Summary, show_table, write_table
-from moot.cli.batch.work import Folder, Work, existing_outcome
+from moot.cli.batch.work import Folder, RowProcessor, existing_outcome
 from moot.cli.batch.worker import WorkerConfig
-from moot.cli.batch.workers import Processes
+from moot.cli.batch.workers import ProcessRunner
 from moot.cli.signals import Stop, end_now
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
@@ -44,8 +44,8 @@ class Limits:
         at_once: debates in flight in each process.
         workers: processes; 1 for this one alone.
         budget: most tokens of all rows, earlier runs of the batch included.
-        max_cost: most USD, likewise.
-        max_calls: most calls, likewise.
+        max_cost: most USD of all rows, earlier runs of the batch included.
+        max_calls: most calls of all rows, earlier runs of the batch included.
         max_seconds: most seconds of this run.
         queue: the address of the queue whose workers run the rows; None to run them here.
     """
@@ -96,11 +96,11 @@ class Batch:
         self.spent = NOTHING
         """The cost of all rows so far, in all runs of the batch."""
 
-    def read_rows(self, taken: Mapping[str, tuple[float, float, float]]) -> None:
+    def read_rows(self, spent: Mapping[str, tuple[float, float, float]]) -> None:
         """Reads the file once and records its rows: new, done, or not usable. Blocking.
 
         Args:
-            taken: the cost so far of unfinished debates, by their keys.
+            spent: the cost so far of unfinished debates, by their keys.
         """
         self.store.begin()
         for row in self.claims:
@@ -116,10 +116,10 @@ class Batch:
                 self.store.add_bad_row(row.number, row.id, row.claim, f"line {row.line}: {error.detail}")
                 continue
             for job in jobs:
-                self._add_debate(job, taken.get(job.key))
+                self._add_debate(job, spent.get(job.key))
         self.store.commit()
 
-    def _add_debate(self, job: Job, taken: tuple[float, float, float] | None) -> None:
+    def _add_debate(self, job: Job, spent: tuple[float, float, float] | None) -> None:
         self.total += 1
         found = self.store.outcome(job.key)
         if found is None or not self._is_done(job, found):
@@ -127,7 +127,7 @@ class Batch:
         self.store.add_debate(job.name.removesuffix(f".{job.system}"), job.system, job.key, found)
         self.done += found is not None and self._is_done(job, found)
         known = _spend_of(found or {})  # has USD even if the ledger has none
-        self.spent = self.spent.plus(Spend(*map(max, known, taken or NOTHING)))
+        self.spent = self.spent.plus(Spend(*map(max, known, spent or NOTHING)))
 
     def _is_done(self, job: Job, outcome: Outcome) -> bool:
         return outcome["status"] == "done" and (self.folder / f"{job.name}.json").exists()
@@ -179,7 +179,7 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
 
 def has_all_verdicts(summary: Summary) -> bool:
     """Whether every row has a verdict."""
-    return summary.whole == summary.rows
+    return summary.complete == summary.rows
 
 
 async def _run_remaining(batch: Batch, limits: Limits, console: Console) -> str:
@@ -206,22 +206,22 @@ def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunne
     if limits.queue:
         from moot.cli.queue.runner import open_queue
 
-        def say(text: str) -> None:
+        def print_line(text: str) -> None:
             console.print(text, highlight=False, markup=False, soft_wrap=True)
 
         name = batch.claims.path.name
-        with open_queue(limits.queue, batch.store, batch.folder, name, batch.mode, limits, say) as runner:
+        with open_queue(limits.queue, batch.store, batch.folder, name, batch.mode, limits, print_line) as runner:
             yield runner
         return
     if limits.workers == 1:
         with share_ceilings(
             Ceilings(limits.most, limits.seconds, spent=batch.spent, adds_earlier_runs=False)
         ) as ceilings:
-            yield LocalRunner(Work(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)
+            yield LocalRunner(RowProcessor(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)
         return
     config = WorkerConfig(str(batch.folder.resolve()), batch.mode, "", 0, limits.most, limits.seconds)
     if not limits.is_bounded:
-        yield Processes(limits.workers, limits.at_once, config, None)
+        yield ProcessRunner(limits.workers, limits.at_once, config, None)
         return
     with TemporaryDirectory(prefix="moot-batch-") as folder:
         path = Path(folder) / "ceilings"
@@ -229,7 +229,7 @@ def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunne
         try:
             ceilings_file.write(0, SPENT, batch.spent)
             shared = WorkerConfig(config.folder, config.mode, str(path), 0, limits.most, limits.seconds)
-            yield Processes(limits.workers, limits.at_once, shared, ceilings_file)
+            yield ProcessRunner(limits.workers, limits.at_once, shared, ceilings_file)
         finally:
             ceilings_file.close()
 

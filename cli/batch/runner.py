@@ -11,7 +11,7 @@ from typing import Protocol
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome
-from moot.cli.batch.work import Work
+from moot.cli.batch.work import RowProcessor
 from moot.core.endpoint import close_clients
 from moot.core.errors import STOPS_BATCH
 from moot.nodes._models.ceilings import Ceilings
@@ -38,21 +38,21 @@ class Rows:
         async with self._lock:
             return None if self.stopped else await asyncio.to_thread(next, self._jobs, None)
 
-    def check_outcome(self, outcome: Outcome, *, full: bool) -> None:
+    def check_outcome(self, outcome: Outcome, *, ceiling_reached: bool) -> None:
         """Stops starting rows if one failed for a reason that affects all, or if a shared ceiling is reached."""
-        self.stopped = self.stopped or why_all_end(outcome, full=full)
+        self.stopped = self.stopped or batch_stop_reason(outcome, ceiling_reached=ceiling_reached)
 
 
-def why_all_end(outcome: Outcome, *, full: bool) -> str:
+def batch_stop_reason(outcome: Outcome, *, ceiling_reached: bool) -> str:
     """Why no further row may start after this outcome; empty if further rows may start.
 
     Args:
         outcome: the row's outcome.
-        full: whether a shared ceiling refused a call.
+        ceiling_reached: whether a shared ceiling refused a call.
     """
     if outcome["status"] == "done":
         return ""
-    if full and outcome["kind"] == "budget_exhausted":
+    if ceiling_reached and outcome["kind"] == "budget_exhausted":
         return "a ceiling for all rows is reached; raise it, and the same command continues"
     return STOPS_BATCH.get(outcome["kind"] or "", "")
 
@@ -64,7 +64,7 @@ class RowRunner(Protocol):
         """Runs all rows and reports the outcome of each.
 
         Args:
-            rows: the rows to do.
+            rows: the rows to run.
             on_end: called with each row that has ended.
         """
         ...
@@ -74,13 +74,13 @@ class LocalRunner:
     """Runs rows in this process.
 
     Args:
-        work: processes a row.
+        processor: processes a row.
         at_once: debates in flight.
         ceilings: the ceilings shared by all debates.
     """
 
-    def __init__(self, work: Work, at_once: int, ceilings: Ceilings) -> None:
-        self.work = work
+    def __init__(self, processor: RowProcessor, at_once: int, ceilings: Ceilings) -> None:
+        self.processor = processor
         self.at_once = at_once
         self.ceilings = ceilings
 
@@ -89,8 +89,8 @@ class LocalRunner:
 
         async def take_rows() -> None:
             while (job := await rows.take()) is not None:
-                outcome = await self.work.run_row(job)
-                rows.check_outcome(outcome, full=self.ceilings.refused)
+                outcome = await self.processor.run_row(job)
+                rows.check_outcome(outcome, ceiling_reached=self.ceilings.refused)
                 await on_end(job, outcome)
 
         try:

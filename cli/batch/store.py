@@ -147,7 +147,7 @@ class Store:
     # --- their debates ------------------------------------------------------------------------------------------------
 
     def add_debate(self, name: str, system: str, key: str, outcome: Outcome | None = None) -> None:
-        """Stores a debate of a row; its outcome stays if its key is unchanged."""
+        """Stores a debate of a row; a stored outcome stays if the key is unchanged."""
         stored = None if outcome is None else json.dumps(outcome)
         self._execute(
             "INSERT INTO debates VALUES (:name, :system, :key, :outcome, :run) ON CONFLICT (name, system) DO UPDATE "

@@ -15,13 +15,13 @@ from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.store import TableRow
 from moot.core.files import escape_formula, write_error
 from moot.retrievers._evidence import clean
-from moot.transcript.columns import OF_DEBATE, OF_ROW
+from moot.transcript.columns import DEBATE_COLUMNS, ROW_COLUMNS
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 FILE = "table.csv"
-WITH_FILES = (*OF_DEBATE, "document", "report")
+COLUMNS = (*DEBATE_COLUMNS, "document", "report")
 MOST_SHOWN = 50
 """Rows on the screen; if there are more, only failed rows are shown."""
 LONGEST = 60
@@ -39,7 +39,7 @@ class Summary:
     systems: Sequence[str]
     several: bool
     rows: int = 0
-    whole: int = 0
+    complete: int = 0
     """Rows with a verdict from every system."""
     statuses: Counter[str] = field(default_factory=Counter)
     answers: dict[str, Counter[str]] = field(default_factory=dict)
@@ -56,13 +56,13 @@ class Summary:
         """Counts a row, and stores some rows for the screen."""
         self.rows += 1
         done = {system: one for system, one in row.outcomes.items() if one is not None and one["status"] == "done"}
-        self.whole += len(done) == len(row.outcomes)
+        self.complete += len(done) == len(row.outcomes)
         for system, outcome in row.outcomes.items():
             self.statuses[NOT_BEGUN if outcome is None else outcome["status"]] += 1
             if outcome is not None and outcome["status"] != "done":
-                whole = clean(outcome["error"] or "")
-                fault = shorten(whole, LONGEST_FAULT, placeholder=" ...")
-                self.first_error = self.first_error or whole
+                error = clean(outcome["error"] or "")
+                fault = shorten(error, LONGEST_FAULT, placeholder=" ...")
+                self.first_error = self.first_error or error
                 if len(self.faults) <= MOST_FAULTS or fault in self.faults:
                     self.faults[fault] += 1
                     self.where.setdefault(fault, f"{clean(row.id)} {f'({system})' if system else ''}".strip())
@@ -89,12 +89,12 @@ def write_table(rows: Iterable[TableRow], folder: Path, systems: Sequence[str]) 
     several = len(systems) > 1
     summary = Summary(systems, several)
     path, fresh = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}.part"
-    titles = [f"{system}: {name}" for system in systems for name in WITH_FILES[1:]] if several else WITH_FILES
+    titles = [f"{system}: {name}" for system in systems for name in COLUMNS[1:]] if several else COLUMNS
     try:
         # with a byte order mark: without it, spreadsheets do not read the file as UTF-8
         with fresh.open("x", encoding="utf-8-sig", newline="") as file:
             lines = csv.writer(file)
-            lines.writerow((*OF_ROW, *(["agree"] if several else []), *titles))
+            lines.writerow((*ROW_COLUMNS, *(["agree"] if several else []), *titles))
             for row in rows:
                 summary.note(row)
                 lines.writerow(map(escape_formula, _cells(row, systems)))
@@ -120,10 +120,10 @@ def _cells(row: TableRow, systems: Sequence[str]) -> list[str]:
 
 def _debate_cells(row: TableRow, system: str, outcome: Outcome | None, suffix: str) -> list[str]:
     if outcome is None:
-        return [NOT_BEGUN, *[""] * (len(WITH_FILES) - 2)]
+        return [NOT_BEGUN, *[""] * (len(COLUMNS) - 2)]
     spent = outcome.get("spent") or {}
     found: dict[str, Any] = {**outcome, **spent}
-    names = WITH_FILES[1:-2]
+    names = COLUMNS[1:-2]
     cells = ["" if found.get(name) is None else str(found[name]) for name in names]
     files = [f"{row.name}{suffix}{end}" if spent else "" for end in (".json", ".html")]
     return cells + files
@@ -132,8 +132,8 @@ def _debate_cells(row: TableRow, system: str, outcome: Outcome | None, suffix: s
 def _agreement(row: TableRow) -> str:
     """``yes`` if all systems have the same answer, ``no`` if not; empty if one has no answer."""
     answers = {one["answer"] for one in row.outcomes.values() if one is not None}
-    whole = None not in row.outcomes.values() and None not in answers
-    return ("yes" if len(answers) == 1 else "no") if whole else ""
+    all_answered = None not in row.outcomes.values() and None not in answers
+    return ("yes" if len(answers) == 1 else "no") if all_answered else ""
 
 
 def show_table(summary: Summary, folder: Path, console: Console, why: str) -> None:
@@ -150,9 +150,9 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
         if summary.rows > MOST_SHOWN:
             console.print(f"Rows that failed or are bad, {MOST_SHOWN} at most:")
         console.print(_screen_table(shown, summary))
-    for place, (fault, ids) in enumerate(summary.faults.most_common(MOST_FAULTS)):
+    for index, (fault, ids) in enumerate(summary.faults.most_common(MOST_FAULTS)):
         text = (
-            summary.first_error if not place and summary.first_error.startswith(fault.removesuffix(" ...")) else fault
+            summary.first_error if not index and summary.first_error.startswith(fault.removesuffix(" ...")) else fault
         )
         console.print(
             Text(f"{summary.where[fault]}{f' and {ids - 1:,} more' if ids > 1 else ''}: {text}", style="red"),
@@ -165,9 +165,9 @@ def show_table(summary: Summary, folder: Path, console: Console, why: str) -> No
         console.print(Text(f"{system}: {clean(counts)}"))
     words = {"failed": "failed", "bad": "bad rows", NOT_BEGUN: "not begun"}
     lost = ", ".join(f"{summary.statuses[key]:,} {word}" for key, word in words.items() if summary.statuses[key])
-    text = f"{summary.whole:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
-    beside = "; next to it are the reports (ID.html)" if summary.statuses["done"] else ""
-    console.print(Text(f"{text}. The table: {folder / FILE}{beside}", style="bold"), soft_wrap=True)
+    text = f"{summary.complete:,} of {summary.rows:,} rows have a verdict" + (f"; {lost}" if lost else "")
+    reports = "; its folder also has the reports (ID.html)" if summary.statuses["done"] else ""
+    console.print(Text(f"{text}. The table: {folder / FILE}{reports}", style="bold"), soft_wrap=True)
     if why:
         console.print(Text(f"No further row was started: {why}.", style="yellow"), soft_wrap=True)
     if summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:

@@ -66,14 +66,14 @@ class Folder:
     def _write(self, name: str, text: str) -> None:
         path = self.path / name
         if path.is_symlink():
-            path.unlink()  # else the write would follow the link
+            path.unlink()  # otherwise the write would follow the link
         try:
             write_atomically(path, text)
         except OSError as error:
             raise write_error(path, error) from error
 
 
-class Work:
+class RowProcessor:
     """Processes rows. The caller decides how many run at the same time.
 
     Args:
@@ -142,5 +142,5 @@ def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Out
         document = json.loads((folder / f"{job.name}.json").read_bytes())
         is_ours = document["id"] == job.key and document["status"] == "done"
         return outcome_of(document, prices) if is_ours else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # a foreign file: the row is processed again
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # the batch did not write it: run the row again
         return None

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.process import CLOSE_SECONDS
-from moot.cli.batch.work import Folder, Work
+from moot.cli.batch.work import Folder, RowProcessor
 from moot.core.garbage import collected_seldom
 from moot.core.telemetry.switch import finish, telemetry
 from moot.nodes._models.ceilings import share_ceilings
@@ -61,16 +61,16 @@ class WorkerConfig:
 
 
 def main() -> None:
-    """Works until the standard input ends."""
+    """Runs rows until the standard input ends."""
     first, out = open_streams()
     begin_telemetry(port=False)
     config = WorkerConfig(**first)
     ceilings_file = JointFile(Path(config.ceilings_file)) if config.ceilings_file else None
     ceilings = JointCeilings(ceilings_file, config.slot, Spend(*config.most), config.seconds) if ceilings_file else None
-    work = Work(Folder(Path(config.folder)), config.mode, read_prices())
+    processor = RowProcessor(Folder(Path(config.folder)), config.mode, read_prices())
 
     async def run_row(row: dict[str, Any]) -> dict[str, Any]:
-        outcome = await work.run_row(Job(**row))
+        outcome = await processor.run_row(Job(**row))
         return {"outcome": outcome, "full": bool(ceilings and ceilings.refused)}
 
     with share_ceilings(ceilings) if ceilings else nullcontext(), collected_seldom():
@@ -93,7 +93,7 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
         out: the stream for answers.
     """
     loop, running = asyncio.get_running_loop(), set()
-    context = copy_context()  # with the ceilings: a thread has none
+    context = copy_context()  # it has the ceilings; the context of a new thread has none
 
     async def answer(row: dict[str, Any]) -> None:
         write_value(out, {"key": row["key"], **await run_row(row)})
@@ -107,7 +107,7 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
         for line in sys.stdin:
             loop.call_soon_threadsafe(start_row, line, context=context)
         if telemetry() is not None:
-            loop.call_soon_threadsafe(finish_and_exit)  # in the loop, so that no other call starts meanwhile
+            loop.call_soon_threadsafe(finish_and_exit)  # runs in the loop, so that no other call starts meanwhile
             time.sleep(CLOSE_SECONDS)
         os._exit(0)  # the parent has ended: the next command resumes from the ledger
 

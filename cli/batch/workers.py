@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import failed_outcome
-from moot.cli.batch.process import DEATHS, Worker
+from moot.cli.batch.process import MOST_DEATHS, Worker
 from moot.cli.batch.runner import OnEnd, Rows
 from moot.cli.batch.worker import WorkerConfig
 from moot.nodes._models.joint_ceilings import JointFile
 
 
-class Processes:
+class ProcessRunner:
     """Distributes rows over processes.
 
     The rows of a killed process are tried again, each alone in a new process, so that no row fails because of another.
@@ -52,7 +52,9 @@ class Processes:
             try:
                 while suspects:
                     if not await worker.run_row(suspects[0], rows, on_end):
-                        died = f"The row ended {DEATHS} processes that worked on it ({await worker.exit_reason()})."
+                        died = (
+                            f"The row ended {MOST_DEATHS} processes that worked on it ({await worker.exit_reason()})."
+                        )
                         await on_end(suspects.pop(0), failed_outcome(died, "worker_killed"))
                         break
                     suspects.pop(0)
@@ -67,7 +69,7 @@ class Processes:
                     self.ceilings_file.settle_killed(slot)
 
     async def _run_until_killed(self, worker: Worker, rows: Rows, on_end: OnEnd) -> list[Job]:
-        """Has a worker process rows, several at once; returns the rows that it had in flight when it was killed."""
+        """Lets a worker run rows, several at once. Returns the rows that were in flight when the worker was killed."""
         left: list[Job] = []
 
         async def take_rows() -> None:

@@ -28,6 +28,7 @@ from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._runtime.settings import Settings
 from moot.retrievers._evidence import clean
 from moot.transcript.claims import claims_csv, filled_words, place_in_words
+from moot.transcript.line import count_with_noun
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -73,10 +74,10 @@ def find_claims(
         UserError: the text cannot be read, a setting is wrong, the file cannot be written.
         WorldError: a page cannot be fetched.
     """
-    usual = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
-    settings = parse_settings(graph.context_schema, pairs, {**usual, **named}, "find_claims")  # type: ignore[arg-type]
+    defaults = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
+    settings = parse_settings(graph.context_schema, pairs, {**defaults, **named}, "find_claims")  # type: ignore[arg-type]
     check_models(settings)
-    if settings.model == EMBEDDED and not {"model", *settings.models} & {*usual, *named, *parse_pairs(pairs)}:
+    if settings.model == EMBEDDED and not {"model", *settings.models} & {*defaults, *named, *parse_pairs(pairs)}:
         raise UserError(NO_MODEL, kind="invalid_setting")
     check_out(out)
     asked = text_of(given, title, date)
@@ -133,17 +134,19 @@ def text_of(given: str, title: str | None, date: str | None) -> Found:
 
 
 async def _run_graph(asked: Found, settings: Settings) -> Found:
-    """Runs the graph and returns its output; shows progress on standard error if that is a terminal."""
+    """Runs the graph and returns its output; shows progress if standard error is a terminal."""
     modes: Any = ["values", "updates"]
     values: Found = {}
     done = 0
     try:
         with waiting(Console(stderr=True)) as say:
             say("reading the text")
-            async for place, mode, chunk in graph.astream(asked, context=settings, stream_mode=modes, subgraphs=True):
-                if mode == "values" and not place:
+            async for namespace, mode, chunk in graph.astream(
+                asked, context=settings, stream_mode=modes, subgraphs=True
+            ):
+                if mode == "values" and not namespace:
                     values = cast(Found, chunk)
-                done += mode == "updates" and bool(place)
+                done += mode == "updates" and bool(namespace)
                 parts = len(values.get("parts") or [])
                 say(f"finding claims: {done} of {STEPS * parts} steps" if done < STEPS * parts else "joining claims")
     finally:
@@ -171,12 +174,12 @@ def write_claims(found: Found, *, as_json: bool, out: Path | None) -> None:
     elif out is None and not console.is_terminal:
         print(table, end="")  # noqa: T201
     elif out is None:
-        show(found, console)
+        show_claims(found, console)
     if not as_json:
-        summarise(found, out)
+        print_summary(found, out)
 
 
-def show(found: Found, console: Console) -> None:
+def show_claims(found: Found, console: Console) -> None:
     """Prints each claim (filled-in words underlined) with its score, its quote from the text, and the reason."""
     for one in found["claims"]:
         claim = Text(one["claim"], style="bold")
@@ -192,7 +195,7 @@ def show(found: Found, console: Console) -> None:
         console.print(Padding(Text("\n".join(lines), style="dim"), (0, 0, 1, 4)))
 
 
-def summarise(found: Found, out: Path | None) -> None:
+def print_summary(found: Found, out: Path | None) -> None:
     """Prints on standard error the number of claims, and of those left out, dropped or unread."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     if found["claims"] and not found.get("date") and any(RELATIVE.search(one["claim"]) for one in found["claims"]):
@@ -219,8 +222,3 @@ def summarise(found: Found, out: Path | None) -> None:
         console.print(Text(f"{out} can be edited, and checked with: moot batch {out} --out FOLDER"))
     elif found["claims"] and out is None:
         console.print(Text("Write a table to edit with --out claims.csv"))
-
-
-def count_with_noun(number: int, what: str) -> str:
-    """A number with its noun, as ``1 claim`` and ``2 claims``."""
-    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -16,8 +16,8 @@ from typing import Any, TextIO
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome, failed_outcome
-from moot.cli.batch.runner import why_all_end
-from moot.cli.batch.work import Work
+from moot.cli.batch.runner import batch_stop_reason
+from moot.cli.batch.work import RowProcessor
 from moot.cli.batch.worker import open_streams, process_rows
 from moot.cli.queue.indexing import store_piece
 from moot.core.errors import MootError, WorldError
@@ -38,9 +38,9 @@ log = logging.getLogger(__name__)
 
 UNREACHABLE = "queue"
 """The error kind for an unreachable Postgres: such a row has not failed, and is queued again."""
-OF_THIS_MACHINE = frozenset({"missing_key", "authentication", "missing_package", "invalid_environment", "not_written"})
+MACHINE_FAULTS = frozenset({"missing_key", "authentication", "missing_package", "invalid_environment", "not_written"})
 """Error kinds that this machine may have caused: the row may succeed on another one."""
-RESIGNED = "resigned"
+RETURNED = "resigned"
 """The error kind of a row that was returned for another worker."""
 
 
@@ -65,12 +65,12 @@ class QueueDocuments:
         if outcome["kind"] == UNREACHABLE:
             raise WorldError(outcome["error"], kind=UNREACHABLE)
         if self._is_left_to_others(outcome):
-            raise WorldError(outcome["error"], kind=RESIGNED)
+            raise WorldError(outcome["error"], kind=RETURNED)
         self._rows.end(job.key, outcome, document)
 
 
-class Child:
-    """Runs rows.
+class QueueRowProcessor:
+    """Runs the rows of a queue.
 
     Args:
         rows: the queue's rows.
@@ -108,15 +108,16 @@ class Child:
             return await self._answer_for(batch, worker, row["job"]["key"], await store_piece(row["job"]))
         job, ceilings = Job(**row["job"]), self._ceilings_of(batch)
         store = QueueDocuments(self._rows, lambda outcome: self._is_left_to_others(batch.id, worker, outcome))
-        work = Work(store, batch.mode, self._prices)  # type: ignore[arg-type]
+        processor = RowProcessor(store, batch.mode, self._prices)  # type: ignore[arg-type]
         self._running[batch.id] += 1
         try:
             with share_ceilings(ceilings) if ceilings else nullcontext():
-                outcome = await work.run_row(job)
+                outcome = await processor.run_row(job)
         finally:
             self._running[batch.id] -= 1
         answer = await self._answer_for(batch, worker, job.key, outcome)
-        if answer["stored"] and (why := why_all_end(outcome, full=bool(ceilings and ceilings.refused))):
+        full = bool(ceilings and ceilings.refused)
+        if answer["stored"] and (why := batch_stop_reason(outcome, ceiling_reached=full)):
             await asyncio.to_thread(self._rows.stop, batch.id, why)
         if ceilings and not self._running[batch.id]:
             await asyncio.to_thread(self._rows.give_back, batch.id, ceilings.unused())
@@ -129,14 +130,14 @@ class Child:
         if "spent" not in outcome:
             if (kind := outcome.get("kind")) == UNREACHABLE:
                 return {"stored": False}
-            if kind == RESIGNED or await asyncio.to_thread(self._is_left_to_others, batch.id, worker, outcome):
+            if kind == RETURNED or await asyncio.to_thread(self._is_left_to_others, batch.id, worker, outcome):
                 return {"stored": False, "resigned": outcome["error"]}
             await asyncio.to_thread(self._rows.end, key, outcome, None)
         return {"stored": True}
 
     def _is_left_to_others(self, batch: str, worker: int, outcome: Outcome) -> bool:
         """Whether a row with this outcome, and with it all rows of this worker, is left to other workers. Blocking."""
-        may_be_ours = outcome["status"] != "done" and outcome["kind"] in OF_THIS_MACHINE and batch not in self._proven
+        may_be_ours = outcome["status"] != "done" and outcome["kind"] in MACHINE_FAULTS and batch not in self._proven
         return may_be_ours and self._rows.resign(worker)
 
     def _ceilings_of(self, batch: QueuedBatch) -> LeasedCeilings | None:
@@ -147,15 +148,15 @@ class Child:
         found = self._ceilings.get(batch.id)
         if found is None or not self._running[batch.id]:
 
-            async def lease(short: Spend, need: Spend) -> Any:
-                return await asyncio.to_thread(self._rows.lease, batch.id, short, need)
+            async def lease(least: Spend, need: Spend) -> Any:
+                return await asyncio.to_thread(self._rows.lease, batch.id, least, need)
 
             found = self._ceilings[batch.id] = LeasedCeilings(lease, most, batch.until - time.time())
         return found
 
 
 def main() -> None:
-    """Works until the standard input ends."""
+    """Runs rows until the standard input ends."""
     first, out = open_streams()
     begin_telemetry(port=False)
     url = first["queue"]
@@ -169,7 +170,7 @@ async def _work(url: str, out: TextIO) -> None:
     share_endpoints(endpoints.join)
     async with asyncio.TaskGroup() as group:
         group.create_task(endpoints.work())
-        group.create_task(process_rows(Child(QueuedRows(Postgres(url))).run_row, out))
+        group.create_task(process_rows(QueueRowProcessor(QueuedRows(Postgres(url))).run_row, out))
 
 
 if __name__ == "__main__":

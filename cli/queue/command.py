@@ -48,11 +48,11 @@ def worker(
         runner.close()
 
 
-def manage_batches(what: str, id: str, url: str) -> None:
+def manage_batches(action: str, id: str, url: str) -> None:
     """Shows the status of batches, stops one, or retries its failed rows.
 
     Args:
-        what: status, cancel or retry.
+        action: status, cancel or retry.
         id: the beginning of the batch's id; empty for all (``status`` only).
         url: the address of the queue.
 
@@ -68,14 +68,14 @@ def manage_batches(what: str, id: str, url: str) -> None:
     with closing(Postgres(url)) as postgres:
         rows = QueuedRows(postgres, patience=0)
         rows.prepare()
-        if what == "status":
-            _show(rows, rows.find(id) if id else "")
+        if action == "status":
+            _show_batches(rows, rows.find(id) if id else "")
             return
         if not id:
-            text = f"Name the batch: `moot batch {what} ID`; `moot batch status` lists them."
+            text = f"Name the batch: `moot batch {action} ID`; `moot batch status` lists them."
             raise UserError(text, kind="bad_request")
         batch = rows.find(id)
-        if what == "cancel":
+        if action == "cancel":
             rows.stop(batch, "it was cancelled; the same command, or `moot batch retry`, continues it")
             counts, _ = rows.state(batch)
             running = f"{counts.get('running', 0):,} running rows will finish"
@@ -89,7 +89,7 @@ def manage_batches(what: str, id: str, url: str) -> None:
         print(f"{rows_wait} for a worker. To collect the results of {batch}, run its own command again.")  # noqa: T201
 
 
-def _show(rows: Any, id: str) -> None:
+def _show_batches(rows: Any, id: str) -> None:
     from datetime import datetime
 
     from moot.cli.tables import show

@@ -1,4 +1,4 @@
-"""Has the workers of a queue encode the passages of a corpus and store them on a Chroma server."""
+"""Lets the workers of a queue encode the passages of a corpus and store them on a Chroma server."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from moot.retrievers._filling import Progress, Target, fill_part
 
 log = logging.getLogger(__name__)
 
-AHEAD = 64
+MOST_QUEUED = 64
 """Pieces of a corpus in the queue at once: enough to keep workers busy, few enough to keep the database small."""
 UNBOUNDED = (math.inf, math.inf, math.inf)
 POLL_SECONDS = 0.25
-"""Seconds between two looks for pieces that are stored."""
+"""Seconds between two checks for stored pieces."""
 
 
 class FillByQueue:
@@ -36,12 +36,12 @@ class FillByQueue:
 
     Args:
         url: the address of the queue.
-        say: shows a line.
+        print_line: prints a line.
     """
 
-    def __init__(self, url: str, say: Callable[[str], object]) -> None:
+    def __init__(self, url: str, print_line: Callable[[str], object]) -> None:
         self._url = url
-        self._say = say
+        self._print_line = print_line
 
     async def __call__(self, target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
         """As `moot.retrievers._filling.Fill`. After an interruption, the same command adds the missing pieces.
@@ -79,11 +79,11 @@ class FillByQueue:
         self, rows: QueuedRows, batch: str, target: Target, batches: Iterator[list[Passage]], progress: Progress
     ) -> None:
         waiting: dict[str, int] = {}
-        watch = WorkerWatch(rows, self._say)
+        watch = WorkerWatch(rows, self._print_line)
         seen = encoded = number = 0
         more = True
         while more or waiting:
-            while more and len(waiting) < AHEAD:
+            while more and len(waiting) < MOST_QUEUED:
                 passages = await asyncio.to_thread(next, batches, None)
                 if passages is None:
                     more = False
@@ -92,7 +92,7 @@ class FillByQueue:
                 job = piece_of(f"{batch}-{number}", number, target, passages)
                 await asyncio.to_thread(rows.queue_rows, batch, [job])
                 waiting[job["key"]] = len(passages)
-            ended = await asyncio.to_thread(rows.ended_rows, batch, AHEAD)
+            ended = await asyncio.to_thread(rows.ended_rows, batch, MOST_QUEUED)
             for row in ended:
                 if row.outcome["status"] != "done":
                     raise WorldError(

@@ -20,38 +20,40 @@ from moot.core.postgres.rows import QueuedBatch, QueuedRows
 if TYPE_CHECKING:
     from moot.cli.batch.run import Limits
 
-AT_ONCE = 500
+QUEUED_AT_ONCE = 500
 """Rows that are queued in one transaction."""
-COLLECTED = 50
+FETCHED_AT_ONCE = 50
 """Documents that are fetched at once."""
 POLL_SECONDS = 0.5
-"""Seconds between two looks for rows that have ended."""
-NO_WORKER = "No worker is at the queue, so its rows wait: start `moot worker` with the same --queue or MOOT_QUEUE."
+"""Seconds between two checks for rows that have ended."""
+NO_WORKER = (
+    "No worker takes rows from the queue, so they wait: start `moot worker` with the same --queue or MOOT_QUEUE."
+)
 
 
 class WorkerWatch:
-    """Reports that no worker is at the queue, once each time the last one has left.
+    """Reports once that the queue has no worker, and again each time the last worker has left.
 
     Args:
         rows: the queue's rows.
-        say: shows a line.
+        print_line: prints a line.
     """
 
-    def __init__(self, rows: QueuedRows, say: Callable[[str], object]) -> None:
+    def __init__(self, rows: QueuedRows, print_line: Callable[[str], object]) -> None:
         self._rows = rows
-        self._say = say
+        self._print_line = print_line
         self._had_worker = True
 
     def check(self) -> None:
         """Checks whether there is a worker. Blocking."""
         before, self._had_worker = self._had_worker, bool(self._rows.workers())
         if before and not self._had_worker:
-            self._say(NO_WORKER)
+            self._print_line(NO_WORKER)
 
 
 @contextmanager
 def open_queue(
-    url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits, say: Callable[[str], object]
+    url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits, print_line: Callable[[str], object]
 ) -> Iterator[QueueRunner]:
     """Opens a queue for the rows of a batch.
 
@@ -62,12 +64,12 @@ def open_queue(
         file: the name of its file of claims.
         mode: how the ledger is used.
         limits: the limits for all rows.
-        say: shows a line.
+        print_line: prints a line.
     """
     batch = QueuedBatch(store.batch, file, mode, limits.most, time.time() + limits.seconds)
     with closing(Postgres(url)) as postgres:
         rows = QueuedRows(postgres)
-        yield QueueRunner(rows, batch, Folder(folder), store, WorkerWatch(rows, say))
+        yield QueueRunner(rows, batch, Folder(folder), store, WorkerWatch(rows, print_line))
 
 
 class QueueRunner:
@@ -77,7 +79,7 @@ class QueueRunner:
         rows: the queue's rows.
         batch: the batch as the queue stores it.
         folder: the folder for documents.
-        store: knows which rows belong to this run.
+        store: says which rows belong to this run.
         watch: reports if there is no worker.
     """
 
@@ -96,12 +98,12 @@ class QueueRunner:
         """
         await asyncio.to_thread(self._rows.prepare)
         await asyncio.to_thread(self._rows.open_batch, self._batch)
-        some: list[dict[str, Any]] = []
+        chunk: list[dict[str, Any]] = []
         while (job := await rows.take()) is not None:
-            some.append(asdict(job))
-            if len(some) == AT_ONCE:
-                await self._queue_rows(some, on_end)
-        await self._queue_rows(some, on_end)
+            chunk.append(asdict(job))
+            if len(chunk) == QUEUED_AT_ONCE:
+                await self._queue_rows(chunk, on_end)
+        await self._queue_rows(chunk, on_end)
         while True:
             waiting, running, stopped = await asyncio.to_thread(self._rows.activity, self._batch.id)
             if await self._collect(on_end):
@@ -112,18 +114,18 @@ class QueueRunner:
             await asyncio.to_thread(self._watch.check)
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _queue_rows(self, some: list[dict[str, Any]], on_end: OnEnd) -> None:
-        if some:
-            await asyncio.to_thread(self._rows.queue_rows, self._batch.id, some)
-            some.clear()
+    async def _queue_rows(self, chunk: list[dict[str, Any]], on_end: OnEnd) -> None:
+        if chunk:
+            await asyncio.to_thread(self._rows.queue_rows, self._batch.id, chunk)
+            chunk.clear()
             await self._collect(on_end)
 
     async def _collect(self, on_end: OnEnd) -> bool:
         """Writes the documents of some finished rows; returns whether there were any."""
-        found = await asyncio.to_thread(self._rows.ended_rows, self._batch.id, COLLECTED)
+        found = await asyncio.to_thread(self._rows.ended_rows, self._batch.id, FETCHED_AT_ONCE)
         for row in found:
             if not await asyncio.to_thread(self._store.has_debate, row.key):
-                continue  # of an earlier run
+                continue  # the row belongs to an earlier run
             job = Job(**row.job)
             if row.document is not None:
                 await asyncio.to_thread(self._folder.put, job, row.document, row.outcome)

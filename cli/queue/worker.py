@@ -18,7 +18,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from moot.cli.batch.outcomes import failed_outcome
-from moot.cli.batch.process import DEATHS, Worker
+from moot.cli.batch.process import MOST_DEATHS, Worker
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, queue_module
 from moot.core.postgres.rows import MOST_LOSSES, QUEUE, TASK, AssignedRow, QueuedRows
@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 PROGRAM = "moot.cli.queue.child"
 POLL_SECONDS = 1.0
-"""Seconds between two looks into an empty queue."""
+"""Seconds between two checks of an empty queue."""
 HEARTBEATS = 6
 """Heartbeats of a worker within the time after which it counts as dead."""
 CONNECT_SECONDS = 5.0
 """Seconds for which procrastinate waits for a connection before it asks again."""
 SILENT_SECONDS = 60.0
 """Seconds without a message after which a process is ended, because its event loop hangs."""
-LOST = failed_outcome(f"The row was lost {MOST_LOSSES} times with the worker that had it.", "worker_killed")
+LOST_ROW = failed_outcome(f"The row was lost {MOST_LOSSES} times with the worker that had it.", "worker_killed")
 
 
 class QueueWorker:
@@ -55,7 +55,7 @@ class QueueWorker:
         self.at_once = at_once
         self.row_seconds = row_seconds
         self.done = 0
-        """Number of rows done here."""
+        """Number of rows that this worker has run."""
         self._connections = (Postgres(url), Postgres(url, patience=0))
         self._rows = QueuedRows(self._connections[0])
         self._impatient_rows = QueuedRows(self._connections[1], patience=0)  # metrics and shutdown do not wait
@@ -80,8 +80,8 @@ class QueueWorker:
         """
         await asyncio.to_thread(self._rows.prepare)
         self._worker_id = await asyncio.to_thread(self._rows.join)
-        if seen := telemetry():
-            seen.add_queue_gauge(self._queue_lengths)
+        if active := telemetry():
+            active.add_queue_gauge(self._queue_lengths)
         seconds = await asyncio.to_thread(self._rows.heartbeat_timeout) / HEARTBEATS
         self._resigned = asyncio.get_running_loop().create_future()
         async with self._processes(), _procrastinate(self.url, self._run_delivered, self._ending) as app:
@@ -157,7 +157,7 @@ class QueueWorker:
                     await worker.end()
             if answer is None:
                 outcome = failed_outcome(
-                    f"The row ended {DEATHS} processes that worked on it ({why}).", "worker_killed"
+                    f"The row ended {MOST_DEATHS} processes that worked on it ({why}).", "worker_killed"
                 )
                 await asyncio.to_thread(self._rows.end, assigned.key, outcome, None)
         self.done += bool(answer and answer["stored"])
@@ -217,7 +217,7 @@ class QueueWorker:
                     log.warning("This worker counted as dead: other workers have its rows.")
                     self._worker_id = await asyncio.to_thread(self._rows.join)
                     await self._end_all()
-                await asyncio.to_thread(self._rows.requeue_lost, LOST)
+                await asyncio.to_thread(self._rows.requeue_lost, LOST_ROW)
             except MootError as error:
                 log.warning("%s", error.detail)
             await asyncio.sleep(seconds)
@@ -233,7 +233,7 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
         ending: set when the worker ends; then no query is repeated.
     """
     package, psycopg, pools = queue_module("procrastinate"), queue_module("psycopg"), queue_module("psycopg_pool")
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each attempt
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # procrastinate warns of each attempt to connect
 
     warned = -math.inf
 
@@ -244,10 +244,10 @@ async def _procrastinate(url: str, row: Callable[[str], Awaitable[None]], ending
             try:
                 return await ask(query, **values)
             except Exception as error:
-                passing = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
-                if not passing or ending.is_set():
+                is_temporary = isinstance(error.__cause__, psycopg.OperationalError | psycopg.InterfaceError)
+                if not is_temporary or ending.is_set():
                     raise
-                if time.monotonic() > max(began, warned) + PATIENCE:  # several queries wait at once: one warning
+                if time.monotonic() > max(began, warned) + PATIENCE:  # warns once, although several queries may wait
                     warned = time.monotonic()
                     log.warning(
                         "The database has been unreachable for more than %.0f s. This worker waits for it.", PATIENCE

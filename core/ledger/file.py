@@ -465,7 +465,7 @@ class LedgerFile:
         return self._size_of("page_count") - self._size_of("freelist_count")
 
     def _prune_debate(self, id: str, limit: float) -> bool:
-        """Removes a debate, or only its entries if it has a document; not if it is running or changed after ``limit``.
+        """Removes a debate, or only its entries if it has a document. Debates that run or changed after ``limit`` stay.
         Returns whether anything was removed.
         """
         with self.transaction():
@@ -488,7 +488,7 @@ def _value(rows: sqlite3.Cursor) -> Any:
 
 
 def _create(path: Path) -> None:
-    """Creates the file so that only its user can read it; SQLite gives the files beside it the same mode."""
+    """Creates the file so that only its user can read it; SQLite gives its own files next to it the same mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

@@ -82,10 +82,10 @@ def hash_of(kind: Kind, parts: Mapping[str, str]) -> str:
     return hashlib.sha256(canonical([KEY_VERSION, kind, parts])).hexdigest()[:WHOLE]
 
 
-def fingerprint_of(graph: str, input: Any, settings: Any, by: str | None = None) -> str:
+def fingerprint_of(graph: str, input: Any, settings: Any, version: str | None = None) -> str:
     """The hash of a debate's graph, input, settings without `CEILINGS`, and moot version (by default this one)."""
     settings = without_ceilings(settings)
-    return hashlib.sha256(canonical([KEY_VERSION, by or moot_version(), graph, input, settings])).hexdigest()
+    return hashlib.sha256(canonical([KEY_VERSION, version or moot_version(), graph, input, settings])).hexdigest()
 
 
 def without_ceilings(settings: Any) -> Any:
@@ -226,8 +226,8 @@ class DebateStart:
     Args:
         id: its id.
         resumed: whether it was begun before and is now resumed.
-        owned: false if an earlier request with this idempotency key began the debate, and it runs, waits or is done:
-            then this request must not run it.
+        owned: false if an earlier request with this idempotency key began the debate, and the debate runs, waits or is
+            done. Then this request must not run it.
     """
 
     id: str

@@ -258,7 +258,7 @@ class QueuedRows:
                 )
                 counted = cursor.fetchall()
                 batch["rows"] = {status: count for status, count, *_ in counted}
-                batch["spent"] = tuple(sum(row[place] for row in counted) for place in (2, 3, 4))
+                batch["spent"] = tuple(sum(row[column] for row in counted) for column in (2, 3, 4))
                 batch["unpriced"] = sum(row[5] for row in counted)
             return found
 
@@ -365,8 +365,8 @@ class QueuedRows:
         self._notify(cursor, "key = ANY(%s)", (keys,))
 
     def resign(self, worker: int) -> bool:
-        """Removes a worker that cannot run its rows, and queues these for other workers. If none is alive, it only
-        returns False.
+        """Removes a worker that cannot run its rows, and queues these for other workers. If no other worker is alive,
+        this only returns False.
         """
 
         def job(cursor: Any) -> bool:
@@ -374,7 +374,7 @@ class QueuedRows:
             cursor.execute("SELECT id = %s, seen >= " + OVERDUE + " FROM moot.workers", (worker,))
             found = cursor.fetchall()
             if not any(mine for mine, _ in found):
-                return True  # it is removed already
+                return True  # it was already removed
             if not any(is_alive and not mine for mine, is_alive in found):
                 return False
             self._leave(cursor, worker)
@@ -457,12 +457,12 @@ class QueuedRows:
 
     # --- ceilings of a batch ---------------------------------------------------------------------------------------
 
-    def lease(self, batch: str, short: Spent, need: Spent) -> tuple[Spent, Spent]:
+    def lease(self, batch: str, least: Spent, need: Spent) -> tuple[Spent, Spent]:
         """Leases a part of the ceilings of a batch.
 
         Args:
             batch: its id.
-            short: the least to lease.
+            least: the least to lease.
             need: the most that one call may take. `BLOCK` times this is leased, but at most `1 / PARTS` of the rest.
 
         Returns:
@@ -476,11 +476,11 @@ class QueuedRows:
                 (batch,),
             )
             left = cursor.fetchone()
-            if any(least > room + 1e-9 for least, room in zip(short, left, strict=True)):
+            if any(few > room + 1e-9 for few, room in zip(least, left, strict=True)):
                 return (0, 0, 0), left
             tokens, usd, calls = (room / PARTS if room < math.inf else room for room in left)
             parts = (tokens, usd, calls if calls == math.inf else math.floor(calls))
-            leased = tuple(max(few, min(BLOCK * one, part)) for few, one, part in zip(short, need, parts, strict=True))
+            leased = tuple(max(few, min(BLOCK * one, part)) for few, one, part in zip(least, need, parts, strict=True))
             self._add_spending(cursor, batch, leased)
             return leased, tuple(room - one for room, one in zip(left, leased, strict=True))
 

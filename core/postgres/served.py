@@ -106,8 +106,8 @@ class ServedLedger(PostgresLedger):
     def begin(self, request: Request) -> DebateStart:
         """Takes over a debate, or inserts a new one; see `LedgerFile.begin`.
 
-        If a run begins its debate a second time, its first worker was lost: it gets the same debate, whatever its
-        status.
+        If a run begins its debate a second time, the run's first worker was lost. Then the run gets the same debate,
+        even if the debate has ended.
         """
         return self._postgres.do(lambda cursor: self._begin(cursor, request))
 

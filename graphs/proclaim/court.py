@@ -38,7 +38,7 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 def next_round(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts a round with retrieval by the sides that still search; if neither does, with the plaintiff's argument."""
+    """Starts a round: the sides that still search retrieve evidence; if neither does, the plaintiff argues."""
     if state.get("stop_reason"):
         return END
     searching = settings.searches_on and still_searching(state)

@@ -190,11 +190,11 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
     texts: list[dict[str, str]] = []
     before: tuple[str, int] | None = None
     for part in found["parts"]:
-        place = (part["heading"], part["page"])
-        if place == before:
+        position = (part["heading"], part["page"])
+        if position == before:
             texts[-1]["text"] += "\n\n" + part["text"]
             continue
-        before = place
+        before = position
         title = found["title"] or name
         title = title if part["heading"] in ("", title) else f"{title}: {part['heading']}"
         known = {"page": str(part["page"] or ""), "heading": part["heading"], "published": found["published"]}
@@ -255,9 +255,9 @@ def _outline(document: Any, pdfium: Any) -> dict[int, str]:
     found: dict[int, str] = {}
     try:
         for mark in document.get_toc(max_depth=3):
-            place = mark.get_dest()
-            if place is not None and place.get_index() is not None:
-                found[place.get_index()] = " ".join(mark.get_title().split())[:200]
+            position = mark.get_dest()
+            if position is not None and position.get_index() is not None:
+                found[position.get_index()] = " ".join(mark.get_title().split())[:200]
     except (pdfium.PdfiumError, ValueError):
         return {}
     return found

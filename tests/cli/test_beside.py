@@ -59,11 +59,9 @@ def test_both_verdicts_and_costs_are_printed_and_in_the_document(
     own, its = beside["taken"]["control"], beside["taken"]["debate"]
     assert 0 < own[equal] <= its[equal]
     assert beside["ratios"] == {name: own[name] / its[name] for name in own}
-    printed = [
-        line for line in done.stdout.splitlines() if "beside" in line.lower() or "Relative to the debate" in line
-    ]
+    printed = [line for line in done.stdout.splitlines() if "control" in line or "Relative to the debate" in line]
     unit = {"tokens": "tokens", "usd": "USD", "calls": "calls"}[equal]
-    assert printed[0] == f"Beside it, self-consistency at equal {unit} ..."
+    assert printed[0] == f"Running the control self-consistency at equal {unit} ..."
     assert printed[1].strip().endswith("REFUTES, unlike the debate")
     assert f"USD x{beside['ratios']['usd']:.2f} (${own['usd']:.6f} of ${its['usd']:.6f})" in printed[2]
     for kind in ("md", "html"):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from moot.cli.options import parse_settings
 from moot.cli.resuming import DebateSetup
-from moot.cli.screen import AT_THE_EDGE
+from moot.cli.screen import UNINDENTED
 from moot.cli.signals import Stop
 from moot.cli.tables import listing_table
 from moot.cli.verify import debate_and_print
@@ -24,7 +24,7 @@ from moot.nodes._models.debate_ledger import LedgerUse
 from moot.nodes._runtime.running import DebateRun
 from moot.transcript import ending, lines
 from moot.transcript.line import Section
-from moot.transcript.words import AT_THE_VERDICT
+from moot.transcript.words import SEE_VERDICT
 from rich.console import Console
 
 from tests.cli.scripted import CLAIM, IDS, PRIMARY, SCRIPT, SWITCHED, judges, part, printed_piece, rule, run, run_trial
@@ -74,7 +74,7 @@ def test_the_screen_shows_the_transcript_once(trial: Trial, speech: Said) -> Non
         f"  {line.who:<10} {line.what:<10} {line.text}" if line.what else f"  {line.text}"
         for section in transcript(trial.document)
         for line in section.lines
-        if line.tone not in AT_THE_EDGE
+        if line.tone not in UNINDENTED
     ]
     assert sorted(line for line in (*trial.out, *trial.errors) if line.startswith("  ")) == sorted(written)
     for side in ("plaintiff", "defense"):  # in the order of speaking; parallel speakers in any order
@@ -191,7 +191,7 @@ def test_the_panel_and_its_verdict_are_shown(speech: Said) -> None:
     assert speech["Panel"] == [
         ("analyser", "finds", "consistency 8.5 of 10 (the plaintiff's counsel 8.0, the defense's counsel 9.0)"),
         ("analyser", "finds", "a contradiction: Once it was, once not."),
-        *((f"judge-{number}", "decides", f"{what} - {AT_THE_VERDICT}") for number, what in found.items()),
+        *((f"judge-{number}", "decides", f"{what} - {SEE_VERDICT}") for number, what in found.items()),
     ]
     shares = "base 0.76 (2 of 3 votes, quality 0.76) + role switch 0.10 + reflection 0.04"
     assert speech["Verdict"][:9] == [

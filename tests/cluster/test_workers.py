@@ -123,11 +123,11 @@ async def test_a_worker_waits_while_postgres_is_unavailable(
 def test_rows_without_a_worker_are_reported(server: Server, start_stub: StartStub, tmp_path: Path) -> None:
     with trial(tmp_path / "trial", server, start_stub()) as one:
         batch = one.submit(3)
-        one.wait(lambda: "No worker is at the queue" in log_of(one))
+        one.wait(lambda: "No worker takes rows from the queue" in log_of(one))
         one.start_worker()
         one.wait(lambda: batch.poll() is not None)
         assert {row["status"] for row in one.table()} == {"done"}
-        assert log_of(one).count("No worker is at the queue") == 1
+        assert log_of(one).count("No worker takes rows from the queue") == 1
         shown = moot("batch", "status", "--queue", server.url).stdout
         assert "9 calls" in shown
         assert "no price known for 3 rows" in " ".join(shown.split())

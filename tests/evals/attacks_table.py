@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from moot.cli.attack import interval
+from moot.cli.attack import share_with_interval
 
 from tests.commands import moot
 from tests.evals.readers import DEMO, readers
@@ -43,7 +43,7 @@ def rows(found: dict[str, Any]) -> list[str]:
         by = {a["attack"]: a for a in found["attacks"] if (a["of"], a["model"]) == (one["system"], one["model"])}
         cells = [cell(by[name]) if name in by else "–" for name in ATTACKS]
         reader = one["model"].removeprefix("openai:")
-        undisturbed = f"{interval(one['accuracy'])}; {one['flagged']} flagged"
+        undisturbed = f"{share_with_interval(one['accuracy'])}; {one['flagged']} flagged"
         lines.append(f"| {one['system']} | {reader} | {undisturbed} | {' | '.join(cells)} |")
     return lines
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.cli.evaluate import figure, short
+from moot.cli.evaluate import short, with_interval
 from moot.core import lazy
 from moot.evals._benchmarks.qrels import SCOPES, Row, Scope, read_rows
 from moot.evals._benchmarks.retrieval import (
@@ -122,8 +122,8 @@ def test_differences_are_paired() -> None:
 
 
 def test_figures_have_few_digits() -> None:
-    assert figure({"value": 0.4716, "low": 0.412, "high": 1}) == ".472 [.41, 1.00]"
-    assert figure({"value": -0.0123, "low": -0.04, "high": 0.0049}, "+") == "-.012 [-.04, +.00]"
+    assert with_interval({"value": 0.4716, "low": 0.412, "high": 1}) == ".472 [.41, 1.00]"
+    assert with_interval({"value": -0.0123, "low": -0.04, "high": 0.0049}, "+") == "-.012 [-.04, +.00]"
     assert short(-0.0001, 2) == ".00"
 
 

@@ -171,7 +171,9 @@ def test_addresses_that_are_not_fetched_are_clear_errors(
 )
 def test_addresses_of_private_networks_are_not_fetched(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_FETCH_HOSTS", raising=False)
-    with pytest.raises(MootError, match=r"private network|name or a password|must begin with http|not a canonical IPv4"):
+    with pytest.raises(
+        MootError, match=r"private network|name or a password|must begin with http|not a canonical IPv4"
+    ):
         fetch(url)
 
 

@@ -47,16 +47,16 @@ def test_a_missing_file_of_users_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_session_expires_and_cannot_be_forged() -> None:
     users = Users({"ann": User(DIGEST), "bob": User(OTHER)})
-    assert (users.of_token(b"a token"), users.of_token(b"no token")) == ("ann", None)
-    cookie = users.session("ann", 60)
-    assert users.of_session(cookie) == "ann"
+    assert (users.user_of_token(b"a token"), users.user_of_token(b"no token")) == ("ann", None)
+    cookie = users.session_cookie("ann", 60)
+    assert users.user_of_session(cookie) == "ann"
     name, until, signature = cookie.split(".")
-    assert users.of_session(f"{name}.{int(until) + 60}.{signature}") is None
-    assert users.of_session(cookie.replace("ann.", "bob.")) is None
-    assert users.of_session(users.session("ann", -1)) is None
-    assert Users({"ann": User(OTHER)}).of_session(cookie) is None  # she has a new token now
+    assert users.user_of_session(f"{name}.{int(until) + 60}.{signature}") is None
+    assert users.user_of_session(cookie.replace("ann.", "bob.")) is None
+    assert users.user_of_session(users.session_cookie("ann", -1)) is None
+    assert Users({"ann": User(OTHER)}).user_of_session(cookie) is None  # she has a new token now
     for odd in ("", "ann", "ann..", f"ann.x.{signature}", f"ann.{until}.é"):
-        assert users.of_session(odd) is None
+        assert users.user_of_session(odd) is None
 
 
 @pytest.mark.parametrize(

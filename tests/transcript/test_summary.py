@@ -13,7 +13,7 @@ from moot.graphs.summarise_for_readers import ReaderSettings, graph
 from moot.nodes._steps.reader import ReaderReply, answers_against_verdict, checked_quotes, figures, supported_summary
 from moot.nodes._texts.task import make_task
 from moot.transcript.report.report import report
-from moot.transcript.report.summary import settings_for, summarised, with_summary
+from moot.transcript.report.summary import summarised, summary_settings, with_summary
 from moot.web import debates
 
 from tests.conftest import StartStub
@@ -142,7 +142,7 @@ async def test_ceilings_of_the_debate_hold_for_its_summary(bound: dict[str, Any]
 async def test_a_summary_gets_the_remaining_ceilings() -> None:
     document = await quoted_document()
     document["settings"] |= {"max_calls": len(document["calls"]) + 2}
-    assert settings_for(document)["max_calls"] == 2
+    assert summary_settings(document)["max_calls"] == 2
 
 
 async def test_debates_are_summarised_only_if_the_setting_is_on() -> None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from moot.graphs import DESCRIPTIONS, load_graph
 from moot.prompts._files import shipped
-from moot.web.checks import LOADED, READ
+from moot.web.checks import MODEL_SETTINGS, SOURCE_SETTINGS
 
 from tests.conftest import CLAIM
 from tests.serving import Server
@@ -25,7 +25,10 @@ def test_invalid_settings_of_runs_are_refused(server: Server, path: str) -> None
         ({"attempt": 3}, "There is no setting 'attempt'. Did you mean attempts? Known are answer_prompt, attempts,"),
         ({"attempts": 0}, "attempts: Input should be greater than or equal to 1 (given: 0)"),
         ({"model": "gpt-4o"}, "name a model as provider:name"),
-        ({"answer_prompt": "{oracle}\n---\n" + shipped("standard_prompting/answer")}, "the placeholder {oracle} is unknown"),
+        (
+            {"answer_prompt": "{oracle}\n---\n" + shipped("standard_prompting/answer")},
+            "the placeholder {oracle} is unknown",
+        ),
     ):
         status, answer = server.refused(path, RUN | crons | {"context": context})
         assert (status, answer["kind"]) == (422, "invalid_setting")
@@ -151,8 +154,9 @@ def test_every_setting_with_a_path_is_checked() -> None:
         for graph in DESCRIPTIONS
         for name, field in load_graph(graph).settings.model_fields.items()
     }
-    assert {name for (_, name), about in fields.items() if " folder" in about} == set(LOADED)
-    assert {name for _, name in fields if "langchain" in fields[_, name] or name == "fallback"} <= {*READ, "debaters"}
+    assert {name for (_, name), about in fields.items() if " folder" in about} == set(MODEL_SETTINGS)
+    named = {name for (_, name), about in fields.items() if "langchain" in about or name == "fallback"}
+    assert named <= {*SOURCE_SETTINGS, "debaters"}
 
 
 @pytest.mark.parametrize("path", ["/runs", "/runs/wait", "/runs/stream", "/runs/crons"])

@@ -44,12 +44,12 @@ async def test_debates_are_stored_once_listed_newest_first_and_deleted(own_home:
 
 async def test_debates_are_listed_by_pages_beside_a_damaged_file(own_home: Path) -> None:
     document = await a_debate()
-    for second in range(debates.A_PAGE + 1):
+    for second in range(debates.PAGE_SIZE + 1):
         last = debates.save(started_at(document, second))
     (own_home / "debates" / f"{last}.json").write_text('{"claim": 1')
     client = get_client(url="http://none.test")
     (first, total), *more = [await table.list_page(page, client) for page in (1, 2, 3)]
-    assert (len(first), total, [len(entries) for entries, _ in more]) == (debates.A_PAGE, 21, [1, 0])
+    assert (len(first), total, [len(entries) for entries, _ in more]) == (debates.PAGE_SIZE, 21, [1, 0])
     assert first[0] == {"id": last, "fault": "Its file is damaged."}
     with pytest.raises(UserError, match="not valid JSON"):
         debates.load(last)

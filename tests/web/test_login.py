@@ -213,11 +213,11 @@ def test_sessions_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moot.web.login.time.monotonic", lambda: now)
     sessions = Sessions()
     first = sessions.begin()
-    assert sessions.knows(first)
+    assert sessions.is_valid(first)
     others = [sessions.begin() for _ in range(1000)]
-    assert (sessions.knows(first), sessions.knows(others[0]), sessions.knows("")) == (False, True, False)
+    assert (sessions.is_valid(first), sessions.is_valid(others[0]), sessions.is_valid("")) == (False, True, False)
     now = 8 * 24 * 3600.0
-    assert not sessions.knows(others[0])
+    assert not sessions.is_valid(others[0])
 
 
 def test_an_empty_token_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from moot.graphs import DESCRIPTIONS, load_graph
-from moot.transcript.words import AT_THE_VERDICT
+from moot.transcript.words import SEE_VERDICT
 from moot.web import debates, pages
 from moot.web.live_view import STEPS
 from starlette.applications import Starlette
@@ -76,7 +76,7 @@ async def test_a_running_debate_has_the_same_wording(client: TestClient) -> None
     decided, later = (said["sections"][-1]["lines"] for said in (goes_on, wording))
     reasons = document["turns"][decided[-1]["turn"]]["rationale"]
     answer = document["answer"]
-    assert (decided[-1]["text"], later[-1]["text"]) == (f"{answer} - {reasons}", f"{answer} - {AT_THE_VERDICT}")
+    assert (decided[-1]["text"], later[-1]["text"]) == (f"{answer} - {reasons}", f"{answer} - {SEE_VERDICT}")
     assert [line["text"] for line in wording["end"]["lines"]].count(reasons) == 1
     decided[-1]["text"] = later[-1]["text"]
     assert goes_on == wording | {"end": None}

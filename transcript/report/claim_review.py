@@ -28,13 +28,13 @@ def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:
     Raises:
         UserError: no publisher, an invalid web address, a debate without a verdict, or one about a question.
     """
-    checked_publisher(publisher, url)
+    check_publisher(publisher, url)
     with checked_parts():
         text = json.dumps(_review(document, publisher.strip(), url.strip()), ensure_ascii=False, indent=2)
     return text.replace("<", "\\u003c") + "\n"  # it is embedded in pages, where a tag would end it
 
 
-def checked_publisher(publisher: str, url: str) -> None:
+def check_publisher(publisher: str, url: str) -> None:
     """Raises an error for an invalid publisher or address.
 
     Raises:

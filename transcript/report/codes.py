@@ -282,7 +282,7 @@ CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[
 
 
 def in_words(detail: str) -> str:
-    """The text of an error or a warning with codes in words: labels of settings, names of sources.
+    """Replaces codes in the text of an error or a warning: settings by their labels, sources by their names.
 
     Args:
         detail: the ``detail`` of an error or a warning of a document.

@@ -62,13 +62,14 @@ class Verdict:
 
 @dataclass
 class Group:
-    """Quotes under a heading; ``said`` replaces them if there are none. ``on_paper`` is how many of them fit on the
-    first page of A4.
+    """Quotes under a heading; ``placeholder`` replaces them if there are none.
+
+    ``on_paper`` is how many of them fit on the first page of A4.
     """
 
     heading: str
     quotes: list[tuple[SourceQuote, str]] = field(default_factory=list)
-    said: str = ""
+    placeholder: str = ""
     on_paper: int = 0
 
 
@@ -78,14 +79,14 @@ def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:
     return Chip(kind, plain(answer_word(kind, answer)))
 
 
-def given_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
+def turn_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
     """The answer or finding of a turn as a chip."""
     if "verdict" in turn:
-        return found_chip(turn["verdict"])
+        return finding_chip(turn["verdict"])
     return chip_of(document, turn.get("answer"))
 
 
-def found_chip(verdict: str | None) -> Chip:
+def finding_chip(verdict: str | None) -> Chip:
     """The finding of a panel's judge as a chip."""
     return Chip(*FOUND.get(verdict or "", ("text", plain(verdict)) if verdict else ("non", "No verdict")))
 
@@ -270,7 +271,7 @@ def is_one_sided(document: Mapping[str, Any]) -> bool:
 
 
 def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
-    """The reasons of those who decided, each with its authors."""
+    """The reasons of the agents who decided, each with its authors."""
     return [
         (list_of(dict.fromkeys(names(turn["agent"]) for turn in turns)), reason)
         for reason, turns in reasons_by_who(dict(document)).items()
@@ -316,8 +317,8 @@ def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names)
         stance = stances.get((one.id, one.start, one.end), "")
         groups.get(stance, left).quotes.append((one, quoted_by(one, names)))
     for group in (groups["for"], groups["against"]):
-        group.said = "" if group.quotes else "Nothing was quoted."
-    return [group for group in (*groups.values(), left) if group.quotes or group.said]
+        group.placeholder = "" if group.quotes else "Nothing was quoted."
+    return [group for group in (*groups.values(), left) if group.quotes or group.placeholder]
 
 
 def quoted_by(one: SourceQuote, names: Names) -> str:
@@ -333,7 +334,7 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     panel = (document["metrics"] or {}).get("panel")
     if panel:
         other = [
-            (found_chip(one["verdict"]), names(one["agent"]), plain(one["reason"] or "")) for one in panel["dissent"]
+            (finding_chip(one["verdict"]), names(one["agent"]), plain(one["reason"] or "")) for one in panel["dissent"]
         ]
         return ("" if other else "None: the judges found the same."), other
     votes, answer = document["votes"], document["answer"]

@@ -12,7 +12,7 @@ from moot.retrievers._evidence import clean
 from moot.transcript.document import lines
 from moot.transcript.line import Line, count_with_noun, list_of
 from moot.transcript.report.codes import CODES, words_for
-from moot.transcript.report.head import Chip, chip_of, given_chip
+from moot.transcript.report.head import Chip, chip_of, turn_chip
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources, plain, title_of
 from moot.transcript.words import ANSWERS
@@ -104,7 +104,7 @@ def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
             row.cells.append(Cell())
         for turn in judged:
             blank = [Cell() for _ in rounds]
-            decided = Cell([given_chip(document, turn)], note=_failure_note(turn))
+            decided = Cell([turn_chip(document, turn)], note=_failure_note(turn))
             rows.append(Row(names(turn["agent"]), "", [*blank, decided]))
     why = [_why_next(document, number, names, last=number == rounds[-1]) for number in rounds]
     return Timeline(columns, rows, [*why, *[""] * (len(columns) - len(why))])
@@ -131,18 +131,18 @@ def _answer_rows(document: Mapping[str, Any], answers: list[Any], rounds: list[i
     for turn in answers:
         chip = chip_of(document, turn["answer"])
         chips[chip.word] = chip
-        of = given.setdefault(chip.word, {})
-        of[turn["round"]] = of.get(turn["round"], 0) + 1
+        counts = given.setdefault(chip.word, {})
+        counts[turn["round"]] = counts.get(turn["round"], 0) + 1
     return [
         Row(
             f"“{word}”" if chips[word].kind == "text" else word,
             "",
             [
-                Cell([chips[word]] if of.get(number) else [], note=count_with_noun(of.get(number, 0), "answer"))
+                Cell([chips[word]] if counts.get(number) else [], note=count_with_noun(counts.get(number, 0), "answer"))
                 for number in rounds
             ],
         )
-        for word, of in given.items()
+        for word, counts in given.items()
     ]
 
 
@@ -228,7 +228,7 @@ def _without_codes(text: str, document: Mapping[str, Any], names: Names) -> str:
             text = re.sub(rf"(?<![\w-]){re.escape(label)}(?![\w-])", f"“{chip.word}”", text)
     for code, words in CODES["stop"].items():
         text = text.replace(f"The debate stops: {code}.", f"The debate ended: {words}.")
-    return names.within(text)
+    return names.with_names(text)
 
 
 def _add_line(
@@ -280,7 +280,7 @@ def _add_answer(
         card.chips.append(Chip("non", "No answer"))
         card.items.append(Item(label, [(_failure_note(turn) or "no usable reply", None)], bad=True))
         return
-    chip = given_chip(document, turn)
+    chip = turn_chip(document, turn)
     card.chips.append(chip)
     why = clean(turn.get("rationale") or turn.get("reason") or "")
     given = why or "gave no reasons"

@@ -41,7 +41,7 @@ __all__ = ["escaped", "icons", "report", "styles"]
 Document = Mapping[str, Any]
 MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
 """Characters that Markdown would interpret."""
-STAND_INS = ("stand_in", "retrieval_failed")
+REPLACED_SOURCES = ("stand_in", "retrieval_failed")
 SHORTENED = ("evidence_cut", "prompt_shortened", "exhibits_left_out", "evidence_not_compared", "source_not_summarised")
 SHOWN_ELSEWHERE = (
     "empty_retrieval",
@@ -61,7 +61,7 @@ class Fact:
     """A search, a gap, or a failure: a label, and sentences."""
 
     name: str
-    said: list[str]
+    sentences: list[str]
     bad: bool = False
 
 
@@ -121,7 +121,7 @@ def _template_values(document: Document) -> dict[str, Any]:
         "warned": warned,
         "summary": summary,
         "sentences": sentences,
-        "left_out": _left_out(summary) if summary and sentences else "",
+        "left_out": _omitted_sentences(summary) if summary and sentences else "",
         "reasons": [(who, sources.numbered(plain(text))) for who, text in reasons],
         "glance": _key_facts(document, sources),
         "beside": beside,
@@ -167,7 +167,7 @@ def _sentences(summary: Mapping[str, Any], sources: Sources) -> list[tuple[str, 
     ]
 
 
-def _left_out(summary: Mapping[str, Any]) -> str:
+def _omitted_sentences(summary: Mapping[str, Any]) -> str:
     """How many sentences of the summary are not shown; empty if none."""
     if not (count := summary["dropped"]):
         return ""
@@ -183,7 +183,7 @@ def _key_facts(document: Document, sources: Sources) -> list[tuple[str, str, boo
         facts.append(("Quotes found", f"{found} of {total}", found < total))
     facts.append(("Sources quoted", str(len({one.id for one in sources.quotes})), False))
     kinds = Counter(one["kind"] for one in document["warnings"])
-    if any(map(_is_stand_in, document["corpora"])):
+    if any(map(_is_replaced, document["corpora"])):
         facts.append(("The web", "not searched", True))
     elif kinds["stand_in"]:
         facts.append(("A source", "was replaced", True))
@@ -257,14 +257,14 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     instead = dict.fromkeys(
         f"{names(one['agent'])} was meant to search the web; {source_words(one['retriever'])} was searched instead."
         for one in document["corpora"]
-        if _is_stand_in(one)
+        if _is_replaced(one)
     )
     failed = [head.failed_source(one) for one in document["warnings"] if one["kind"] == "retrieval_failed"]
     other_ones = [
         replaced_source_words(plain(one["detail"])) for one in document["warnings"] if one["kind"] == "stand_in"
     ]
     failed += [sentence for lead, sentence in other_ones if not instead or lead != NOT_SEARCHED]
-    if replaced := [*instead, *dict.fromkeys(map(names.within, map(plain, failed)))]:
+    if replaced := [*instead, *dict.fromkeys(map(names.with_names, map(plain, failed)))]:
         facts.append(Fact("Replaced or failed", replaced, bad=True))
     cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
     short = [f"{cut} of the {count_with_noun(len(sources.pieces), 'passage')} were shown in part."] if cut else []
@@ -273,7 +273,9 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     if short:
         facts.append(Fact("Shortened", short))
     other = Counter(
-        one["kind"] for one in document["warnings"] if one["kind"] not in (*STAND_INS, *SHORTENED, *SHOWN_ELSEWHERE)
+        one["kind"]
+        for one in document["warnings"]
+        if one["kind"] not in (*REPLACED_SOURCES, *SHORTENED, *SHOWN_ELSEWHERE)
     )
     if other:
         sentences = [
@@ -283,8 +285,8 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     return facts
 
 
-def _is_stand_in(reading: Mapping[str, Any]) -> bool:
-    """Whether another source was read than the requested one, as for a web search without a key."""
+def _is_replaced(reading: Mapping[str, Any]) -> bool:
+    """Whether a web search was requested, but another source was read, for example without a search key."""
     return reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
 
 
@@ -335,11 +337,11 @@ def _citation_check(sources: Sources) -> str:
 
 def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
     """The warnings that are not shown at the verdict, each once: its words, its details, and its count."""
-    beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in STAND_INS]
+    beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in REPLACED_SOURCES]
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
     found = Counter(one for one in warned if one not in beside)
     return [
-        (words_for("warning", kind), sources.numbered(names.within(plain(in_words(detail)))), count)
+        (words_for("warning", kind), sources.numbered(names.with_names(plain(in_words(detail)))), count)
         for (kind, detail), count in found.items()
     ]
 

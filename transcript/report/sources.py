@@ -24,7 +24,7 @@ Parts = list[tuple[str, bool]]
 
 @dataclass
 class SourceQuote:
-    """Words that a source contains, and who quoted them: their names, and their answers."""
+    """A quote that its source contains; ``who`` are the agents who quoted it, ``turns`` their turns."""
 
     id: str
     start: int
@@ -37,7 +37,7 @@ class SourceQuote:
 
 
 @dataclass(frozen=True)
-class Faulty:
+class FaultyQuote:
     """A quote that its source does not contain; ``number`` is None if its writer was not shown such a source."""
 
     text: str
@@ -74,9 +74,9 @@ class Sources:
             for citation in turn.get("citations") or []:
                 if not citation["verified"] or citation["evidence_id"] not in self.pieces:
                     continue
-                place = (citation["evidence_id"], citation["start"], citation["end"])
-                text = self.pieces[place[0]]["text"][place[1] : place[2]]
-                one = found.setdefault(place, SourceQuote(*place, text, self.numbers[place[0]]))
+                span = (citation["evidence_id"], citation["start"], citation["end"])
+                text = self.pieces[span[0]]["text"][span[1] : span[2]]
+                one = found.setdefault(span, SourceQuote(*span, text, self.numbers[span[0]]))
                 one.differs |= text.strip() != citation["quote"].strip()
                 one.who[turn.get("side") or turn["agent"]] = None
                 one.turns.append(turn)
@@ -90,11 +90,11 @@ class Sources:
         return whole
 
     @cached_property
-    def faulty(self) -> list[Faulty]:
+    def faulty(self) -> list[FaultyQuote]:
         """Quotes that their sources do not contain, each once."""
         return [
             *dict.fromkeys(
-                Faulty(
+                FaultyQuote(
                     citation["quote"],
                     turn.get("side") or turn["agent"],
                     None if citation["fabricated"] else self.numbers.get(citation["evidence_id"]),

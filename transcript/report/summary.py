@@ -34,7 +34,7 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     from moot.graphs.summarise_for_readers import graph
 
     context = checked_settings(graph.context_schema, settings)  # type: ignore[arg-type]
-    session = Session(debate_ledger=await keeping_of(document["id"], current_use(mode)))
+    session = Session(debate_ledger=await summary_ledger(document["id"], current_use(mode)))
     state = await graph.ainvoke({"document": dict(document)}, with_session(None, session), context=context)
     if state.get("error"):
         raise error_from_record(state["error"])
@@ -49,7 +49,7 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     }
 
 
-async def keeping_of(debate: str, use: LedgerUse) -> DebateLedger | None:
+async def summary_ledger(debate: str, use: LedgerUse) -> DebateLedger | None:
     """The ledger for the summary of a debate; None if it is not used, or has no row of the debate.
 
     Raises:
@@ -77,13 +77,13 @@ async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, 
     if not settings.get("reader_summary") or document["status"] != "done" or "reader_summary" in document:
         return document
     try:
-        return await with_summary(document, settings_for(document), mode)
+        return await with_summary(document, summary_settings(document), mode)
     except MootError as error:
         warned = {"kind": "no_reader_summary", "where": REPORTER, "detail": error.detail}
         return {**document, "warnings": [*document["warnings"], warned]}
 
 
-def settings_for(document: Mapping[str, Any]) -> dict[str, Any]:
+def summary_settings(document: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a debate's summary: the debate's own, with the rest of its ceilings.
 
     Args:

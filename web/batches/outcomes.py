@@ -32,10 +32,10 @@ class Outcome:
         status: ``none`` if it has not started; ``running``, ``waiting``, ``interrupted``, ``failed``, ``done``.
         document: the id of its document, if it has one.
         answer: the document's answer.
-        chip: the answer's kind and word.
+        chip: the kind and the word of the answer, as its chip shows them.
         backing: the basis of the verdict, in a sentence.
-        divided: whether an agent's last answer differed.
-        quotes: numbers of quoted pieces, of pieces, of quotes found in their source, and of quotes not found there.
+        divided: whether an agent's last answer differs from the verdict.
+        quotes: four counts: quoted pieces, all pieces, quotes found in their source, quotes not found there.
         confidence: the confidence before calibration.
         confidence_rests_on: the number of votes or answers, and the number of cases of its calibration.
         decision: act or escalate, if there is a calibration.
@@ -69,19 +69,19 @@ async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
     """The outcome of each debate."""
     listed, ledger = list(jobs), open_ledger()
     statuses: Mapping[str, str] = {id: status for id, status, _ in await ledger.outline()}
-    found = await run_in_threadpool(_outcomes, listed, statuses)
+    found = await run_in_threadpool(_stored_outcomes, listed, statuses)
     for at, (job, one) in enumerate(zip(listed, found, strict=True)):
         if one.status == "failed" and one.document is None and (row := await ledger.debate(job.debate)):
             found[at] = replace(one, error=row.note or "It failed before anything was written.")
     return found
 
 
-def _outcomes(jobs: list[Job], statuses: Mapping[str, str]) -> list[Outcome]:
+def _stored_outcomes(jobs: list[Job], statuses: Mapping[str, str]) -> list[Outcome]:
     stems = {stem[-32:]: stem for stem in reversed(debates.stems())}
-    return [_outcome(stems.get(job.debate), statuses.get(job.debate)) for job in jobs]
+    return [_stored_outcome(stems.get(job.debate), statuses.get(job.debate)) for job in jobs]
 
 
-def _outcome(stem: str | None, status: str | None) -> Outcome:
+def _stored_outcome(stem: str | None, status: str | None) -> Outcome:
     if status in ("running", "waiting") or stem is None:
         return Outcome(status if status and status != "done" else "none")
     path = debates.debates_folder() / f"{stem}.json"

@@ -14,7 +14,7 @@ from moot.web.batches.outcomes import Outcome, outcomes_of
 from moot.web.batches.running import BATCHES
 from moot.web.batches.storage import Batch, Job
 from moot.web.batches.view import SHOWN, describe_batch, status_of, table, zip_batch
-from moot.web.caller import body_of, caller_client, has_users, json_in
+from moot.web.caller import body_of, caller_client, has_users, parse_json
 from moot.web.checks import check
 from moot.web.table import thread_exists
 from starlette.background import BackgroundTask
@@ -24,17 +24,17 @@ from starlette.responses import Response, StreamingResponse
 
 LARGEST = 32 * 2**20
 """Most bytes of a batch's claims with their texts."""
-LISTED = 20
+MOST_LISTED = 20
 """Most batches that are listed."""
 
 
 async def start_batch(request: Request) -> Any:
-    """Starts a batch; if its id exists already, it returns that batch, so that a double click starts only one.
+    """Starts a batch. If a batch with this id exists, it is returned, so that a double click starts only one.
 
     The body has ``id``, ``name``, ``graph``, ``input``, ``context``, ``claims`` with the columns that ``moot batch``
     reads, and optionally ``at_once`` and ``max_cost``.
     """
-    asked = json_in(await body_of(request, LARGEST))
+    asked = parse_json(await body_of(request, LARGEST))
     claims = asked.pop("claims", None) if isinstance(asked, dict) else None
     if not isinstance(claims, list):
         raise UserError('The body is {"id": UUID, "graph": ..., "claims": [{"claim": "..."}]}.', kind="bad_request")
@@ -116,14 +116,14 @@ async def list_batches(request: Request) -> Any:
     for id in await run_in_threadpool(storage.ids):
         try:
             batch = await _find_batch(id, request)
-            all = describe_batch(batch, await _rows_with_outcomes(batch), BATCHES.running_batch(id))
+            described = describe_batch(batch, await _rows_with_outcomes(batch), BATCHES.running_batch(id))
         except MootError as error:
             if error.kind != "missing_file":
                 found.append({"id": id, "fault": error.detail})
             continue
         facts = ("id", "name", "began", "graph", "going", "stopped", "ended", "statuses", "counts")
-        found.append({key: all[key] for key in facts})
-        if len(found) == LISTED:
+        found.append({key: described[key] for key in facts})
+        if len(found) == MOST_LISTED:
             break
     return {"batches": found}
 
@@ -139,7 +139,7 @@ async def resume_batch(request: Request) -> Any:
     """Resumes a batch. Failed rows are retried if they are in the body's ``rows``, or all of them with ``failed``."""
     batch = await _find_batch(request.path_params["id"], request)
     content = await body_of(request, LARGEST)
-    asked = json_in(content) if content else {}
+    asked = parse_json(content) if content else {}
     rows = asked.get("rows", []) if isinstance(asked, dict) else None
     if not isinstance(rows, list) or not all(isinstance(one, int) for one in rows):
         raise UserError('The body is {"rows": [1, 2]}: the rows to try again.', kind="bad_request")

@@ -34,7 +34,7 @@ STOPPED = "It was stopped."
 """The reason if a person stopped the batch."""
 
 
-class Running:
+class RunningBatch:
     """A batch that this server is running.
 
     Args:
@@ -128,7 +128,7 @@ class Running:
             await self._cancel(job, run["run_id"])
         last: Any = await self.client.runs.join(job.thread, run["run_id"])
         failed = last.get("__error__") if isinstance(last, dict) else None
-        if failed and await open_ledger().debate(job.debate) is None:  # else its row says why
+        if failed and await open_ledger().debate(job.debate) is None:  # a debate with a row has the reason in its row
             raise UserError(str(failed.get("message") or failed.get("error") or failed), kind="bad_request")
 
     async def _check_outcome(self, outcome: Outcome) -> None:
@@ -154,9 +154,9 @@ class Batches:
     """The batches that this server is running."""
 
     def __init__(self) -> None:
-        self.running: dict[str, tuple[Running, asyncio.Task[None]]] = {}
+        self.running: dict[str, tuple[RunningBatch, asyncio.Task[None]]] = {}
 
-    def running_batch(self, id: str) -> Running | None:
+    def running_batch(self, id: str) -> RunningBatch | None:
         """A batch that this server is running now; None if it is not."""
         found = self.running.get(id)
         return found[0] if found and not found[1].done() else None
@@ -180,7 +180,7 @@ class Batches:
                 await run_in_threadpool(lock.acquire, timeout=1)
             except Timeout as error:
                 raise UserError("Another server is running this batch.", kind="debate_running") from error
-            running = Running(batch, jobs, client, lock)
+            running = RunningBatch(batch, jobs, client, lock)
             wanted = {*retries} & {job.row.number for job in jobs}
             running.left.extend(job for job in jobs if job.row.number in wanted and job not in running.left)
             running.retries |= wanted

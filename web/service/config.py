@@ -24,8 +24,8 @@ IMPORTED = "from moot.graphs import load_graph\n\ngraph = load_graph({!r}, other
 MINUTES = 30 * 24 * 60
 """Minutes until a thread is removed after its last change."""
 DEFAULTS = {
-    "CRON_ENABLED": "false",  # quotas would not count runs of schedules
-    "FF_V2_EVENT_STREAMING": "false",  # nor runs of its commands
+    "CRON_ENABLED": "false",  # because quotas would not count runs of schedules
+    "FF_V2_EVENT_STREAMING": "false",  # because quotas would not count runs of its commands
     "LEASE_DURATION_SECONDS": "12",
     "HEARTBEAT_INTERVAL_SECONDS": "3",  # a few seconds without Postgres lose no lease
     "REAPER_INTERVAL_SECONDS": "5",
@@ -80,7 +80,7 @@ def environment(config: Path, at_once: int) -> dict[str, str]:
         UserError: ``MOOT_DATABASE`` or ``REDIS_URL`` is not a valid address.
     """
     return {
-        **{name: os.environ.get(name) or usual for name, usual in DEFAULTS.items()},
+        **{name: os.environ.get(name) or default for name, default in DEFAULTS.items()},
         "AEGRA_CONFIG": str(config),
         "DATABASE_URL": address(DATABASE, ("postgresql", "postgres"), "postgresql://user:password@host:5432/database"),
         "REDIS_URL": address(REDIS, ("redis", "rediss", "unix"), "redis://host:6379/0"),

@@ -19,8 +19,8 @@ from moot.transcript.report.head import chip_of
 from moot.web import debates
 from moot.web.caller import current_user
 
-OF_USER = "(%(person)s::text IS NULL OR person = %(person)s)"
-OF_DEBATE = f"debate = %(debate)s AND id LIKE '%%' || debate AND {OF_USER}"
+USER_FILTER = "(%(person)s::text IS NULL OR person = %(person)s)"
+DEBATE_FILTER = f"debate = %(debate)s AND id LIKE '%%' || debate AND {USER_FILTER}"
 """Without imported documents, which have other ids."""
 PUT = (
     "INSERT INTO moot.documents (id, debate, person, run, status, entry, document) VALUES "
@@ -58,7 +58,8 @@ class Documents:
         """As `debates.save`."""
         content = debates.document_text(document).encode()
         for (id,) in self._rows(
-            f"SELECT id FROM moot.documents WHERE starts_with(id, %(moment)s) AND document = %(packed)s AND {OF_USER}",
+            "SELECT id FROM moot.documents WHERE starts_with(id, %(moment)s) AND document = %(packed)s "
+            f"AND {USER_FILTER}",
             moment=debates.id_time(document),
             packed=zlib.compress(content),
         ):
@@ -73,7 +74,7 @@ class Documents:
         asked = {"debate": debate, "person": current_user.get()}
 
         def transaction(cursor: Any) -> str:
-            cursor.execute(f"SELECT id, status, run FROM moot.documents WHERE {OF_DEBATE} FOR UPDATE", asked)
+            cursor.execute(f"SELECT id, status, run FROM moot.documents WHERE {DEBATE_FILTER} FOR UPDATE", asked)
             before = cursor.fetchall()
             done = {id: by for id, status, by in before if status == "done"}
             if document["status"] != "done" and (own := [id for id, by in done.items() if by and by == run]):
@@ -104,27 +105,27 @@ class Documents:
 
     def content_of(self, id: str) -> bytes:
         """As `debates.content_of`."""
-        found = self._rows(f"SELECT document FROM moot.documents WHERE id = %(id)s AND {OF_USER}", id=id)
+        found = self._rows(f"SELECT document FROM moot.documents WHERE id = %(id)s AND {USER_FILTER}", id=id)
         if not found:
             raise debates.no_debate_error()
         return zlib.decompress(found[0][0])
 
     def delete(self, id: str) -> None:
         """As `debates.delete`."""
-        if not self._rows(f"DELETE FROM moot.documents WHERE id = %(id)s AND {OF_USER} RETURNING id", id=id):
+        if not self._rows(f"DELETE FROM moot.documents WHERE id = %(id)s AND {USER_FILTER} RETURNING id", id=id):
             raise debates.no_debate_error()
 
     def document_ids(self, debate: str) -> list[str]:
         """As `debates.document_ids`."""
-        return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {OF_DEBATE}", debate=debate)]
+        return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {DEBATE_FILTER}", debate=debate)]
 
     def stems(self) -> list[str]:
         """As `debates.stems`."""
-        return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {OF_USER} ORDER BY id DESC")]
+        return [id for (id,) in self._rows(f"SELECT id FROM moot.documents WHERE {USER_FILTER} ORDER BY id DESC")]
 
     def entry(self, id: str) -> dict[str, Any]:
         """As `debates.entry`."""
-        found = self._rows(f"SELECT entry FROM moot.documents WHERE id = %(id)s AND {OF_USER}", id=id)
+        found = self._rows(f"SELECT entry FROM moot.documents WHERE id = %(id)s AND {USER_FILTER}", id=id)
         if not found:
             raise debates.no_debate_error()
         entry: dict[str, Any] = json.loads(found[0][0])
@@ -155,7 +156,7 @@ def row_of(id: str, document: debates.Document, run: str | None) -> dict[str, An
     content = debates.document_text(document)
     entry = {
         "id": id,
-        **{key: document[key] for key in debates.LISTED},
+        **{key: document[key] for key in debates.LIST_FIELDS},
         "chip": asdict(chip_of(document, document["answer"])),
     }
     return {

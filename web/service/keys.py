@@ -66,8 +66,8 @@ def reserve_key(key: str, fingerprint: str, thread: str, stopped_run: str | None
     def transaction(cursor: Any) -> KeyState:
         is_ours = bool(cursor.execute(TAKE, asked).rowcount)
         cursor.execute("SELECT fingerprint, thread, run FROM moot.keys WHERE key = %s", (key,))
-        first, on, run = cursor.fetchone()
-        return KeyState(first, on, run, is_ours)
+        first, debate_thread, run = cursor.fetchone()
+        return KeyState(first, debate_thread, run, is_ours)
 
     return database().do(transaction, 10)
 

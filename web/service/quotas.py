@@ -56,10 +56,10 @@ def spending(person: str) -> Spending:
     Raises:
         UserError, WorldError: the database cannot be used.
     """
-    return database().do(lambda cursor: _spending(cursor, person), 10)
+    return database().do(lambda cursor: _query_spending(cursor, person), 10)
 
 
-def _spending(cursor: Any, person: str) -> Spending:
+def _query_spending(cursor: Any, person: str) -> Spending:
     cursor.execute(f"SELECT count(*) FROM moot.asked WHERE person = %s AND at > {DAY}", (person,))
     debates = int(cursor.fetchone()[0])
     cursor.execute(
@@ -82,7 +82,7 @@ def check_quota(person: str, user: User) -> int:
     def transaction(cursor: Any) -> int:
         # Serialises concurrent requests of a user, so that each counts the ones before it, in all processes.
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (person,))
-        used = _spending(cursor, person)
+        used = _query_spending(cursor, person)
         if user.debates_a_day is not None and used.debates >= user.debates_a_day:
             raise _quota_error(f"{used.debates} debates in 24 hours, and may start {user.debates_a_day}")
         check_spent(used, user)
@@ -112,7 +112,7 @@ def check_spent(used: Spending, user: User) -> None:
 
 
 async def check_prices(body: Any, client: LangGraphClient) -> None:
-    """Refuses a request that names a model without a known price, or starts a debate with one.
+    """Refuses a request that names a model without a known price, or starts a debate with such a model.
 
     Args:
         body: the request's body; its settings are valid.
@@ -175,7 +175,7 @@ def _quota_error(what: str) -> UserError:
 def check_corpora(body: Any, user: User) -> None:
     """Refuses a request that names a corpus which the user may not read, in settings or in values for a state.
 
-    States count, because a resumed debate reads its settings from the state, and a `Send` can carry a source.
+    Values for a state count, because a resumed debate reads its settings there, and a `Send` can carry a source.
 
     Raises:
         UserError: it names such a corpus.
@@ -205,8 +205,8 @@ def corpora_in(settings: Any) -> Iterator[str]:
             yield name
 
 
-def readable(corpora: list[str]) -> list[str]:
-    """The corpora that the current user may read, out of some. Blocking."""
+def readable_corpora(corpora: list[str]) -> list[str]:
+    """The given corpora without those that the current user may not read. Blocking."""
     users = read_users() if current_user.get() else None
     mine = users.by_name[current_user.get() or ""].corpora if users else None
     return corpora if mine is None else [name for name in corpora if name in mine]
@@ -235,7 +235,7 @@ class Quotas:
         if not self.is_service or scope["type"] != "http" or is_own(scope):
             return await self.app(scope, receive, send)
         path, person = scope["path"].rstrip("/"), current_user.get()
-        if fault := next((message for place, message in MISSING_ROUTES.items() if re.fullmatch(place, path)), ""):
+        if fault := next((message for route, message in MISSING_ROUTES.items() if re.fullmatch(route, path)), ""):
             return await JSONResponse({"detail": fault, "kind": "not_here"}, 501)(scope, receive, send)
         user = self.users.by_name[person] if self.users and person else None
         asks = RUN_ROUTES.search(path) or STATE.match(path) or SUMMARY.fullmatch(path)
@@ -274,7 +274,7 @@ def starts_debate(path: str, body: Any) -> bool:
 
 
 def uncount_if_refused(number: int, send: Send) -> Send:
-    """Sends a response; if the server refused the debate, its count is removed."""
+    """Wraps ``send``: if the server refuses the debate, the debate's count is removed."""
 
     async def forward(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= 400:

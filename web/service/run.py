@@ -17,7 +17,7 @@ from moot.core.own_folder import own_folder
 from moot.web.caller import DATABASE
 from moot.web.serve import ANYWHERE, check_free, check_installed, check_token, prepare
 from moot.web.service.config import DEFAULTS, environment, write_config
-from moot.web.service.stores import STARTING
+from moot.web.service.stores import START_LOCK
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def run_service(host: str, port: int, at_once: int) -> None:
     os.environ.setdefault("LOG_LEVEL", DEFAULTS["LOG_LEVEL"])
     check_installed()
     prepare(host, studio=False)
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each attempt
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # the pool warns of each attempt to connect
     with own_folder("moot-service-") as folder:
         os.environ |= environment(write_config(folder), at_once)
         app = imported("aegra_api.main").app  # reads its settings from the environment
@@ -50,7 +50,7 @@ def run_service(host: str, port: int, at_once: int) -> None:
         take_runs_without_redis()
         keep_leases()
         release_runs_without_database()
-        STARTING.begin(os.environ[DATABASE])
+        START_LOCK.begin(os.environ[DATABASE])
         load = f"runs {at_once} debates at once" if at_once else "runs no debates"
         shown = "localhost" if host in ANYWHERE else host
         print(f"Page: http://{shown}:{port}/moot; this process {load}.", file=sys.stderr, flush=True)  # noqa: T201
@@ -70,7 +70,7 @@ def check_packages() -> None:
 
 
 def check_auth_is_ours() -> None:
-    """Checks that Aegra uses moot's authentication; if it could not load it, it would treat all users as one.
+    """Checks that Aegra uses moot's authentication. If Aegra cannot load it, it treats all users as one.
 
     Raises:
         UserError: Aegra uses another authentication.
@@ -84,9 +84,9 @@ def check_auth_is_ours() -> None:
 
 
 def take_runs_without_redis() -> None:
-    """Makes Aegra accept runs while Redis is unreachable: they are stored in Postgres, where its workers find them.
+    """Makes Aegra accept runs while Redis is unreachable. They are stored in Postgres, where Aegra's workers find them.
 
-    Without this, it would report a failure, and still run them.
+    Without this function, Aegra would report a failure, but still run them.
     """
     failed = imported("redis").RedisError
     executor = imported("aegra_api.services.executor").executor
@@ -106,9 +106,9 @@ def take_runs_without_redis() -> None:
 def release_runs_without_database() -> None:
     """Makes Aegra restart a run, on any worker, that failed because Postgres was unreachable.
 
-    Without this, it would record an error as soon as Postgres is back: for a debate whose verdict is stored, or for one
-    that has not started and is in no list. A run without a recorded end is found by its lease, up to Aegra's
-    ``BG_JOB_MAX_RETRIES`` times; its debate replays its stored calls.
+    Without this function, Aegra would record an error as soon as Postgres is back, even if the debate's verdict is
+    stored, or if the debate has not started and is in no list. Aegra finds a run without a recorded end by its lease,
+    up to ``BG_JOB_MAX_RETRIES`` times; the run's debate replays its stored calls.
     """
     runs = imported("aegra_api.services.run_executor")
     for name in ("start_run", "finalize_run"):
@@ -121,7 +121,7 @@ def releasing_run(step: Callable[..., Awaitable[T]], run_of: Callable[..., str])
 
     Args:
         step: the step.
-        run_of: the run's id, from the step's arguments.
+        run_of: returns the run's id from the step's arguments.
     """
 
     async def run_step(*values: Any, **named: Any) -> T:
@@ -141,7 +141,7 @@ def is_postgres_unreachable(error: BaseException | None) -> bool:
     """Whether an error of Aegra or a checkpointer means that Postgres is unreachable or closed a connection."""
     psycopg, asyncpg = imported("psycopg"), imported("asyncpg.exceptions")
     unreachable: tuple[type[Exception], ...] = (OSError, psycopg.OperationalError, asyncpg.PostgresConnectionError)
-    # At shutdown, at startup, or if the connection was closed in a query:
+    # These are raised at shutdown, at startup, or if the connection was closed in a query.
     unreachable += (asyncpg.OperatorInterventionError, asyncpg.InternalClientError)
     while error is not None and not (isinstance(error, unreachable) or getattr(error, "connection_invalidated", False)):
         error = error.__cause__  # SQLAlchemy's errors wrap asyncpg's
@@ -149,19 +149,21 @@ def is_postgres_unreachable(error: BaseException | None) -> bool:
 
 
 def keep_leases() -> None:
-    """Makes Aegra release a run's lease only after the run ended, and start a run only under a claim that it holds.
+    """Makes Aegra keep the lease of a run until the run has ended, and start a run only while its claim is valid.
 
-    Aegra never finds a `running` run without a lease again. Without this function, three cases would leave such a
-    run: its end could not be recorded; a frozen worker claimed a lost run again, and the end of its first claim
-    released the lease of the second (so each claim has its own name); or a claim was lost while Postgres was
-    unreachable, before the run was marked as started.
+    Aegra never finds a `running` run without a lease again. Without this function, three cases would leave such a run:
+
+    - The end of the run could not be recorded.
+    - A frozen worker claimed a lost run again, and the end of its first claim released the lease of the second. So each
+      claim has its own name.
+    - A claim was lost while Postgres was unreachable, before the run was marked as started.
     """
     workers, runs = imported("aegra_api.services.worker_executor"), imported("aegra_api.services.run_executor")
     release, executor = workers._release_lease, imported("aegra_api.services.executor").executor
     execute = executor._execute_and_release
     own_claim: ContextVar[str] = ContextVar("own claim")
 
-    async def release_ended(run_id: str, claim: str) -> None:
+    async def release_after_end(run_id: str, claim: str) -> None:
         if await workers._is_run_terminal(run_id):
             await release(run_id, claim)
 
@@ -176,7 +178,7 @@ def keep_leases() -> None:
             release_run(run_id)
         return True  # the claim has already marked it as running
 
-    workers._release_lease, runs.start_run = release_ended, start_claimed
+    workers._release_lease, runs.start_run = release_after_end, start_claimed
     executor._execute_and_release = execute_claimed
 
 

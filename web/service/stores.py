@@ -20,11 +20,11 @@ from moot.web.caller import DATABASE
 from moot.web.service.documents import Documents
 from moot.web.table import TABLE
 
-STARTS = 1836019574
+START_LOCK_NUMBER = 1836019574
 """The number of the advisory lock that a process holds while it starts."""
 
 
-class Starting:
+class StartLock:
     """Makes processes of a service start one by one, because Aegra's setup is not safe for concurrent starts."""
 
     def __init__(self) -> None:
@@ -39,8 +39,8 @@ class Starting:
         psycopg = queue_module("psycopg")
         try:
             self._connection = psycopg.connect(url, connect_timeout=10, autocommit=True, application_name="moot start")
-            # It polls, because an index that Aegra builds would wait for a transaction that waits for this lock.
-            while not self._connection.execute("SELECT pg_try_advisory_lock(%s)", (STARTS,)).fetchone()[0]:
+            # This polls, because an index that Aegra builds would wait for a transaction that waits for this lock.
+            while not self._connection.execute("SELECT pg_try_advisory_lock(%s)", (START_LOCK_NUMBER,)).fetchone()[0]:
                 time.sleep(0.2)
         except psycopg.Error as error:
             text = redact(" ".join(str(error).split()))[:300]
@@ -55,7 +55,7 @@ class Starting:
             self._connection = None
 
 
-STARTING = Starting()
+START_LOCK = StartLock()
 
 
 @asynccontextmanager
