@@ -61,7 +61,7 @@ def stored_in(home: Path, claim: str = "") -> list[Entry]:
 
 @dataclass
 class Place:
-    """The environment of debates: an endpoint, a folder for files, and further variables."""
+    """The environment of debates: an endpoint, a folder for files, and additional environment variables."""
 
     stub: StubEndpoint
     folder: Path
