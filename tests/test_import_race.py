@@ -1,4 +1,4 @@
-"""Threads that import chromadb and serialise at the same time; ``make faults`` holds more of these races."""
+"""Threads that import chromadb and serialise at the same time; ``make faults`` runs more of these races."""
 
 from __future__ import annotations
 

@@ -8,15 +8,15 @@ encoder's 384 dimensions, so that encoding takes next to no time and similar tex
 measures the encoder. Every cell is a process of its own, in which a corpus of ten passages was searched before, so
 that imports do not count. Queries are beginnings of passages. Prints Markdown; ``--json`` writes the same rows:
 
-    passages, source      how many, and chroma, bm25 or hybrid
-    build_s, build_mib    `index_passages`, and how far memory grew at its highest (bm25 has no build of its own)
+    passages, source      the number of passages; chroma, bm25 or hybrid
+    build_s, build_mib    time and peak growth of memory of `index_passages` (bm25 has no build of its own)
     build_cpu_s           its processor time
     first_query_ms        opening the source and its first query
     first_cpu_ms          its processor time
     later_query_ms        median of 50 queries, one after the other
     queries_at_once_ms    64 queries put at once, until all are answered
     later_cpu_ms          processor time of one of these 114 queries
-    open_mib              by how much memory grew by all that
+    open_mib              growth of memory from before the opening to after all queries
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The floor for many debates at once: what Tool-MAD sends in three disputed rounds, sent by bare aiohttp.
+"""The floor for many debates at once: Tool-MAD's requests in three disputed rounds, sent with aiohttp alone.
 
 A debate has 31 chat calls, 9 deep, and 9 embedding requests, each as long as Tool-MAD's and sent when the same others
 were answered; a test (test_floor.py) compares them with a debate's.

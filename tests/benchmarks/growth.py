@@ -1,7 +1,7 @@
 """How the cost of a debate grows with the number in flight: wall and processor time, memory.
 
-Tool-MAD, three disputed rounds, with `max_concurrency` too high to matter, and as it is by default; beside it Du et
-al.'s debate written plainly on AsyncOpenAI. Each row is a process of its own on the scripted endpoint.
+Tool-MAD, three disputed rounds, with `max_concurrency` too high to matter, and as it is by default; for comparison,
+Du et al.'s debate written directly on AsyncOpenAI. Each row is a process of its own on the scripted endpoint.
 
     python -m tests.benchmarks.growth [--latency-ms 50] [--runs 1] [--json FILE]
 """

@@ -1,9 +1,9 @@
 """How much a trial (PROClaim) sends.
 
-It is one over full abstracts, all roles on one model: 20 exhibits of the corpus check_covid are admitted, every expert
-is granted, each debate has two rounds (replies in trial_rules.json). It prints prompt tokens (characters / 4, over all
-messages of all calls) by role and step, and how many of them lie outside a prefix that an earlier prompt had, which a
-provider's cache cannot serve.
+The trial reads full abstracts, and all roles use one model: 20 exhibits of the corpus check_covid are admitted, every
+expert is granted, each debate has two rounds (replies in trial_rules.json). It prints prompt tokens (characters / 4,
+over all messages of all calls) by role and step, and how many of them lie outside a prefix that an earlier prompt had,
+which a provider's cache cannot serve.
 
     python -m tests.benchmarks.trial [--corpus ../shared/data/corpus/check_covid.jsonl]
 """

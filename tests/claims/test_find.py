@@ -294,7 +294,7 @@ def test_a_new_run_on_a_thread_starts_from_empty_state(start_stub: StartStub) ->
     start_stub(rules())
     checkpointed = graph.builder.compile(checkpointer=InMemorySaver())
 
-    async def twice() -> list[dict[str, Any]]:
+    async def run_twice() -> list[dict[str, Any]]:
         config: Any = {"configurable": {"thread_id": "1"}}
         settings: Any = ClaimSettings(model="openai:stub")
         try:
@@ -305,7 +305,7 @@ def test_a_new_run_on_a_thread_starts_from_empty_state(start_stub: StartStub) ->
         finally:
             await close_clients()
 
-    bad, *good = asyncio.run(twice())
+    bad, *good = asyncio.run(run_twice())
     assert bad["status"] == "failed"
     outcomes = [(one["status"], one["error"], len(one["calls"]), len(one["claims"])) for one in good]
     assert outcomes == [("done", None, 4, 3)] * 2

@@ -194,7 +194,7 @@ def test_a_spinner_is_shown_at_terminals_only() -> None:
         with waiting(Console(file=out, force_terminal=terminal, width=80, _environ={"TERM": "xterm"})):
             pass
         assert ("0:00:00" in out.getvalue()) is terminal
-        # The cursor is visible again however it ends.
+        # The cursor is visible again at the end.
         assert "\x1b[?25l" not in out.getvalue().rpartition("\x1b[?25h")[2]
 
 

@@ -143,7 +143,7 @@ def test_callers_of_different_limits_are_all_served(most: list[int], at_once: in
 
 
 def test_no_request_is_sent_during_retry_after_and_then_they_are_spread_out() -> None:
-    """Waiting calls and new calls alike."""
+    """This holds for waiting calls and for new calls."""
     model = Model(rate=10, size=10, retry_after=20.0)
 
     async def call_twice() -> None:

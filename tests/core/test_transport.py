@@ -83,7 +83,7 @@ async def test_the_timeout_also_ends_silence_while_connecting(monkeypatch: pytes
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         waiting = []
-        for _ in range(3):  # the server accepts none: connections beyond the backlog are never made
+        for _ in range(3):  # the server accepts none, so the last one is never established
             waiting.append(socket.socket())
             waiting[-1].setblocking(False)
             waiting[-1].connect_ex(address)
@@ -142,7 +142,7 @@ async def test_a_connection_serves_one_request_after_another() -> None:
 
 
 async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> None:
-    """The loop has had no turn to notice it when the next request starts."""
+    """The next request starts before the event loop could notice that the connection is closed."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         accepted: list[bytes] = []
         closed = threading.Event()
@@ -173,7 +173,7 @@ async def test_a_request_whose_connection_is_dropped_is_sent_once() -> None:
         assert (error.kind, len(raw.heads)) == ("unreachable", 1)
 
 
-def test_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
+def test_one_client_serves_event_loops_in_turn_and_in_threads(recwarn: pytest.WarningsRecorder) -> None:
     """One client of a model serves every event loop."""
     made: list[Any] = []
 

@@ -94,7 +94,7 @@ def test_fitting_on_no_cases_or_invalid_numbers_is_refused() -> None:
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])
 def test_coverage_on_simulated_runs(alpha: float) -> None:
-    """Votes of five agents, whose confidences are six values: means over 200 splits."""
+    """Five agents vote, so a confidence is one of six values. The figures are means over 200 splits."""
     draw = np.random.default_rng(7)
     task = make_task()
     runs = []

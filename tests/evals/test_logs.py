@@ -66,7 +66,7 @@ def test_a_log_gives_one_observation_per_item(tmp_path: Path) -> None:
     assert (broken.outcome, broken.unmapped, broken.scores) == (None, None, {"accuracy": None})
     assert (broken.error, broken.detail) == ("timeout", "No reply within 120 s.")
     assert (lost.error, lost.detail, lost.document) == ("sample_error", "the connection was lost", None)
-    assert (other.tokens, other.cost) == (1500, None)  # no price is not a price of nothing
+    assert (other.tokens, other.cost) == (1500, None)  # an unknown price is not a price of 0
 
 
 def test_a_sample_that_failed_after_its_debate_is_missing(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_same_key_is_the_same_system_but_not_on_other_items(tmp_path: Path) 
     }
 
 
-def test_a_log_whose_facts_were_edited(tmp_path: Path) -> None:
+def test_edited_metadata_of_a_log_are_read(tmp_path: Path) -> None:
     path = write_log(tmp_path, "log", {"1": debate("SUPPORTS")}, GOLD, system="s", position=2)
     edit = MetadataEdit(metadata_set={"moot": {"benchmark": "fever", "system": "t", "position": 0}})
     log = edit_eval_log(read_eval_log(str(path)), [edit], ProvenanceData(author="me"))

@@ -271,7 +271,7 @@ GOOD_POINT = "You make a good point about dosage."
 
 
 def concession_rate(texts: list[str]) -> float | None:
-    """That of one counsel's arguments."""
+    """The concession rate of one counsel with these arguments."""
     return concession_rates([document(*(argument_turn(1, "primary", "plaintiff", text) for text in texts))])[
         "plaintiff"
     ]

@@ -96,11 +96,11 @@ def test_a_logs_verdicts_are_measured_by_ragas(logs: Path, start_stub: StartStub
     samples, _ = read_answers(logs)
     judging = "\n".join(p for p in stub.prompts("ragas") if JUDGE in p)
     asked = [p for p in stub.prompts("ragas") if ASK in p]
-    of = next(sample for sample in samples if sample.system == "rag")
-    assert of.contexts
-    assert all(json.dumps(text)[1:-1] in judging for text in of.contexts)
-    assert any(json.dumps(of.response)[1:-1] in prompt for prompt in asked)
-    assert of.response.startswith(("SUPPORTS\n", "REFUTES\n", "NOT ENOUGH INFO\n"))
+    sample = next(sample for sample in samples if sample.system == "rag")
+    assert sample.contexts
+    assert all(json.dumps(text)[1:-1] in judging for text in sample.contexts)
+    assert any(json.dumps(sample.response)[1:-1] in prompt for prompt in asked)
+    assert sample.response.startswith(("SUPPORTS\n", "REFUTES\n", "NOT ENOUGH INFO\n"))
 
 
 def test_a_csv_file_is_written_and_the_limit_holds_for_each_log(

@@ -147,7 +147,7 @@ def test_controls_have_the_debates_budget_rounds_and_evidence(start_stub: StartS
 def test_controls_spend_as_much_as_the_debate(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: str
 ) -> None:
-    """At most one sample below the ceiling, and never above it; the report's data have the resulting ratios."""
+    """They end at most one sample below the ceiling and never above it; the report's data have the resulting ratios."""
     start_stub(latency_ms=5)
     (tmp_path / "prices.jsonl").write_text('{"model": "openai:stub", "input": 1, "output": 8}')
     monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
@@ -277,11 +277,11 @@ def test_a_samples_events_are_committed_together_and_none_is_lost(
     monkeypatch.setattr("inspect_ai._eval.task.run.DEFAULT_RESIDENT_TAIL", 5)
     commit, committed = SampleBufferDatabase.log_events, Counter[str]()
 
-    def counted(buffer: SampleBufferDatabase, events: list[Any]) -> None:
+    def record_and_log(buffer: SampleBufferDatabase, events: list[Any]) -> None:
         committed.update({str(event.id) for event in events})
         commit(buffer, events)
 
-    monkeypatch.setattr(SampleBufferDatabase, "log_events", counted)
+    monkeypatch.setattr(SampleBufferDatabase, "log_events", record_and_log)
     data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 3)
     log = run(tmp_path, graphs=["standard_prompting"], tasks={"fever": data})["standard_prompting"]
     samples = log.samples or []

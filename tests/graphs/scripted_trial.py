@@ -254,8 +254,8 @@ def scripted(**settings: Any) -> ProclaimSettings:
 
 def turns(document: Mapping[str, Any], step: str, phase: str = "primary") -> dict[tuple[str, int], dict[str, Any]]:
     """The turns of a step in a phase, by side (or agent, if it has no side) and round."""
-    of = [turn for turn in document["turns"] if turn["step"] == step and turn["phase"] == phase]
-    return {(turn["side"] or turn["agent"], turn["round"]): turn for turn in of}
+    found = [turn for turn in document["turns"] if turn["step"] == step and turn["phase"] == phase]
+    return {(turn["side"] or turn["agent"], turn["round"]): turn for turn in found}
 
 
 def debate_entry(document: Mapping[str, Any], phase: str = "primary") -> dict[str, Any]:

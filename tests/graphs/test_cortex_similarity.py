@@ -43,11 +43,11 @@ async def test_both_orders_count() -> None:
 async def test_a_cross_encoder_compares_outputs(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
-    async def opens(name: str) -> Lengths:
+    async def open_lengths(name: str) -> Lengths:
         opened.append(name)
         return Lengths(0.01)
 
-    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", opens)
+    monkeypatch.setattr("moot.nodes._cortex.weigh.open_cross_encoder", open_lengths)
     stub = start_stub(script("SRN", "SSS", first=0))
     document = await debate("cortex_debate", agents=3, max_rounds=1, similarity="cross_encoder", cross_encoder="mine")
     assert (document["status"], document["settings"]["similarity"], opened) == ("done", "cross_encoder", ["mine"])

@@ -185,10 +185,12 @@ def test_the_trial_continues_without_assisting_roles(unassisted: tuple[str, Fini
         "analyse": ["plaintiff_counsel", "defense_counsel", "overall", "contradictions"],
     }
     for step, fields in missing.items():
-        of = find_turns(document, step=step)
-        assert of
-        assert all((t["outcome"], t["scores"], *map(t.get, fields)) == (fault, {}, *[None] * len(fields)) for t in of)
-        assert all(field in turn for turn in of for field in fields)
+        found = find_turns(document, step=step)
+        assert found
+        assert all(
+            (t["outcome"], t["scores"], *map(t.get, fields)) == (fault, {}, *[None] * len(fields)) for t in found
+        )
+        assert all(field in turn for turn in found for field in fields)
     assert not find_turns(document, step="testify")
     assert not find_turns(document, step="retrieve_premise")
 

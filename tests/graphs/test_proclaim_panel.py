@@ -39,10 +39,10 @@ PANELS: list[tuple[list[str | None], str, int, int]] = [
     ([S, S, S], S, 3, 3),
     ([S, N, N], N, 2, 3),
     ([N, I, I], I, 2, 3),
-    ([S, N, I], S, 1, 3),  # all differ: the chief judge's
+    ([S, N, I], S, 1, 3),  # all differ, so the chief judge's verdict wins
     ([I, N, S], I, 1, 3),
     ([None, N, N], N, 2, 2),
-    ([None, N, S], N, 1, 2),  # one against one: that of the first judge who has one
+    ([None, N, S], N, 1, 2),  # a tie: the first judge with a verdict decides
     ([S, None, N], S, 1, 2),
     ([None, None, N], N, 1, 1),
     ([N, N, S, S, S], S, 3, 5),

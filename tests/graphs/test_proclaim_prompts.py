@@ -76,9 +76,9 @@ def test_counsel_are_shown_the_last_four_statements(three_rounds: FinishedTrial)
     # Both sides see the last four statements, and testimony from the next call on.
     for side in SIDES:
         for step in ("gap", "request_expert", "argue", "reflect"):
-            of = [statements_in(prompt) for prompt in prompts(stub, side, step, side)]
+            seen_statements = [statements_in(prompt) for prompt in prompts(stub, side, step, side)]
             assert (
-                of
+                seen_statements
                 == {
                     "gap": ["", "p1 d1 xp1 xd1", "p2 d2 xp2 xd2"],
                     "request_expert": ["p1 d1", "xp1 xd1 p2 d2", "xp2 xd2 p3 d3"],
@@ -110,7 +110,7 @@ def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: Finished
     in_court = (*SIDES, "retrieval", "court", "expert", "critic")
     shown = {role: [exhibits(p) for p in prompts(stub, role) if "`challenges`" not in p] for role in in_court}
     assert not {"B", "C", "J", "B6", "K9", "L9"} & {
-        name for of in shown.values() for text in of for name in text.split()
+        name for seen_statements in shown.values() for text in seen_statements for name in text.split()
     }
     quoted_first = [ADMITTED, *(f"A D {text.removeprefix('A ').replace(' D', '', 1)}" for text in ON_RECORD[:2])]
     for side in SIDES:

@@ -318,7 +318,7 @@ async def test_novelty_is_the_distance_to_the_record_at_that_time(start_stub: St
     stub = start_stub([*ruled, *plaintiff_searches, *theirs, *default_rules()])
     document = await trial(role_switch=False)
     near = pytest.approx
-    # The plaintiff's join first: I is new to it, and not to the defense; I8 meets I.
+    # The plaintiff's exhibits join first, so I is new only to the plaintiff. I8 shares eight words with I.
     assert novelty(document, "plaintiff", 1) == {"I": 1, "A9": near(0.1), "I8": near(0.2)}
     assert novelty(document, "defense", 1) == {"I": 0, "J": 1, "I8": 0}
     # Disputed and discarded exhibits are known but not on record, so D9 is new beside D.

@@ -377,11 +377,11 @@ async def test_the_tools_that_the_model_is_offered(monkeypatch: pytest.MonkeyPat
     seen: list[Any] = []
     bind = FakeChatModel.bind_tools
 
-    def noting(model: FakeChatModel, tools: Any, **kwargs: Any) -> Any:
+    def record_and_bind(model: FakeChatModel, tools: Any, **kwargs: Any) -> Any:
         seen.append(tools)
         return bind(model, tools, **kwargs)
 
-    monkeypatch.setattr(FakeChatModel, "bind_tools", noting)
+    monkeypatch.setattr(FakeChatModel, "bind_tools", record_and_bind)
     await debate(model="fake:1", sources=["chroma", "bm25:demo-news"], max_tool_calls=1)
     [tools] = seen  # after the last search, no tool is offered
     assert [t["function"]["name"] for t in tools] == ["search_chroma", "search_bm25_demo-news"]

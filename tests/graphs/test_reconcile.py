@@ -80,10 +80,20 @@ def test_the_weight_of_a_confidence(confidence: float, weight: float) -> None:
 WEIGHED = [
     ("SSR", (0.6, 0.6, 1.0), "REFUTES", "SUPPORTS"),  # 0.1 + 0.1 against 1
     ("SSR", (0.8, 0.8, 0.9), "SUPPORTS", "SUPPORTS"),  # 1 against 0.8
-    ("RSSS", (0.7, 0.6, 0.6, 0.6), "REFUTES", "SUPPORTS"),  # 0.3 against three times 0.1: a tie, to the first
+    (
+        "RSSS",
+        (0.7, 0.6, 0.6, 0.6),
+        "REFUTES",
+        "SUPPORTS",
+    ),  # 0.3 against three times 0.1: a tie, which the first answer wins
     ("RSSN", (0.95, 0.81, 0.61, 1.0), "NOT ENOUGH INFO", "SUPPORTS"),  # 0.8, 0.8, 1
     ("RSS", (0.85, 0.65, 0.6), "REFUTES", "SUPPORTS"),  # 0.5 against 0.4
-    ("R-S", (0.2, 1.0, 0.5), "REFUTES", "REFUTES"),  # 0.1 each: a tie, to the first; no weight for no answer
+    (
+        "R-S",
+        (0.2, 1.0, 0.5),
+        "REFUTES",
+        "REFUTES",
+    ),  # 0.1 each: a tie, which the first answer wins; a missing answer has no weight
 ]
 """Answers, confidences, the winner by weights, and the winner by number."""
 

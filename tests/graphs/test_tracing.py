@@ -137,8 +137,8 @@ async def test_every_call_is_a_run_tagged_with_its_role(start_stub: StartStub, c
     assert document["status"] == "done"
     runs = [run for run in collector.runs.values() if run["run_type"] == "llm"]
 
-    def place(of: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(of.get(key) for key in ("node", "role", "agent", "round", "phase", "number", "model"))
+    def place(run: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(run.get(key) for key in ("node", "role", "agent", "round", "phase", "number", "model"))
 
     assert Counter(place(metadata(run)) for run in runs) == Counter(map(place, document["calls"]))
     for run in runs:

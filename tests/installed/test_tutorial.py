@@ -70,7 +70,7 @@ def test_the_program_prints_who_hears_whom(shell: Shell) -> None:
     assert (chair, others) == (["agent-2", "agent-3"], [["agent-1"], ["agent-1"]])
 
 
-def test_it_is_measured_against_two_others(shell: Shell) -> None:
+def test_the_debate_is_measured_against_two_others(shell: Shell) -> None:
     run, compare = COMMANDS[3:5]
     rows = [line.split() for line in shell(run).splitlines()]
     measured = {row[0]: row[3:5] for row in rows if row[1:3] == ["claims", "fake:1"]}
@@ -80,7 +80,7 @@ def test_it_is_measured_against_two_others(shell: Shell) -> None:
     assert all(name in report for name in measured)
 
 
-def test_it_is_traced_here_and_in_langsmith(shell: Shell) -> None:
+def test_the_debate_is_traced_locally_and_in_langsmith(shell: Shell) -> None:
     spans, langsmith = COMMANDS[5:]
     assert '"name": "invoke_workflow chaired"' in shell(spans)
     with collecting() as collector:
@@ -90,7 +90,7 @@ def test_it_is_traced_here_and_in_langsmith(shell: Shell) -> None:
     assert any("chaired" in run["tags"] for run in collector.runs.values() if run["name"] == "Chaired debate")
 
 
-def test_its_source_and_benchmark_are_found(shell: Shell) -> None:
+def test_the_packages_source_and_benchmark_are_found(shell: Shell) -> None:
     listed = {row["name"] for row in json.loads(shell("moot eval tasks --json"))}
     assert {"motions", "fever"} <= listed
     document = json.loads(

@@ -57,12 +57,12 @@ def calls_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     made: list[Any] = []
     request = openai.AsyncOpenAI.request
 
-    async def counted(client: Any, *arguments: Any, **options: Any) -> Any:
+    async def count_and_call(client: Any, *arguments: Any, **options: Any) -> Any:
         made.append(arguments)
         return await request(client, *arguments, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(openai.AsyncOpenAI, "request", counted)
+        patched.setattr(openai.AsyncOpenAI, "request", count_and_call)
         yield made
 
 

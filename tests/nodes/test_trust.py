@@ -140,7 +140,7 @@ def test_running_means_by_hand() -> None:
         reliability(0, 0, 0.5)
 
 
-def test_cosines_at_and_beyond_their_ends() -> None:
+def test_cosines_beyond_their_range_are_clamped() -> None:
     assert intimacy(mean_similarity(0, 1, -1)) == 2
     assert intimacy(mean_similarity(0, 1, 1 + 1e-7)) == 0
     assert intimacy(mean_similarity(0, 1, -1 - 1e-7)) == 2
@@ -302,7 +302,7 @@ def test_a_history_of_another_debate_is_refused() -> None:
         next_round(first_history(), 2, **ROUND_1, credibilities=ONES)
 
 
-def test_pairs_have_one_key() -> None:
+def test_a_pair_has_one_key_in_either_order() -> None:
     assert pair("agent-2", "agent-10") == pair("agent-10", "agent-2") == "agent-10|agent-2"
 
 

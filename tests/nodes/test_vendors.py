@@ -220,13 +220,13 @@ async def test_azure_is_called_over_our_http_client(monkeypatch: pytest.MonkeyPa
 
 
 class Client(BaseModel):
-    """Options under other names, as some clients have them."""
+    """A client with other names for some options."""
 
     max_output_tokens: int | None = Field(default=None, alias="max_tokens")
     request_timeout: float | None = None
 
 
-def test_options_by_the_names_of_a_client() -> None:
+def test_options_have_the_names_that_a_client_uses() -> None:
     given = {"max_tokens": 5, "timeout": 2.0, "max_retries": 0, "temperature": None}
     assert options_of(Client, given) == {"max_tokens": 5, "request_timeout": 2.0}
 

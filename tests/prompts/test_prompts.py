@@ -263,7 +263,7 @@ def trial_turns(given: Material) -> list[Turn]:
         {"step": "analyse", "plaintiff_counsel": 1.0, "defense_counsel": 2.0, "overall": 3.0, "contradictions": [text]},
     ]
     turn = {"round": 1, "phase": "primary", "agent": "plaintiff", "side": "plaintiff", "evidence_ids": ["ev-1"]}
-    return [cast(Turn, {**turn, **of}) for of in fields_of_turns]
+    return [cast(Turn, {**turn, **fields}) for fields in fields_of_turns]
 
 
 def rendered(text: str) -> list[tuple[str, str]]:

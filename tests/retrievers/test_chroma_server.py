@@ -96,7 +96,7 @@ async def test_passages_stored_by_another_process_are_found_without_reopening(ch
     assert len(all_passages("growing")) == 40
 
 
-def test_loops_in_many_threads_search_one_corpus(chroma: str) -> None:
+def test_event_loops_in_many_threads_search_one_corpus(chroma: str) -> None:
     asyncio.run(index_passages("shared", numbered(0, 50)))
     kinds = ["chroma", "bm25", "hybrid"] * 3
     with ThreadPoolExecutor(len(kinds)) as threads:

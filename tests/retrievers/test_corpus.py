@@ -287,7 +287,7 @@ with strict():
 
 
 def test_two_new_processes_build_at_once_without_blocking_event_loops(empty_home: Path) -> None:
-    """New ones, because first imports read files too; the LangGraph server refuses blocking calls."""
+    """New processes, because the first imports read files, too; the LangGraph server refuses blocking calls."""
     nobody = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
     variables = os.environ | nobody | {"TAVILY_API_KEY": "tvly-0123456789"}
     pipe = subprocess.PIPE
@@ -308,7 +308,7 @@ async def test_threads_open_corpora_at_once(empty_home: Path) -> None:
 # --- several at once, without a server -------------------------------------------------------------------------------
 
 
-def test_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quick: None) -> None:
+def test_event_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quick: None) -> None:
     asyncio.run(index_passages("shared", numbered(0, 1100)))
     kinds = ["chroma", "bm25", "hybrid"] * 3
     with ThreadPoolExecutor(len(kinds)) as threads:
@@ -344,12 +344,12 @@ async def test_a_recently_opened_corpus_is_not_looked_up_again(monkeypatch: pyte
     asked: list[str] = []
     state = FolderStore.state
 
-    def counted(self: FolderStore, name: str) -> str:
+    def count_and_call(self: FolderStore, name: str) -> str:
         asked.append(name)
         return state(self, name)
 
     first = await open_retriever("bm25:metals")
-    monkeypatch.setattr(FolderStore, "state", counted)
+    monkeypatch.setattr(FolderStore, "state", count_and_call)
     assert await open_retriever("bm25:metals", recent=True) is first
     assert asked == []
     assert await open_retriever("bm25:metals") is first

@@ -39,7 +39,7 @@ async def test_short_and_long_lists_agree_with_full_precision() -> None:
     assert {len(v) for v in long + quick} == {384}
 
 
-class HeldModel:
+class PausedModel:
     """A wrapper of the model that records each batch and waits for ``go``."""
 
     def __init__(self, encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ class HeldModel:
 
 async def test_simultaneous_queries_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held_model = HeldModel(encoder, monkeypatch)
+    held_model = PausedModel(encoder, monkeypatch)
     held_model.go.set()
     texts = [f"Query {i} of another debate" for i in range(40)]
     vectors = [vector for (vector,) in await asyncio.gather(*(encoder.embed([text]) for text in texts))]
@@ -67,7 +67,7 @@ async def test_simultaneous_queries_are_one_batch(monkeypatch: pytest.MonkeyPatc
 
 async def test_a_long_text_is_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held_model = HeldModel(encoder, monkeypatch)
+    held_model = PausedModel(encoder, monkeypatch)
     held_model.go.set()
     long, short = [f"{i} {LONG[:600]}" for i in range(FEW)], [f"Short {i}" for i in range(FEW)]
     await asyncio.gather(encoder.embed(long), *(encoder.embed([text]) for text in short))
@@ -76,7 +76,7 @@ async def test_a_long_text_is_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch)
 
 async def test_a_text_in_progress_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held_model = HeldModel(encoder, monkeypatch)
+    held_model = PausedModel(encoder, monkeypatch)
     a, b, c = (f"{word}, asked for by several debates" for word in ("One", "Two", "Three"))
     cancelled, first = (asyncio.ensure_future(encoder.embed([a, b])) for _ in range(2))
     await asyncio.to_thread(held_model.begun.wait, 60)
@@ -92,7 +92,7 @@ async def test_a_text_in_progress_is_not_encoded_again(monkeypatch: pytest.Monke
 
 async def test_a_failure_reaches_all_waiting_calls_and_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held_model = HeldModel(encoder, monkeypatch)
+    held_model = PausedModel(encoder, monkeypatch)
     held_model.go.set()
     real = held_model.real
 
@@ -148,13 +148,13 @@ async def test_a_cancelled_long_list_is_not_encoded_to_its_end(monkeypatch: pyte
     started, go_on, batches = asyncio.Event(), threading.Event(), list[int]()
     loop, run = asyncio.get_running_loop(), Batches._run
 
-    def held(self: Batches, tokens: Any, batch: list[int], step: int) -> Any:
+    def run_when_allowed(self: Batches, tokens: Any, batch: list[int], step: int) -> Any:
         batches.append(len(batch))
         loop.call_soon_threadsafe(started.set)
         go_on.wait()
         return run(self, tokens, batch, step)
 
-    monkeypatch.setattr(Batches, "_run", held)
+    monkeypatch.setattr(Batches, "_run", run_when_allowed)
     task = asyncio.ensure_future(encoder.embed([f"{i} {LONG[:3000]}" for i in range(200)]))
     await started.wait()
     task.cancel()

@@ -161,13 +161,15 @@ async def test_only_its_user_replaces_a_document_and_only_by_a_more_complete_one
         assert len(debates.stems()) == 1
 
 
-def test_a_key_is_taken_once(postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idempotency_key_is_reserved_once(
+    postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MOOT_DATABASE", server.url)
     with closing(keys.database()):
         assert keys.reserve_key("key", "print", "one", None).is_ours
         waits = keys.reserve_key("key", "print", "two", None)
         assert (waits.is_ours, waits.thread, waits.run) == (False, "one", None)
-        keys.release_key("key", "two")  # not that request's
+        keys.release_key("key", "two")  # the key is reserved by the other request
         keys.store_run("key", "one", "run")
         assert keys.reserve_key("key", "print", "two", None).run == "run"
         assert not keys.reserve_key("key", "other", "two", "run").is_ours  # another request

@@ -50,7 +50,7 @@ def test_a_command_sends_spans_and_metrics(start_stub: StartStub) -> None:
     assert names.count("invoke_workflow society_of_minds") == 1
     assert receiver.total("moot.endpoint.refusals") == 1
     assert receiver.total("moot.debate.duration", moot__status="done") == 1
-    assert {of["service.name"] for of in receiver.resources} == {"newsroom"}
+    assert {resource["service.name"] for resource in receiver.resources} == {"newsroom"}
     assert b"MARKED" not in receiver.raw
     started, ended = [line for line in lines_of(done.stderr) if line["logger"] == "moot.debates"]
     assert (started["event"], ended["event"]) == ("debate begun", "debate ended")
@@ -68,8 +68,8 @@ def test_the_processes_of_a_batch_send_their_telemetry(start_stub: StartStub, tm
     assert done.returncode == 0, done.stderr
     assert receiver.total("moot.debate.duration", moot__status="done") == 6
     assert len([name for name, _ in receiver.spans if name.startswith("chat")]) == 6
-    assert {of["service.name"] for of in receiver.resources} == {"moot"}
-    assert len({of["service.instance.id"] for of in receiver.resources}) >= 2
+    assert {resource["service.name"] for resource in receiver.resources} == {"moot"}
+    assert len({resource["service.instance.id"] for resource in receiver.resources}) >= 2
 
 
 @contextmanager

@@ -53,14 +53,14 @@ def test_the_request_of_the_tutorial_is_answered(served: Served) -> None:
     assert (document["graph"], document["status"], document["error"]) == ("chaired", "done", None)
 
 
-def test_its_settings_are_checked_like_those_of_other_debates(served: Served) -> None:
+def test_settings_of_the_installed_debate_are_checked(served: Served) -> None:
     run = {"assistant_id": "chaired", "input": {"claim": "Bees sing."}, "context": {"k": 3}}
     code, refused = response_of(served, "/runs/wait", run)
     assert (code, refused["kind"]) == (422, "invalid_setting")
     assert "moot settings chaired" in refused["detail"]
 
 
-def test_it_is_an_mcp_tool(served: Served) -> None:
+def test_the_installed_debate_is_an_mcp_tool(served: Served) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     tools = {tool["name"]: tool for tool in response_of(served, "/mcp", message)["result"]["tools"]}
     assert tools["chaired"]["title"] == "Chaired debate"
