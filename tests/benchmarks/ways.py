@@ -67,7 +67,7 @@ async def moot(settings: Settings) -> AsyncIterator[RunOne]:
 
 @asynccontextmanager
 async def moot_collected_seldom(settings: Settings) -> AsyncIterator[RunOne]:
-    """The same, with the garbage collector's threshold raised as in moot's own processes."""
+    """Tool-MAD with the garbage collector's threshold raised, as in moot's own processes."""
     from moot.graphs import collected_seldom
 
     with collected_seldom():
@@ -83,7 +83,7 @@ async def moot_society(settings: Settings) -> AsyncIterator[RunOne]:
 
 @asynccontextmanager
 async def plain_society(_: Settings) -> AsyncIterator[RunOne]:
-    """The same debate, written directly on AsyncOpenAI."""
+    """Du et al.'s debate, written directly on AsyncOpenAI."""
     from openai import AsyncOpenAI
 
     async with AsyncOpenAI(api_key="none", timeout=120) as client:

@@ -291,7 +291,7 @@ def ended(
             (0.76, 0.1, 0.042),
             "0.90: base 0.76 (2 of 3 votes, quality 0.50) + role switch 0.10 + reflection 0.04",
         ),
-        # with two digits that would be 0.65 + 0.10 + 0.04 = 0.80
+        # two digits would show 0.65 + 0.10 + 0.04 = 0.80
         (
             0.79505,
             (0.65287, 0.1, 0.04218),

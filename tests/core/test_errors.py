@@ -1,4 +1,4 @@
-"""Errors for misspelt names suggest the nearest name; errors for wrong settings name the command that lists them."""
+"""Errors for misspelt names suggest the nearest name; errors for wrong settings name the command that lists them all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_only_a_near_name_is_suggested(name: str, known: list[str], meant: str) 
 
 
 @pytest.mark.parametrize("graph", [*DESCRIPTIONS, *OTHER_GRAPHS])
-def test_an_error_for_a_wrong_setting_names_the_command_that_lists_them(graph: str) -> None:
+def test_an_error_for_a_wrong_setting_names_the_command_that_lists_settings(graph: str) -> None:
     kind = load_graph(graph, others=True).settings
     with pytest.raises(UserError, match=f"See: moot settings {graph}$"):
         checked_settings(kind, {"nonsense": 1}, graph)

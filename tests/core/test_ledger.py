@@ -47,7 +47,7 @@ PARTS = st.dictionaries(st.sampled_from("abcdefgh"), JSON, min_size=1)
 
 
 def with_reversed_keys(value: Any) -> Any:
-    """The same JSON value with the keys of its objects in reverse order."""
+    """A copy of a JSON value with the keys of its objects in reverse order."""
     if isinstance(value, dict):
         return {name: with_reversed_keys(value[name]) for name in reversed(value)}
     return [with_reversed_keys(item) for item in value] if isinstance(value, list) else value

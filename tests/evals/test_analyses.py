@@ -84,7 +84,7 @@ def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: 
 
 def test_consensus_by_round_and_agents(tmp_path: Path) -> None:
     documents = {
-        "1": voting(S, [S, S]),  # over after one round
+        "1": voting(S, [S, S]),  # ended after one round
         "2": voting(S, [S, R], [S, S]),
         "4": voting(R, [S, R], [R, None], [S, R]),
     }

@@ -145,7 +145,7 @@ def test_edited_metadata_of_a_log_are_read(tmp_path: Path) -> None:
     assert (run.system, run.position) == ("t", 0)
 
 
-def test_another_seed_or_setting_is_no_retry(tmp_path: Path) -> None:
+def test_a_run_with_another_seed_or_setting_is_not_a_retry(tmp_path: Path) -> None:
     several: dict[str, dict[str, Any]] = {"a": {"seed": 1}, "b": {"seed": 2}, "c": {"seed": 1, "settings": {"k": 5}}}
     for name, facts in several.items():
         write_log(tmp_path / ".", name, {"1": debate("SUPPORTS")}, GOLD, system="s", **facts)

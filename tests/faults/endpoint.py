@@ -111,7 +111,7 @@ def failure_error(ended: Ended, kinds: set[str]) -> str:
 
 
 def fail_judge_at_end(folder: Path, quick: bool) -> Result:
-    """A judge whose endpoint is down at the end."""
+    """Run a debate whose judge's model fails at the end."""
     with place(folder / "without") as here:
         calls = run_with_own_judge(here).document["usage"]["calls"]  # type: ignore[index]
         undisturbed = here.served()
@@ -132,7 +132,7 @@ def run_with_own_judge(here: Place) -> Ended:
 
 
 def overload_by_processes(folder: Path, quick: bool) -> Result:
-    """Many debates at an endpoint that limits calls at once and refuses the rest."""
+    """Run many debates with an endpoint that limits calls at once and refuses the rest."""
     number = 4 if quick else 8
     with place(folder, latency_ms=30, concurrency_limit=3, over_limit="reject") as here:
         starts = [Place(here.stub, folder / str(n)) for n in range(number)]
@@ -145,7 +145,7 @@ def overload_by_processes(folder: Path, quick: bool) -> Result:
 
 
 def overload_by_one_process(folder: Path, quick: bool) -> Result:
-    """Many debates in one process at an endpoint that limits calls per second."""
+    """Run many debates in one process with an endpoint that limits calls per second."""
     number = 8 if quick else DEBATES
     options = {"bucket": PER_SECOND, "bucket_size": PER_SECOND // 2, "retry_after": "1"}
     with place(folder, RULES, latency_ms=30, **options) as here:

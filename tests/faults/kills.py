@@ -195,7 +195,7 @@ def in_flight(stub: StubEndpoint) -> int:
 
 
 def exit_error(ended: Ended, moment: Moment) -> str:
-    """The error if a process did not end by its signal, nor normally before it; else empty."""
+    """The error if a process ended neither by its signal nor normally before it; else empty."""
     if ended.code in (0, -signal.SIGKILL if moment.signal == signal.SIGKILL else 128 + moment.signal, -moment.signal):
         return ""
     return f"exit code {ended.code}, {ended.verdict}: {ended.errors[-1500:]}"

@@ -41,7 +41,7 @@ def summarise(done: Sequence[kills.Killed]) -> Result:
 
 
 def kill_indexing(folder: Path, quick: bool) -> Result:
-    """`moot index` is killed, and the same command continues."""
+    """Kill `moot index`, then run the same command again."""
     times, number, wrong = 2 if quick else 6, 3000, ""
     for one in range(times):
         by = (signal.SIGKILL, signal.SIGTERM)[one % 2]
@@ -69,7 +69,7 @@ def kill_indexing(folder: Path, quick: bool) -> Result:
 
 
 def damage_index(folder: Path, quick: bool) -> Result:
-    """Files of a corpus are overwritten or removed."""
+    """Overwrite, cut off or remove files of a corpus."""
     wrong, times = "", 0
     for damage in ("overwritten", "cut", "gone"):
         with place(folder / damage) as here:
@@ -91,7 +91,7 @@ def damage_index(folder: Path, quick: bool) -> Result:
 
 
 def fail_searches(folder: Path, quick: bool) -> Result:
-    """A source that fails."""
+    """Run a debate whose source fails."""
     with place(folder) as here:
         ended = here.verify(SYSTEM, sources=[DOWN])
     return Result(1, UNFINISHED, source_error(ended))
@@ -109,7 +109,7 @@ def source_error(ended: Ended) -> str:
 
 
 def fill_disk(folder: Path, quick: bool) -> Result:
-    """Files are limited to 4 KiB, as on a full disk; an older document exists."""
+    """Limit files to 4 KiB, as on a full disk; an older document exists."""
 
     def limit_files() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -130,7 +130,7 @@ def fill_disk(folder: Path, quick: bool) -> Result:
 
 
 def fill_ledger_disk(folder: Path, quick: bool) -> Result:
-    """The ledger's disk is full from the start of the debate, or from a later moment on."""
+    """Limit the ledger's size, as if its disk were full from the start of the debate or from a later moment on."""
     wrong, sizes = "", (16384, 65536, 98304)
     for size in sizes:
 
@@ -153,7 +153,7 @@ def fill_ledger_disk(folder: Path, quick: bool) -> Result:
 
 
 def run_twice(folder: Path, quick: bool) -> Result:
-    """The same command twice at the same time, and the same texts indexed twice."""
+    """Run the same command twice at the same time, and index the same texts twice."""
     with place(folder, latency_ms=20) as here:
         running = [here.start(*words_of(SYSTEM), "--json") for _ in range(2)]
         ended = [here.end(process) for process in running]
@@ -170,7 +170,7 @@ def run_twice(folder: Path, quick: bool) -> Result:
 
 
 def inject_text(folder: Path, quick: bool) -> Result:
-    """A given text that imitates a part of the prompt."""
+    """Give a text that imitates a part of the prompt."""
     with place(folder) as here:
         file = here.folder / "given.txt"
         file.write_text(INJECTED)
@@ -186,7 +186,7 @@ def inject_text(folder: Path, quick: bool) -> Result:
 
 
 def send_oversized_input(folder: Path, quick: bool) -> Result:
-    """A claim of 100,000 characters and a given text of 5 MB."""
+    """Give a claim of 100,000 characters, then a text of 5 MB."""
     with place(folder) as here:
         long = words_of(SYSTEM)
         long[1] = CLAIM * 2500
@@ -205,7 +205,7 @@ def send_oversized_input(folder: Path, quick: bool) -> Result:
 
 
 def repeat_key(folder: Path, quick: bool) -> Result:
-    """An endpoint that repeats the key in an error and in replies; a given text contains it, too."""
+    """Run an endpoint that repeats the key in an error and in replies; a given text contains it, too."""
     key, wrong = "sk-" + "a1B2c3D4" * 4, ""
     cites = [{"evidence_id": "note", "quote": f"somebody wrote {key} on a wall"}]
     rules: tuple[Rule, ...] = (

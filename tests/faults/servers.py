@@ -125,7 +125,7 @@ def resumed_document(server: Server, thread: str) -> dict[str, Any]:
 
 
 def send_foreign_requests(folder: Path, quick: bool) -> Result:
-    """Requests that would make the server call other hosts, or come from other websites."""
+    """Send requests that would make the server call other hosts, or that come from other websites."""
     elsewhere = "http://127.0.0.1:1/v1"
     asked: list[tuple[str, Any, dict[str, str]]] = [
         ("/info", None, {"host": "evil.example"}),
@@ -162,7 +162,7 @@ def send_foreign_requests(folder: Path, quick: bool) -> Result:
 
 
 def send_markup(folder: Path, quick: bool) -> Result:
-    """A claim, a given text and replies with markup."""
+    """Run a debate with markup in its claim, in a given text and in replies."""
     fields = {"rationale": MARKUP, "query": MARKUP, "reason": MARKUP}
     folder.mkdir(parents=True)
     with running_stub(folder / "stub", [{"fields": fields}]) as stub, serving(folder / "server", stub) as server:

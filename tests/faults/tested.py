@@ -35,7 +35,7 @@ def run_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
 
 
 def import_in_threads(folder: Path, quick: bool) -> Result:
-    """One thread imports chromadb while another serialises."""
+    """Import chromadb in one thread while another serialises."""
     broken = [fault for fault in races(20 if quick else 200) if fault]
     return Result(20 if quick else 200, wrong=broken[0] if broken else "")
 

@@ -83,7 +83,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known() -> Iterator[None]:
+def _forget_learned_contexts() -> Iterator[None]:
     forget_contexts()
     yield
     forget_contexts()

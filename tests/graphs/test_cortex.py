@@ -22,13 +22,13 @@ PAIRS = ("agent-1|agent-2", "agent-1|agent-3", "agent-2|agent-3")
 
 
 def by_number(by_agent: dict[str, Any]) -> dict[str, Any]:
-    """The same structure with agents by number, and approximate floats."""
+    """Replace names of agents by numbers, and floats by approximate ones, in a nested value."""
     value = {k.removeprefix("agent-"): v for k, v in by_agent.items()}
     return {k: by_number(v) if isinstance(v, dict) else v for k, v in value.items()}
 
 
 def near(expected: dict[str, Any]) -> Any:
-    """The same structure, with floats compared to five places."""
+    """Replace each float of a nested dictionary by an approximate one, to five places."""
     return {k: near(v) if isinstance(v, dict) else pytest.approx(v, abs=5e-6) for k, v in expected.items()}
 
 

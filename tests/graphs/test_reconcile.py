@@ -49,7 +49,7 @@ async def test_the_first_consensus_ends_the_debate(start_stub: StartStub) -> Non
         assert outline(document) == ("done", answer, "consensus", number, 3 * number, number)
 
 
-async def test_an_agent_without_an_answer_is_no_part_of_a_consensus(start_stub: StartStub) -> None:
+async def test_an_agent_without_an_answer_does_not_belong_to_a_consensus(start_stub: StartStub) -> None:
     start_stub(script("SS-", "SS-"))
     document = await debate("reconcile", max_rounds=2)
     assert outline(document)[:4] == ("done", "SUPPORTS", "max_rounds", 2)

@@ -22,7 +22,7 @@ def call(model: str, prompt: int | None, completion: int | None, outcome: str = 
 
 
 @pytest.fixture(autouse=True)
-def _no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_price_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOOT_PRICES", raising=False)
 
 

@@ -44,7 +44,7 @@ ROUND_2: dict[str, Any] = {
 
 
 def near(expected: Any) -> Any:
-    """The same structure, with floats compared to five places."""
+    """Replace each float of a nested dictionary by an approximate one, to five places."""
     if isinstance(expected, dict):
         return {key: near(value) for key, value in expected.items()}
     return pytest.approx(expected, abs=5e-6) if isinstance(expected, float) else expected
@@ -119,7 +119,7 @@ def test_loss_and_credibility_by_hand() -> None:
 
 
 @pytest.mark.parametrize("size", [(0, 1), (1, 0), (-1, 1), (math.nan, 1), (1, math.inf)])
-def test_a_model_of_no_size_has_no_loss(size: tuple[float, float]) -> None:
+def test_the_loss_of_an_invalid_size_is_refused(size: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="counts above 0"):
         loss(*size)
 

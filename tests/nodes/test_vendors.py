@@ -239,7 +239,7 @@ def test_how_each_client_gets_a_schema() -> None:
 
 
 class ThrottledError(Exception):
-    """As botocore raises it."""
+    """An error as botocore raises it."""
 
     def __init__(self) -> None:
         self.response = {

@@ -28,7 +28,7 @@ from moot.retrievers._files import LONGEST_PARAGRAPH
 from moot.retrievers._stores import FolderStore, corpora_folder
 
 from .conftest import passage, refusal_of
-from .quick import CHILD, is_found, numbered
+from .quick import CHILD, is_found, numbered_passages
 
 MANY = BATCH + 44
 
@@ -98,7 +98,7 @@ async def test_a_second_run_encodes_only_changed_passages(empty_home: Path) -> N
 
 
 async def test_all_passages_are_read_page_by_page(
-    empty_home: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+    empty_home: Path, quick_encoder: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(corpus, "PAGE", 7)
     for size in (20, 21, 22):
@@ -127,7 +127,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: 
 
 @pytest.mark.parametrize("turns", range(0, 40, 4))
 async def test_a_cancelled_build_releases_its_lock_after_the_last_write(
-    empty_home: Path, quick: None, monkeypatch: pytest.MonkeyPatch, turns: int
+    empty_home: Path, quick_encoder: None, monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     writing, go_on, real = threading.Event(), threading.Event(), filling.store_passages
     log: list[str] = []
@@ -152,7 +152,7 @@ async def test_a_cancelled_build_releases_its_lock_after_the_last_write(
     assert log == ["written", "let go"]
 
 
-async def test_an_open_corpus_can_be_searched_while_it_is_indexed(empty_home: Path, quick: None) -> None:
+async def test_an_open_corpus_can_be_searched_while_it_is_indexed(empty_home: Path, quick_encoder: None) -> None:
     await index_passages("growing", [passage(1)])
     kinds = ("chroma", "bm25", "hybrid")
     opened = [await open_retriever(f"{kind}:growing") for kind in kinds]
@@ -188,9 +188,9 @@ def kill_while_indexing() -> None:
 
 
 async def test_a_build_killed_in_another_process_is_refused_then_completed(
-    empty_home: Path, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty_home: Path, quick_encoder: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passages = numbered(0, SMALL)
+    passages = numbered_passages(0, SMALL)
     await index_passages("killed", passages[:3])
     before = await open_retriever("chroma:killed")
     assert len(await before.search("entry", SMALL)) == 3  # from here on this process has an outdated view
@@ -217,12 +217,12 @@ async def test_a_build_killed_in_another_process_is_refused_then_completed(
     assert (error.kind, "data_level0.bin is missing" in error.detail) == ("damaged_corpus", True)
 
 
-def test_passages_added_by_another_process_are_all_found(empty_home: Path, quick: None) -> None:
+def test_passages_added_by_another_process_are_all_found(empty_home: Path, quick_encoder: None) -> None:
     async def found() -> int:
         return len(await (await open_retriever("chroma:killed")).search("entry", SMALL))
 
     async def grow() -> tuple[int, int]:
-        await index_passages("killed", numbered(0, 1))
+        await index_passages("killed", numbered_passages(0, 1))
         first = await found()
         command = [*CHILD, "index", "killed", "0", str(KILLED_AFTER)]
         await asyncio.to_thread(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
@@ -308,17 +308,17 @@ async def test_threads_open_corpora_at_once(empty_home: Path) -> None:
 # --- several at once, without a server -------------------------------------------------------------------------------
 
 
-def test_event_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quick: None) -> None:
-    asyncio.run(index_passages("shared", numbered(0, 1100)))
+def test_event_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quick_encoder: None) -> None:
+    asyncio.run(index_passages("shared", numbered_passages(0, 1100)))
     kinds = ["chroma", "bm25", "hybrid"] * 3
     with ThreadPoolExecutor(len(kinds)) as threads:
         opened = threads.map(lambda kind: asyncio.run(is_found("shared", 1050, kind)), kinds)
         assert all(opened)
 
 
-async def test_a_newly_opened_corpus_has_what_another_process_indexed(empty_home: Path, quick: None) -> None:
+async def test_a_newly_opened_corpus_has_what_another_process_indexed(empty_home: Path, quick_encoder: None) -> None:
     """Retrievers that are already open keep their state: Chroma shows them nothing newer."""
-    await index_passages("growing", numbered(0, 1100))
+    await index_passages("growing", numbered_passages(0, 1100))
     before = await open_retriever("chroma:growing")
     child = await asyncio.create_subprocess_exec(*CHILD, "index", "growing", "1100", "2200", stdout=-1)
     searches = 0
@@ -332,8 +332,8 @@ async def test_a_newly_opened_corpus_has_what_another_process_indexed(empty_home
     assert [await is_found("growing", 2150, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
 
 
-async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick: None) -> None:
-    await index_passages("shared", numbered(0, 1100))
+async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick_encoder: None) -> None:
+    await index_passages("shared", numbered_passages(0, 1100))
     children = [await asyncio.create_subprocess_exec(*CHILD, "search", "shared", "50", stdout=-1) for _ in range(2)]
     outputs = await asyncio.gather(*(child.communicate() for child in children))
     assert [output.strip() for output, _ in outputs] == [b"50", b"50"]

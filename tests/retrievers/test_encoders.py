@@ -119,7 +119,7 @@ async def test_order_is_kept_and_repeated_texts_are_encoded_alike(encoder: Encod
         assert max(alone, key=lambda other: cosine(alone[other], vector)) == text
 
 
-async def test_no_texts_are_no_vectors(encoder: Encoder) -> None:
+async def test_an_empty_list_of_texts_gives_no_vectors(encoder: Encoder) -> None:
     assert await encoder.embed([]) == []
 
 

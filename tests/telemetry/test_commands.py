@@ -124,7 +124,7 @@ def test_a_disabled_sdk_records_no_telemetry(start_stub: StartStub) -> None:
     assert receiver.raw == b""
 
 
-UNASKED = """
+WITHOUT_CONFIGURATION = """
 import asyncio, sys
 from moot.graphs.standard_prompting import graph
 from moot.graphs import load_graph
@@ -139,13 +139,13 @@ def test_opentelemetry_is_imported_only_if_configured(
     start_stub: StartStub,
 ) -> None:  # langsmith imports OpenTelemetry's SDK itself
     start_stub()
-    status, loaded = subprocess.check_output([sys.executable, "-c", UNASKED], text=True).splitlines()
+    status, loaded = subprocess.check_output([sys.executable, "-c", WITHOUT_CONFIGURATION], text=True).splitlines()
     assert status == "done"
     light = ["moot.core.telemetry", "moot.core.telemetry.switch"]
     assert loaded.split() == [*light, *(f"moot.nodes._telemetry{name}" for name in ("", ".logs", ".start"))]
 
 
-JOINED = """
+PROGRAM_WITH_SPAN = """
 import asyncio
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -176,5 +176,5 @@ print(names)
 
 def test_debates_join_the_trace_of_a_users_program(start_stub: StartStub) -> None:
     start_stub()
-    output = subprocess.check_output([sys.executable, "-c", JOINED], text=True)
+    output = subprocess.check_output([sys.executable, "-c", PROGRAM_WITH_SPAN], text=True)
     assert output.strip() == str(["chat gpt-4o-mini", "answer", "invoke_workflow standard_prompting", "mine"])
