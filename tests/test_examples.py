@@ -137,7 +137,7 @@ async def test_the_judge_of_a_service_desk(start_stub: StartStub) -> None:
         assert shown in prompt
 
 
-async def test_a_ring_hears_its_neighbours_until_all_agree(start_stub: StartStub) -> None:
+async def test_agents_in_a_ring_hear_their_neighbours_until_all_agree(start_stub: StartStub) -> None:
     first = [
         reply(
             f'Answer on your own.*You are "agent-{n}"',

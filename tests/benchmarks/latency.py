@@ -169,5 +169,5 @@ def main(options: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = parser_of(__doc__, runs=5)
-    parser.add_argument("--group", choices=GROUPS, help="measures this group here, and prints JSON")
+    parser.add_argument("--group", choices=GROUPS, help="measure this group in this process, and print JSON")
     main(parser.parse_args())

@@ -173,7 +173,9 @@ if __name__ == "__main__":
     parser.add_argument("--corpus", type=Path, default=ABSTRACTS, help="the passages of check_covid")
     options = parser.parse_args()
     if not options.corpus.is_file():
-        raise SystemExit(f"{options.corpus} is not here: name the passages of check_covid (JSON lines) by --corpus")
+        raise SystemExit(
+            f"{options.corpus} does not exist: name the file of check_covid's passages (JSON lines) with --corpus"
+        )
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "prompts.jsonl"
         with scripted(json.loads(ABSTRACT_RULES.read_text()), 0, log):

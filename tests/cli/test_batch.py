@@ -53,7 +53,7 @@ def calls_per_claim(stub: StubEndpoint) -> Counter[str]:
     return Counter(claim for prompt in stub.prompts() for claim in CLAIMS if claim in prompt)
 
 
-def killed_when(command: Sequence[object], ended: int) -> None:
+def kill_after(command: Sequence[object], ended: int) -> None:
     """Start a command, and kill it and its worker processes after a number of finished debates."""
     words = [*COMMAND, *map(str, command)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -71,9 +71,9 @@ def test_a_batch_that_is_killed_twice_is_finished(
 ) -> None:
     stub, claims, out = start_stub(latency_ms=50), CLAIMS[:count], tmp_path / "out"
     words = ["batch", write_claims(tmp_path, claims), "--out", out, *MODEL, "--at-once", 2, "--workers", workers]
-    killed_when(words, 4)
+    kill_after(words, 4)
     mtimes = {path: path.stat().st_mtime_ns for path in out.glob("*.json")}
-    killed_when(words, 3)
+    kill_after(words, 3)
     done = moot(*words)
     assert done.returncode == 0, done.stderr
     assert "continuing with the others" in done.stderr
@@ -186,7 +186,7 @@ def test_a_ceiling_for_all_rows_holds_over_a_kill(start_stub: StartStub, tmp_pat
     stub, out, at_once, most = start_stub(latency_ms=50), tmp_path / "out", 2, 12
     words = ["batch", write_claims(tmp_path, CLAIMS[:20]), "--out", out, "--model", "openai:stub", "--at-once", at_once]
     words += ["--graph", "standard_prompting", "--max-calls", most]
-    killed_when(words, 4)
+    kill_after(words, 4)
     assert moot(*words).returncode == 3
     assert most - at_once <= len(stub.prompts()) <= most
 

@@ -1,4 +1,4 @@
-"""Errors for misspelt names suggest the nearest name; errors for wrong settings name the command that lists them all."""
+"""Errors for misspelt names suggest the nearest; errors for wrong settings name the command that lists settings."""
 
 from __future__ import annotations
 

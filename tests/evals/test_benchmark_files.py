@@ -341,7 +341,7 @@ def test_an_unreachable_hub_is_an_error_that_names_other_sources(monkeypatch: py
 
 
 @pytest.mark.parametrize("converted", [False, True])
-def test_the_library_itself_without_a_network(converted: bool) -> None:
+def test_the_real_library_without_a_network_raises_an_error(converted: bool) -> None:
     pytest.importorskip("datasets")
     with pytest.raises(records_hub.HubUnavailable, match="the Hub could not be read"):
         records_hub.read_hub(records_hub.Hub("moot-tests/nothing", "default", "test", converted))

@@ -169,7 +169,7 @@ async def test_evidence_that_was_left_out_cannot_be_cited(start_stub: StartStub)
     assert set(turn["evidence_ids"]) == {text["id"] for text in GIVEN} - set(call["left_out"]["ids"])
 
 
-async def test_a_shortest_prompt_that_does_not_fit_ends_the_debate_before_any_call(start_stub: StartStub) -> None:
+async def test_if_even_the_shortest_prompt_does_not_fit_no_call_is_made(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
     document = await debate("society_of_minds", context_tokens=256)
     assert document["error"]["kind"] == "too_long"

@@ -53,7 +53,7 @@ def test_answer_relevance_is_the_mean_cosine(
     ("claim", "questions"),
     [([0, 0], [[1, 0]]), ([1, 0], [[1, 0], [0, 0]]), ([float("nan"), 1], [[1, 0]]), ([1, 0], [[float("inf"), 0]])],
 )
-def test_a_vector_without_a_direction_has_no_cosine(claim: list[float], questions: list[list[float]]) -> None:
+def test_zero_and_infinite_vectors_are_refused(claim: list[float], questions: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="zero or not finite"):
         answer_relevance_score(claim, questions)
 

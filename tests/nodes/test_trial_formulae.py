@@ -58,7 +58,7 @@ def test_admissibility_by_hand(relevance: float, credibility: float, weight: flo
 
 
 @pytest.mark.parametrize("share", [-0.001, 1.001, math.nan, math.inf])
-def test_a_value_outside_0_to_1_has_no_weight(share: float) -> None:
+def test_factors_of_a_weight_outside_0_to_1_are_refused(share: float) -> None:
     for given_shares in ((share, 0.5), (0.5, share)):
         with pytest.raises(ValueError, match="from 0 to 1"):
             admissibility(*given_shares)
@@ -132,7 +132,7 @@ def test_novelty_by_hand(vector: list[float], pool: list[list[float]], expected:
 
 
 @pytest.mark.parametrize("bad", [[0, 0], [math.nan, 1], [math.inf, 1]])
-def test_a_zero_vector_has_no_novelty(bad: list[float]) -> None:
+def test_zero_and_infinite_vectors_are_refused(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="no cosine"):
         novelty(bad, [[1, 0]])
     with pytest.raises(ValueError, match="no cosine"):

@@ -94,6 +94,6 @@ def test_the_weight_of_a_confidence(confidence: float, weight: float) -> None:
     assert confidence_weight(confidence) == weight
 
 
-def test_every_vote_has_a_weight() -> None:
+def test_fewer_weights_than_votes_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         majority(votes([0, 1]), [1.0])

@@ -180,7 +180,7 @@ def test_harmful_files_are_clear_errors_and_later_files_are_read(
     found = [p for p in read_passages(write_files(tmp_path, files), refused.append) if p.source == "2.pdf"]
     assert [p.text for p in found] == ["Read all the same."]
     assert all(str(problem).startswith(f"1-{name} cannot be read: ") for problem in refused)
-    assert bool(refused) != (name == "loop.pdf"), "a page count that is a lie harms nothing"
+    assert bool(refused) != (name == "loop.pdf"), "a false page count does no harm"
 
 
 def test_a_thousand_nested_tags_are_read(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ async def reach(page: Page, name: str) -> None:
         await page.keyboard.press("Tab")
         if str(await page.evaluate(FOCUSED)).startswith(name):
             return
-    raise AssertionError(f"no {name!r} is reached")
+    raise AssertionError(f"no {name!r} was reached")
 
 
 def stored_document(served: Served, page: Page) -> dict[str, Any]:
