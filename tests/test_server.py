@@ -76,7 +76,7 @@ def test_every_graph_runs_on_the_server(server: Server, name: str) -> None:
     document = server.json("/runs/wait", {"assistant_id": name, "input": {"claim": CLAIM}, "context": context})
     assert (document["graph"], document["status"], document["error"]) == (name, "done", None)
     assert document["calls"]
-    assert document["answer"] or name == "cortex_debate"  # it abstains if it ends in a tie
+    assert document["answer"] or name == "cortex_debate"  # cortex_debate abstains in a tie
     sent = server.stub.prompts("stub-edited")[before:]
     assert sent
     assert not [text[:300] for text in sent if not text.startswith(MARK)]

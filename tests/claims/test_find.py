@@ -201,7 +201,7 @@ async def test_a_refused_key_fails_the_run_at_its_first_node(start_stub: StartSt
     assert "refused the key" in found["error"]["detail"]
 
 
-async def test_settings_without_effect_here_are_refused_and_not_listed() -> None:
+async def test_settings_without_effect_on_finding_claims_are_refused() -> None:
     for name, value in {
         "corpus": "mine",
         "embedder": "openai:x",

@@ -82,7 +82,7 @@ def test_a_row_is_assigned_to_one_worker_and_ends_once(postgres: Postgres) -> No
     assert (ended.outcome, ended.document) == (DONE, {"id": "key0", "text": "\0 \ud800"})
     rows.mark_collected(["key0"])
     assert rows.ended_rows(BATCH.id, 10) == []
-    rows.queue_rows(BATCH.id, jobs(1))  # it is requested again
+    rows.queue_rows(BATCH.id, jobs(1))  # the row is requested again
     assert [row.key for row in rows.ended_rows(BATCH.id, 10)] == ["key0"]
     assert rows.state(BATCH.id) == ({"done": 1, "waiting": 2}, "")
 
@@ -98,7 +98,7 @@ def test_rows_of_a_dead_worker_are_done_by_others_and_fail_after_several_deaths(
         taken = rows.assign("key0", worker)
         assert taken is not None
         alone.append(taken.alone)
-        assert rows.requeue_lost(LOST) == 0  # this one is alive
+        assert rows.requeue_lost(LOST) == 0  # this worker is alive
         expire_leases(postgres)
         rows.requeue_lost(LOST)
         assert not rows.heartbeat(worker, ["key0"])

@@ -51,7 +51,7 @@ async def test_a_process_is_ended_though_a_task_that_ends_it_is_cancelled() -> N
     started = await asyncio.create_subprocess_exec("cat", stdin=pipe, stdout=pipe)
     process = Worker(started)
     other = asyncio.create_task(process.end())
-    await asyncio.sleep(0)  # it waits for the end of the output
+    await asyncio.sleep(0)  # the task waits for the end of the output
     other.cancel()
     await process.close()
     assert started.returncode == -signal.SIGKILL

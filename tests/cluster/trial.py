@@ -156,7 +156,7 @@ class Trial:
     def end(self) -> None:
         """End all processes that still run."""
         for worker in self.workers:
-            with suppress(ProcessLookupError):  # it has ended already
+            with suppress(ProcessLookupError):  # the process has ended already
                 os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
         self.postgres.close()

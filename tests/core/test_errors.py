@@ -16,7 +16,7 @@ from moot.nodes._runtime.settings import checked_settings
         ("max-rounds", ["max_rounds"], "max_rounds"),
         ("tool_mat", ["tool_mad"], "tool_mad"),
         ("temprature", ["temperature"], "temperature"),
-        ("max_rounds", ["max_seconds"], ""),  # they only share a word
+        ("max_rounds", ["max_seconds"], ""),  # the names only share a word
         ("min_cost", ["max_cost"], ""),
     ],
 )

@@ -51,7 +51,7 @@ def test_only_folders_of_killed_processes_are_removed(temporary_folder: Path) ->
         assert (left / "pickle").is_file()
         with own_folder("moot-") as own:
             assert set(temporary_folder.iterdir()) == {in_use, own}
-    assert set(temporary_folder.iterdir()) == {in_use}  # its process was killed, too
+    assert set(temporary_folder.iterdir()) == {in_use}  # the process of this folder was killed, too
     remove_abandoned("moot-")
     assert list(temporary_folder.iterdir()) == []
 

@@ -29,7 +29,7 @@ from moot.evals._attacks.attack import passages, templates
 from moot.nodes._texts.datamarking import EXPLANATION, MARK
 from moot.nodes._texts.task import make_task
 
-stub: Any = import_module("tests.stub_replies")  # it has no types
+stub: Any = import_module("tests.stub_replies")  # the module has no types
 DEMO = Path(__file__).parents[2] / "retrievers" / "demo"
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 PIECE = re.compile(r'<(?:evidence|item)(?: [^<>]*)? id="([^"]+)"[^<>]*>\n(.*?)\n</(?:evidence|item)>', re.DOTALL)

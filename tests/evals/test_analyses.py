@@ -66,7 +66,7 @@ def test_scores_of_right_and_wrong_answers_and_whom_the_judge_follows(tmp_path: 
         "1": judged(S, [S, R], [0.9, 0.4]),  # the judge follows the higher score, which is right
         "2": judged(R, [S, R], [0.2, 0.6]),  # the judge follows the higher score, which is wrong
         "3": judged(S, [S, R], [0.3, 0.5]),  # the judge follows the lower score, which is right
-        "4": judged(R, [R, R], [0.5, 0.7], judge=False),  # it was not judged
+        "4": judged(R, [R, R], [0.5, 0.7], judge=False),  # the debate was not judged
         "5": judged(R, [S, R], [0.5, 0.5]),  # both scores are equal
     }
     made = study(tmp_path, a=(documents, {}))
@@ -96,13 +96,13 @@ def test_consensus_by_round_and_agents(tmp_path: Path) -> None:
     first, second = rows_of(agents_table(made))
     assert [value(first[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 2 / 3])
     assert [value(second[key]) for key in ("first", "last")] == pytest.approx([2 / 3, 1])
-    assert first["context"] == 1000  # its only call with an answer
+    assert first["context"] == 1000  # the tokens of the agent's only answered call
     assert "debates" not in first  # no sparse debate
 
 
 def test_encounters_of_different_views(tmp_path: Path) -> None:
     graphs = [{"round": 2, "kept": {"agent-1": ["agent-2"], "agent-2": ["agent-1"]}}]
-    met = voting(S, [R, S], [S, S], graphs=graphs)  # the first one is set right by the second
+    met = voting(S, [R, S], [S, S], graphs=graphs)  # the second agent corrects the first
     calm = voting(S, [S, S], graphs=[])
     made = study(tmp_path, a=({"1": met, "2": met, "3": calm, "4": calm}, {}))
     [row] = rows_of(viewpoints_table(made))

@@ -370,8 +370,8 @@ def test_faithfulness_is_not_missing_if_answers_need_no_evidence() -> None:
         return ["faithfulness" in one.scores for one in scored_answers(document)]
 
     assert known("labels", {"query": None, "evidence_ids": []}) == [False]
-    assert known("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # it kept evidence from before
-    assert known("labels", {"query": "?"}, {"query": None}) == [True, True]  # it searched in the first round
+    assert known("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # the answer has evidence
+    assert known("labels", {"query": "?"}, {"query": None}) == [True, True]  # the debater searched in the first round
     reasoned: dict[str, Any] = {"scores": {"faithfulness": None, "answer_relevance": 0.9, "statements": []}}
     assert known("number", {"query": "?"} | reasoned, {"query": "?"}) == [
         False,

@@ -133,7 +133,7 @@ def test_the_table_of_systems_on_common_items(tmp_path: Path) -> None:
     assert value(rows["a"]["score_1"]) == approx(6 / 7)
     assert value(rows["a_own"]["score_1"]) == approx(4 / 7)  # of eight it has five right, the sixth item among them
     assert value(rows["a"]["average"]) == approx((6 / 7 + 1) / 2)
-    assert rows["a_own"]["average"] is None  # it was not measured on the second benchmark
+    assert rows["a_own"]["average"] is None  # the control was not measured on the second benchmark
     assert (rows["a"]["errors"], rows["a_own"]["lost"]) == (1, 8)
     assert dict(findings(first).not_measured)["The same evidence"].endswith(" or nothing was found: a_own on 8.")
     assert (rows["a"]["tokens"], rows["a"]["calls"]) == (1500, 1)

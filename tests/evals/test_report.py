@@ -126,7 +126,7 @@ def test_the_json_document_has_the_reports_figures(report: Report) -> None:
     assert study["tables"]["differences"]["rows"][0]["against"] == "debate self consistency"
     [row] = study["tables"]["trials"]["rows"]
     assert row["concessions_plaintiff"] == pytest.approx(1000 / 3)
-    assert "concessions_defense" not in row  # it never argued
+    assert "concessions_defense" not in row  # the defense never argued
 
 
 def test_a_folder_that_cannot_be_made_is_refused(report: Report, tmp_path: Path) -> None:

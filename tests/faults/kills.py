@@ -53,7 +53,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A debate without a kill: its verdict, the number of requests, the numbers of calls and texts, and its seconds."""
+    """A debate without a kill: its verdict, the numbers of requests, calls and texts, and the duration."""
 
     verdict: Any
     requests: int

@@ -52,14 +52,14 @@ async def test_in_a_society_every_agent_hears_all_last_answers(start_stub: Start
     assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 9, 3)
     for agent in ("agent-1", "agent-2", "agent-3"):
         assert seen(stub, agent) == ["", "a1r1 a2r1 a3r1", "a1r2 a2r2 a3r2"]
-        own, others = _halves(prompts(stub, agent)[2])
+        own, others = _own_and_others(prompts(stub, agent)[2])
         assert marks(own) == f"a{agent[-1]}r2"
         assert len(others.split()) == 2
     assert voted(document) == {"agent-1": "NOT ENOUGH INFO", "agent-2": "NOT ENOUGH INFO", "agent-3": "SUPPORTS"}
     assert warned(document) == []
 
 
-def _halves(prompt: str) -> tuple[str, str]:
+def _own_and_others(prompt: str) -> tuple[str, str]:
     """The text below an agent's own last answer, and the marks of the texts below the others'."""
     others, _, own = prompt.partition("What you answered last:")
     return own, marks(others.partition("What the others answered last:")[2])
@@ -79,7 +79,7 @@ async def test_a_society_of_one_corrects_itself(start_stub: StartStub) -> None:
     stub = start_stub(script("S", "R", "N"))
     document = await debate("society_of_minds", agents=1, max_rounds=3)
     assert outline(document) == ("done", "NOT ENOUGH INFO", "max_rounds", 3, 3, 3)
-    assert seen(stub, "agent-1") == ["", "a1r1", "a1r2"]  # its own last answer, and nothing else
+    assert seen(stub, "agent-1") == ["", "a1r1", "a1r2"]  # only the agent's own last answer
     for prompt in prompts(stub, "agent-1")[1:]:
         assert prompt.count("(nobody else is heard)") == prompt.count("What you answered last:") == 1
     again = await debate("society_of_minds", **{k: document["settings"][k] for k in ("agents", "min_agents")})

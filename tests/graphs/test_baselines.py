@@ -172,7 +172,7 @@ async def test_an_unusable_reply_gives_no_answer(start_stub: StartStub) -> None:
         assert outcome(document)[:3] == ("failed", None, None)
         wrong = "unparsed" if kind == "unknown" else kind
         assert [t["outcome"] for t in document["turns"]] == [wrong]
-        assert [c["outcome"] for c in document["calls"]] == [wrong] * 2  # the second request
+        assert [c["outcome"] for c in document["calls"]] == [wrong] * 2  # the reply is requested a second time
         assert document["error"]["detail"]
 
 
@@ -246,7 +246,7 @@ async def test_a_budget_sets_the_number_of_samples(start_stub: StartStub) -> Non
         document = await run("self_consistency", budget=budget)
         assert outcome(document) == ("done", "SUPPORTS", "budget_exhausted", 1)
         spent = tokens(document)
-        assert sum(spent) <= budget < sum(spent) + 3 * each + 512  # one more sample could have exceeded it
+        assert sum(spent) <= budget < sum(spent) + 3 * each + 512  # one more sample could have exceeded the budget
         assert len(spent) == len(sampled(document)) == len(document["votes"])
         assert document["usage"]["ceilings"] == {"budget": {"ceiling": budget, "spent": sum(spent)}}
     assert max(call["in_flight"] for call in stub.calls()) > 5

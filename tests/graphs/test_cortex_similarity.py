@@ -74,7 +74,7 @@ async def test_a_model_scores_the_similarity_of_outputs(start_stub: StartStub) -
     known = document["graphs"][0]["similarity"]
     assert [known[key] for key in ("agent-1|agent-2", "agent-1|agent-3")] == [0.9, 0.1]
     assert "similarity_missing" in {warned["kind"] for warned in document["warnings"]}
-    assert document["usage"]["by_role"]["similarity"]["calls"] == 4  # one was requested again
+    assert document["usage"]["by_role"]["similarity"]["calls"] == 4  # three pairs, and one repeated request
     assert all(call["kind"] == "chat" for call in stub.calls())
 
 

@@ -184,7 +184,7 @@ async def test_the_judge_is_asked_about_answers_in_other_words_in_the_last_round
     for number in (1, 2):
         for round, (to_select, to_answer) in enumerate(rounds_of(stub, number), 1):
             last = {(number, round - 1)} if round > 1 else set()
-            assert answers_in(to_select) == last  # its own previous answer, not the other's
+            assert answers_in(to_select) == last  # each debater's own previous answer, not the other's
             assert answers_in(to_answer) == ({(1, round - 1), (2, round - 1)} if round > 1 else set())
     for round, prompt in enumerate(stub.prompts("stub-judge"), 1):
         assert answers_in(prompt) == {(1, round), (2, round)}
@@ -271,7 +271,10 @@ async def test_a_number_that_is_not_in_the_pool_is_dropped_and_recorded(start_st
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
     given = turns(document)
     assert (given["debater-1", 1]["selected"], given["debater-1", 1]["dropped"]) == ([], [9])
-    assert (given["debater-2", 1]["selected"], given["debater-2", 1]["dropped"]) == ([5, 1, 2], [9])  # the first three
+    assert (given["debater-2", 1]["selected"], given["debater-2", 1]["dropped"]) == (
+        [5, 1, 2],
+        [9],
+    )  # only the first three in the pool are kept
     assert [items_in(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], [1, 2, 5]]
     assert sorted(kinds(document)) == ["selection_cut", "unknown_selection", "unknown_selection"]
     unknown = [w for w in document["warnings"] if w["kind"] == "unknown_selection"]
@@ -321,7 +324,7 @@ async def test_without_a_usable_selection_a_debater_answers_without_evidence(sta
     turn = turns(document)["debater-1", 1]
     assert (turn["selected"], turn["evidence_ids"], turn["answer"]) == (None, [], "SUPPORTS")
     assert items_in(stub.prompts("stub-debater-1")[-1], document) == []
-    assert calls_by_role(document)["debater-1"] == 3  # the second request
+    assert calls_by_role(document)["debater-1"] == 3  # the selection is requested twice
     assert kinds(document).count("nothing_selected") == 1
     assert document["depth"] == 4
 

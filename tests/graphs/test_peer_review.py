@@ -72,7 +72,10 @@ async def test_a_missing_answer_is_not_reviewed(start_stub: StartStub) -> None:
     stub = start_stub([*script("-RN", "SSN"), *reviews(3)])
     document = await debate("peer_review")
     assert outline(document) == ("done", "SUPPORTS", "max_rounds", 2, 4 + 4 + 3, 4)
-    assert sorted(seen(stub, "agent-1", "your `comment`")) == ["a2r1", "a3r1"]  # it still reviews the others
+    assert sorted(seen(stub, "agent-1", "your `comment`")) == [
+        "a2r1",
+        "a3r1",
+    ]  # an agent without an answer still reviews the others
     assert seen(stub, "agent-2", "your `comment`") == ["a3r1"]
     assert seen(stub, "agent-1") == ["", ""]
 

@@ -78,7 +78,7 @@ async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) 
         assert voted(document) == {f"judge-{n}": v and label[v] for n, v in enumerate(verdicts, 1)}
         parts = document["confidence_parts"]
         assert parts["consensus_strength"] == pytest.approx(winning / votes, abs=1e-6)
-        scored = [n for n, v in enumerate(verdicts, 1) if v]  # its three scores add up to 3 n + 3
+        scored = [n for n, v in enumerate(verdicts, 1) if v]  # the three scores of judge n add up to 3 n + 3
         assert parts["quality"] == pytest.approx(sum(3 * n + 3 for n in scored) / len(scored) / 30, abs=1e-6)
         assert parts["base"] == pytest.approx(0.8 * parts["consensus_strength"] + 0.3 * parts["quality"], abs=1e-5)
         report = document["metrics"]["panel"]
@@ -206,7 +206,7 @@ async def test_judges_and_a_critic_that_share_a_model_cause_a_warning(start_stub
         ({"judge-2": plaintiff}, panel, {"judge-2"}),
         ({"judge-2": "openai:stub-else"}, [panel[0], plaintiff, panel[2]], set()),
         ({"critic": defense}, [*panel[:2], {"name": "daniel", "model": plaintiff}], {"critic", "daniel"}),
-        ({"critic": {"model": defense, "temperature": 1.0}}, panel, {"critic"}),  # it has no other model
+        ({"critic": {"model": defense, "temperature": 1.0}}, panel, {"critic"}),  # the critic has the same model
         ({"court": plaintiff, "expert": defense, "critic": panel[0]}, panel[:1] * 3, {"judge-1", "judge-2", "judge-3"}),
         ({"plaintiff": defense}, panel, set()),
         ({}, [defense], {"judge-1"}),

@@ -44,7 +44,7 @@ async def test_an_agent_that_is_never_parsable_has_no_vote_but_is_on_record(star
         for i in (1, 2):
             silent = answer_turns(document, f"agent-{i}")
             assert [(t["answer"], t["outcome"]) for t in silent] == [(None, "unparsed")] * times
-            assert len(prompts(stub, f"agent-{i}", claim=claim)) == times  # it is asked in every round
+            assert len(prompts(stub, f"agent-{i}", claim=claim)) == times  # the agent is asked in every round
             vote = document["votes"][i - 1]
             assert (vote["agent"], vote["answer"], vote["group"]) == (f"agent-{i}", None, None)
         assert warned(document) == ["unparsed"] * (2 * 2 * times)
@@ -74,7 +74,7 @@ async def test_a_debate_continues_without_unreachable_agents(start_stub: StartSt
         assert [(t["answer"], t["outcome"]) for t in answer_turns(document, "agent-4")] == [(None, "failed")]
         assert [t["outcome"] for t in answer_turns(document, "agent-2")] == ["ok", "failed"]
         asked = [len(prompts(stub, agent, claim=claim)) for agent in ("agent-4", "agent-2")]
-        assert asked == [1, 2]  # they are not called again
+        assert asked == [1, 2]  # unreachable agents are not called again
         left = [w for w in document["warnings"] if w["kind"] == "agent_left"]
         assert [w["where"].partition(":")[0] for w in left] == ["agent-4", "agent-2"]
         assert "goes on without agent-2" in left[1]["detail"]
@@ -109,7 +109,7 @@ async def test_other_agents_are_told_of_a_missing_answer(start_stub: StartStub) 
     await debate("society_of_minds")
     assert seen(stub, "agent-1")[1] == "a1r1 a3r1"
     assert prompts(stub, "agent-1")[1].count("(gave no valid answer)") == 1
-    assert prompts(stub, "agent-2")[1].count("(gave no valid answer)") == 1  # its own prompt
+    assert prompts(stub, "agent-2")[1].count("(gave no valid answer)") == 1  # in the prompt of the agent itself
 
 
 # --- personas and seeds -----------------------------------------------------------------------------------------------

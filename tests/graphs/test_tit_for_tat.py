@@ -45,7 +45,10 @@ async def test_without_a_preference_the_judge_reads_the_whole_debate(start_stub:
     assert seen(stub, "negative") == ["a1r1", "a1r2 a2r1", "a1r3 a2r2"]
     assert seen(stub, "moderator", "`preferred`") == ["a1r1 a2r1", "a1r2 a2r2", "a1r3 a2r3"]
     assert seen(stub, "judge") == ["a1r1 a1r2 a1r3 a2r1 a2r2 a2r3"]
-    assert voted(document) == {"affirmative": "REFUTES", "negative": "NOT ENOUGH INFO"}  # they are not votes
+    assert voted(document) == {
+        "affirmative": "REFUTES",
+        "negative": "NOT ENOUGH INFO",
+    }  # answers of the sides are not votes
     steps = [(t["round"], t["agent"], t["step"]) for t in document["turns"]]
     assert steps == [
         *((r, *who) for r in (1, 2, 3) for who in (*((s, "respond") for s in SIDES), ("moderator", "moderate"))),

@@ -141,7 +141,7 @@ def test_an_unknown_name_is_compared_with_all_known_names(install: Install) -> N
     install("own", RING, graph="ring = own:graph")
     with pytest.raises(UserError, match="There is no graph 'rign'. Did you mean ring[?]"):
         load_graph("rign")
-    assert registry.graph_title("ring") == "ring"  # it was compiled without a name
+    assert registry.graph_title("ring") == "ring"  # the graph was compiled without a name
 
 
 def test_changed_code_gives_another_version(install: Install, tmp_path: Path) -> None:

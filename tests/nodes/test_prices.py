@@ -46,7 +46,7 @@ def test_a_model_without_a_price_is_not_free() -> None:
     [
         (f"{MINI}-2024-07-18", MINI),
         (f"{FULL}-2024-11-20", FULL),
-        (f"{FULL}-2024-05-13", None),  # it has its own price
+        (f"{FULL}-2024-05-13", None),  # the snapshot has its own price
         (f"{FULL}-mini-audio", None),
         (f"{FULL}-0513", None),
         ("ollama:gpt-4o", None),

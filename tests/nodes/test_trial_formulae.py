@@ -41,7 +41,7 @@ def is_plain(value: float) -> bool:
     ("relevance", "credibility", "weight", "status"),
     [
         (0.9, 0.9, 0.81, "admitted"),  # the highest weight of S2's appendix J
-        (0.9, 0.6, 0.54, "admitted"),  # its lowest
+        (0.9, 0.6, 0.54, "admitted"),  # the lowest weight of the appendix
         (0.51, 1, 0.51, "admitted"),
         (1, 0.5, 0.5, "disputed"),  # 0.5 is not above 0.5
         (0.625, 0.8, 0.5, "disputed"),
@@ -91,7 +91,7 @@ def test_thresholds_may_be_no_decimal_fractions() -> None:
     assert ruling(admissibility(2 / 3, 1), admitted=2 / 3) == "disputed"
     assert retrieval_end(2 / 3, 1, most_redundant=2 / 3) is None
     near = [2, math.sqrt(5)]
-    assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first one joined
+    assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first candidate joined
 
 
 def test_evidence_is_ranked_by_its_weight() -> None:
@@ -223,7 +223,7 @@ def test_any_share_equals_integer_arithmetic(hundredths: list[int]) -> None:
         (0.71, 1, None, None, "redundancy"),
         (3 / 4, 1, None, None, "redundancy"),
         (2 / 3, 1, None, None, None),
-        (None, 1, None, None, None),  # it found nothing
+        (None, 1, None, None, None),  # the search found nothing
         (None, 10, None, None, "retrievals"),
         (0.0, 9, None, None, None),
         (0.0, 10, None, None, "retrievals"),

@@ -77,7 +77,8 @@ async def test_a_refused_request_is_retried_in_one_loop_only(monkeypatch: pytest
     async with messages_api(busy, {"status": 529}, {"status": 500}, GOOD) as api:
         reply, ledger = await ask(api, monkeypatch)
     assert reply.answer == "SUPPORTS"
-    assert (ledger.calls[0]["attempts"], len(api.requests)) == (4, 4)  # one for each request: the client asks once
+    # Each attempt sends one request, because the client itself does not retry.
+    assert (ledger.calls[0]["attempts"], len(api.requests)) == (4, 4)
 
 
 @pytest.mark.parametrize(

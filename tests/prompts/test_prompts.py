@@ -341,7 +341,7 @@ def test_every_shipped_prompt_renders_through_its_plain_function() -> None:
     ],
 )
 def test_prompts_of_one_role_start_with_the_same_text(role: str, steps: Sequence[str]) -> None:
-    """A provider's prefix cache can then serve them."""
+    """A provider's prefix cache can then serve these prompts."""
     starts = {load(f"proclaim/{step}").partition("{claim}")[0] for step in steps}
     assert len(starts) == 1
 
@@ -354,7 +354,7 @@ SHARED_FIRST = (
 
 @pytest.mark.parametrize("name", SHARED_FIRST)
 def test_text_shared_by_all_speakers_comes_first(name: str) -> None:
-    """A provider's prefix cache can then serve them all."""
+    """A provider's prefix cache can then serve all speakers."""
     instructions, _, data = load(name).partition("\n---\n")
     assert not {"name", "tool", "persona"} & placeholders(instructions)
     assert data.startswith("{to_decide}\n{claim}\n")

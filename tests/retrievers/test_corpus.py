@@ -267,7 +267,7 @@ from moot.retrievers import MootError, Passage, index_passages, open_encoder, op
 from moot.core.endpoint import Limits, close_clients
 try:
     from blockbuster import blockbuster_ctx as strict
-except ImportError:  # it comes with the LangGraph server
+except ImportError:  # the module comes with the LangGraph server
     strict = contextlib.nullcontext
 async def fails(opening, use):
     try:

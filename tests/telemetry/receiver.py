@@ -34,7 +34,7 @@ class Receiver(ThreadingHTTPServer):
         self.spans: list[tuple[str, dict[str, Any]]] = []
         self.resources: list[dict[str, Any]] = []
         self.points: dict[tuple[Any, ...], float] = {}
-        self.came = threading.Condition()
+        self.received = threading.Condition()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -43,7 +43,7 @@ class Receiver(ThreadingHTTPServer):
 
     def take(self, path: str, body: bytes) -> None:
         """Process one upload."""
-        with self.came:
+        with self.received:
             self.raw += body
             if path == "/v1/traces":
                 for uploaded in ExportTraceServiceRequest.FromString(body).resource_spans:
@@ -55,7 +55,7 @@ class Receiver(ThreadingHTTPServer):
                     process = attributes_of(uploaded.resource)["service.instance.id"]
                     for metric in (metric for scope in uploaded.scope_metrics for metric in scope.metrics):
                         self._keep(process, metric)
-            self.came.notify_all()
+            self.received.notify_all()
 
     def _keep(self, process: str, metric: Any) -> None:
         kind = metric.WhichOneof("data")
@@ -72,8 +72,8 @@ class Receiver(ThreadingHTTPServer):
 
     def wait_for(self, known: Callable[[], bool]) -> None:
         """Wait until the received data satisfies a condition; fail after the time limit of a test."""
-        with self.came:
-            assert self.came.wait_for(known, timeout=120), self.points
+        with self.received:
+            assert self.received.wait_for(known, timeout=120), self.points
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -196,7 +196,7 @@ async def test_a_person_answers_by_keyboard(page: Page, served: Served, moment: 
     await page.keyboard.type(typed)
     await reach(page, "Send")
     await page.keyboard.press("Enter")
-    if moment == "verdict":  # it is decided and shown again
+    if moment == "verdict":  # the verdict is decided and shown again
         await page.locator("textarea:focus", has_text=typed).wait_for(state="detached")
         await page.locator("h2:focus", has_text="The debate waits for your answer").wait_for()
         await reach(page, "Accept everything")

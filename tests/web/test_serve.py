@@ -39,7 +39,7 @@ class Outside:
                 with caller:
                     self.callers.append(caller.recv(200))
         except OSError:
-            return  # it is closed
+            return  # the socket is closed
 
 
 @pytest.fixture(scope="module")

@@ -133,7 +133,7 @@ def test_debates_of_a_killed_server_continue(tmp_path: Path, stub: StubEndpoint,
         assert (row["claim"], row["graph"], row["can"]) == (claim, "tool_mad", "resume")
         place = server.json(f"{ROUTE}/{row['id']}/resume", {})
         assert place["thread_id"] == run["thread_id"]
-        assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # it continues already
+        assert server.refused(f"{ROUTE}/{row['id']}/resume", {})[0] == 422  # the debate continues already
         server.json(f"/threads/{place['thread_id']}/runs/{place['run_id']}/join")
         paid = sent_by(stub.calls()[before:]).chats
         assert listed_debates(server, "interrupted") == []
@@ -278,7 +278,7 @@ def test_two_replies_at_once_end_a_debate_once(two_servers: tuple[Server, Server
 def test_a_debate_is_watched_at_the_server_that_runs_it(tmp_path: Path) -> None:
     with running_stub(tmp_path / "models", RULES, latency_ms=2000) as slow, serving(tmp_path, slow) as first:
         run = start_unwatched(first, slow, CLAIM, 1)
-        with serving(second_folder(tmp_path), slow) as second:  # it sees the first server's threads
+        with serving(second_folder(tmp_path), slow) as second:  # it reads the first server's threads
             assert [row["can"] for row in listed_debates(first, "running")] == ["watch"]
             assert ["can" in row for row in listed_debates(second, "running")] == [False]
             [row] = listed_debates(second)
