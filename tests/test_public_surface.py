@@ -40,7 +40,7 @@ def public() -> dict[str, Any]:
     return {f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__}
 
 
-def explained(text: str) -> set[str]:
+def explained_parameters(text: str) -> set[str]:
     """The parameters that a docstring explains."""
     section = re.search(r"^Args:\n((?:    .*\n?)+)", text, re.M)
     return set(re.findall(r"\w+", " ".join(re.findall(r"^    ([\w, ]+):", section[1], re.M)))) if section else set()
@@ -57,7 +57,7 @@ def missing_parts(found: Any) -> Iterator[str]:
     if not inspect.isfunction(found):
         return
     signature = inspect.signature(found)
-    yield from sorted(set(signature.parameters) - explained(text))
+    yield from sorted(set(signature.parameters) - explained_parameters(text))
     if inspect.iscoroutinefunction(found) and "Raises:" not in text:
         yield "Raises"
     if signature.return_annotation == "Node" and "Reads:" not in text:

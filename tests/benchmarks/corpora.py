@@ -160,7 +160,7 @@ def measure(files: list[Path], counts: list[int]) -> Iterator[dict[str, Any]]:
                 yield {"passages": count, "source": source, **stored, **run_again(source, str(file), str(count))}
 
 
-def formatted(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """A cell of the table."""
     return "" if value is None else value if isinstance(value, str) else f"{value:,.{1 if value < 10 else 0}f}"
 
@@ -183,7 +183,7 @@ def main() -> None:
     rows = []
     for row in measure(asked.files, asked.passages):
         rows.append(row)
-        print(f"| {' | '.join(formatted(row.get(column)) for column in COLUMNS)} |", flush=True)
+        print(f"| {' | '.join(format_cell(row.get(column)) for column in COLUMNS)} |", flush=True)
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 
 @contextmanager
-def scripted(rules: list[dict[str, Any]], latency_ms: float, prompts: Path | None = None) -> Iterator[None]:
+def scripted_endpoint(rules: list[dict[str, Any]], latency_ms: float, prompts: Path | None = None) -> Iterator[None]:
     """Run the endpoint with these rules, set OPENAI_BASE_URL to it, and give moot a new home folder.
 
     Args:

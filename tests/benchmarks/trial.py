@@ -26,7 +26,7 @@ from moot.nodes._trial.step import Step
 from moot.prompts import load
 from moot.retrievers import index_passages, read_passages
 
-from tests.benchmarks.endpoint import scripted
+from tests.benchmarks.endpoint import scripted_endpoint
 from tests.conftest import SHARED
 
 CLAIM = "The kilogram is not defined by a metal cylinder."
@@ -178,6 +178,6 @@ if __name__ == "__main__":
         )
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "prompts.jsonl"
-        with scripted(json.loads(ABSTRACT_RULES.read_text()), 0, log):
+        with scripted_endpoint(json.loads(ABSTRACT_RULES.read_text()), 0, log):
             asyncio.run(trial_on_abstracts(options.corpus))
         print_report([messages_of(json.loads(line)) for line in log.read_text().splitlines()])

@@ -147,7 +147,7 @@ def endpoint_cpu() -> float:
         return float(json.load(reply)["cpu"])
 
 
-async def timed(options: argparse.Namespace) -> dict[str, float]:
+async def time_work(options: argparse.Namespace) -> dict[str, float]:
     """Run the work, after one run that loads modules and caches."""
     gate = asyncio.Semaphore(options.at_once)
     settings = {name: json.loads(value) for name, _, value in (pair.partition("=") for pair in options.set)}
@@ -191,4 +191,4 @@ if __name__ == "__main__":
     parser.add_argument("--work", type=int, default=120)
     parser.add_argument("--at-once", type=int, default=64)
     parser.add_argument("--set", action="append", default=[], help="a setting of the graph, as JSON")
-    print(json.dumps(asyncio.run(timed(parser.parse_args()))))
+    print(json.dumps(asyncio.run(time_work(parser.parse_args()))))

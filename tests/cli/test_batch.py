@@ -341,11 +341,8 @@ def test_a_damaged_record_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_row_whose_worker_was_killed_counts_once(start_stub: StartStub, tmp_path: Path) -> None:
-    hangs = {
-        "match": rf"(?s){CLAIMS[0]}.*\(ref ",
-        "delay_ms": 3_600_000,
-        "times": 3,
-    }  # the second round of the row's debate
+    # The second round of the row's debate.
+    hangs = {"match": rf"(?s){CLAIMS[0]}.*\(ref ", "delay_ms": 3_600_000, "times": 3}
     stub, out, rows, each = start_stub([hangs]), tmp_path / "out", 3, 6
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--at-once", 1]
     words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * each + 3]

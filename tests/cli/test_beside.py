@@ -103,7 +103,7 @@ def test_resume_finds_the_graph_of_a_debate_with_an_unfinished_control(start_stu
     assert own_calls(stub)[0] == debate_calls
 
 
-def test_the_control_of_a_debate_that_failed_waits_for_it(start_stub: StartStub) -> None:
+def test_a_control_waits_until_its_failed_debate_is_resumed(start_stub: StartStub) -> None:
     stub = start_stub([{"status": 401, "times": 1}, *ANSWERS])
     code, result, _ = document()
     assert (code, result["status"], result["beside"]) == (2, "failed", None)

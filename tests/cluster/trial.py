@@ -212,8 +212,7 @@ def deviations(trial: Trial, rows: int) -> list[str]:
     [[many]] = trial.ask("SELECT count(*) FROM moot.rows WHERE status = 'done' AND document IS NOT NULL")
     if many != rows - 1:
         found.append(f"documents in the queue: {many}")
-    if (
-        trial.repeated() > (trial.killed + 1) * trial.at_once
-    ):  # the poisoned row kills a process that does other rows, too
+    # The poisoned row kills a process that works on other rows, too.
+    if trial.repeated() > (trial.killed + 1) * trial.at_once:
         found.append(f"repeated calls: {trial.repeated()}")
     return found

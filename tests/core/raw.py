@@ -82,7 +82,7 @@ def event(**fields: Any) -> bytes:
     return b"data: " + json.dumps(fields).encode() + b"\n\n"
 
 
-def token(content: str, finish: str | None = None) -> bytes:
+def stream_chunk(content: str, finish: str | None = None) -> bytes:
     """Build a chunk of a streamed reply."""
     return event(id="1", model="m", choices=[{"index": 0, "delta": {"content": content}, "finish_reason": finish}])
 

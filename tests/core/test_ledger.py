@@ -197,7 +197,7 @@ async def test_a_failing_job_does_not_fail_the_others(ledger: CallLedger) -> Non
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-async def test_only_its_user_can_read_it(ledger: CallLedger) -> None:
+async def test_only_its_user_can_read_the_ledger(ledger: CallLedger) -> None:
     before = os.umask(0o022)
     try:
         await ledger.begin("a", {"claim": "x"}, {})

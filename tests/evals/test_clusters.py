@@ -123,9 +123,8 @@ def test_the_sign_test_flips_whole_groups() -> None:
     assert found == PairedTest(3, 1, approx(6 / 8), 5, 1, "sign flips of groups, exact", 4)
     together = sign_flips([1.0] * 8, [0.0] * 8, "aabbccdd")  # 2 / 2^8 for single items
     assert together.p == approx(2 / 2**4)
-    undone = sign_flips(
-        [1 / 3, 2 / 3, 1.0], [1.0, 0.0, 2 / 3], "aab"
-    )  # group a's differences cancel out, except for rounding
+    # Group a's differences cancel out, except for rounding.
+    undone = sign_flips([1 / 3, 2 / 3, 1.0], [1.0, 0.0, 2 / 3], "aab")
     assert undone.p == approx(1.0)
 
 

@@ -13,7 +13,7 @@ from moot.evals._report.scores import seeds_table, systems_table
 from moot.evals._runs.logs import read_runs
 from moot.evals._stats.significance import bootstrap
 
-from tests.evals.made_logs import debate, failed, write_log
+from tests.evals.made_logs import debate, failed_document, write_log
 from tests.evals.made_study import AT, CONTROL, DEBATE, GOLD, R, S, Systems, compared_pairs, records, study, value
 
 # --- several runs -----------------------------------------------------------------------------------------------------
@@ -25,7 +25,10 @@ def test_scores_of_several_runs_by_hand(tmp_path: Path) -> None:
     answers: list[Sequence[str | None]] = [(S, S, R, S), (R, S, R, S), (S, R, R, None)]
     runs: Systems = {
         f"debate__{n}": (
-            {id: failed() if answer is None else debate(answer) for id, answer in zip(gold, given, strict=True)},
+            {
+                id: failed_document() if answer is None else debate(answer)
+                for id, answer in zip(gold, given, strict=True)
+            },
             {"gold": gold, "seed": n, "settings": {"seed": n, "k": 3}},
         )
         for n, given in enumerate(answers)

@@ -12,7 +12,7 @@ from moot.evals._runs.experiment import ENDPOINT, experiment_of
 
 from tests.collector import collecting
 from tests.conftest import free_port
-from tests.evals.made_logs import debate, failed, write_log
+from tests.evals.made_logs import debate, failed_document, write_log
 
 KEY = "canary-of-the-log-1234567890"
 
@@ -20,7 +20,7 @@ KEY = "canary-of-the-log-1234567890"
 def log(folder: Path, name: str) -> Path:
     documents = {
         "s1": debate("SUPPORTS", confidence=0.75, scores={"rag": {"faithfulness": 0.5, "answer_relevance": None}}),
-        "s2": failed(detail=f"The key {KEY} was refused."),
+        "s2": failed_document(detail=f"The key {KEY} was refused."),
     }
     gold = {"s1": "SUPPORTS", "s2": "REFUTES"}
     return write_log(folder, name, documents, gold, scores={"s1": {"accuracy": 1.0}}, system=name)

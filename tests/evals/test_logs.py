@@ -27,7 +27,7 @@ from moot.graphs import load_graph
 from moot.nodes._models.prices import cost_of
 
 from tests.conftest import StartStub
-from tests.evals.made_logs import call, debate, failed, write_log
+from tests.evals.made_logs import call, debate, failed_document, write_log
 
 GOLD = {"1": "SUPPORTS", "2": "REFUTES", "3": "REFUTES"}
 
@@ -41,7 +41,7 @@ def test_a_log_gives_one_observation_per_item(tmp_path: Path) -> None:
     documents = {
         "1": debate("SUPPORTS", ["SUPPORTS", "REFUTES"], warnings=[{"kind": "slow", "where": "x", "detail": "y"}] * 2),
         "2": debate(None, calls=[call(), call(None, None)]),
-        "3": failed(),
+        "3": failed_document(),
         "4": None,
         "5": debate("REFUTES", calls=[call(model="openai:new")]),
     }
@@ -192,7 +192,7 @@ def test_a_document_of_another_shape_is_refused(tmp_path: Path, damage: dict[str
 
 def test_texts_of_logs_cannot_control_a_terminal(tmp_path: Path) -> None:
     evil = "a\x1b[2J\u202eb\x00"
-    document = failed(kind=evil, detail=evil)
+    document = failed_document(kind=evil, detail=evil)
     [run], _ = read_logs(write_log(tmp_path, "log", {"1": document}, GOLD, system=evil, strata={"1": evil}))
     [seen] = run.observations
     assert {run.system, seen.error, seen.detail, seen.stratum} == {"a[2Jb"}

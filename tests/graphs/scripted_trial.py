@@ -22,7 +22,7 @@ from moot.graphs.proclaim import ProclaimSettings, graph
 from moot.retrievers._evidence import evidence_id
 
 from tests.conftest import StubEndpoint
-from tests.graphs.scripted_agents import CLAIM, Rule, rule, warned
+from tests.graphs.scripted_agents import CLAIM, Rule, rule, warning_kinds
 
 SEED = ["A", "B", "C", "D", "E"]
 """The exhibits that a search for the claim itself finds."""
@@ -238,11 +238,13 @@ async def trial(claim: str = CLAIM, given: Mapping[str, Any] | None = None, **se
 
     Relevance to the request is not required, because gaps share no words with exhibits.
     """
-    document: dict[str, Any] = await graph.ainvoke({"claim": claim, **(given or {})}, context=scripted(**settings))
+    document: dict[str, Any] = await graph.ainvoke(
+        {"claim": claim, **(given or {})}, context=trial_settings(**settings)
+    )
     return document
 
 
-def scripted(**settings: Any) -> ProclaimSettings:
+def trial_settings(**settings: Any) -> ProclaimSettings:
     """The settings of `trial`, updated with these."""
     known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
     roles = known.roles() - {judge.name for judge in known.judges if judge.model}
@@ -270,7 +272,7 @@ def outcome(document: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def kinds(document: Mapping[str, Any]) -> list[str]:
     """The kinds of warnings, in order, without those about empty searches, which the script always causes."""
-    return warned(document, but=("empty_retrieval",))
+    return warning_kinds(document, but=("empty_retrieval",))
 
 
 def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:

@@ -343,7 +343,7 @@ async def test_the_reserve_is_only_for_deciding_calls() -> None:
         await ceilings.reserve(PlannedCall("a", "", "openai:m", 3000, 500))
     assert ceilings.is_spent()
     reservation = await ceilings.reserve(PlannedCall("judge", "p", "openai:m", 3900, 500))
-    assert reservation.spend == Spend(2000, 0, 1)  # beyond the reserve, 2.4 bytes a token
+    assert reservation.spend == Spend(2000, 0, 1)  # 1,000 reserved, and 2,400 further bytes / 2.4
 
 
 async def test_until_tokens_are_counted_reservations_are_larger() -> None:
@@ -352,7 +352,7 @@ async def test_until_tokens_are_counted_reservations_are_larger() -> None:
     await ceilings.begin({"tokens": 3_300})
     asked = PlannedCall("a", "", "openai:m", 3_000, 500)
     first = await ceilings.reserve(asked)
-    assert first.spend == Spend(1_750, 0, 1)  # 2.4 bytes a token
+    assert first.spend == Spend(1_750, 0, 1)  # 3,000 / 2.4 + 500
     second = asyncio.create_task(ceilings.reserve(asked))
     await asyncio.sleep(0)
     assert not second.done()

@@ -129,9 +129,8 @@ async def test_an_unknown_context_length_is_learned_from_refusals(start_stub: St
     document = await debate(name, **({} if name == "react" else {"max_rounds": 4}))
     assert document["error"] is None, document["error"]
     refused = statuses(stub).count(400)
-    assert (
-        1 <= refused <= 2 * len({call["model"] for call in document["calls"]}) + 8
-    )  # calls in flight before the first refusal
+    # Calls in flight before the first refusal.
+    assert 1 <= refused <= 2 * len({call["model"] for call in document["calls"]}) + 8
     assert [call["outcome"] for call in document["calls"]].count("failed") == refused
     assert any(call.get("left_out", {}).get("context") == CONTEXT for call in document["calls"])
 

@@ -32,7 +32,7 @@ class Lengths:
         return [self.unit * len(text) for _ in others]
 
 
-async def test_both_orders_count() -> None:
+async def test_a_cross_encoder_compares_each_pair_in_both_orders() -> None:
     found = await similarities_by_cross_encoder(TURNS, Lengths(0.1))  # type: ignore[arg-type]
     assert found == {"agent-1|agent-3": pytest.approx(0.1 * (5 + 7) / 2)}  # an agent without an answer is in no pair
     assert await similarities_by_cross_encoder(TURNS[:2], Lengths(0.1)) == {}  # type: ignore[arg-type]

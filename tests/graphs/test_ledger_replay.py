@@ -124,9 +124,8 @@ async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub,
     some = f"{judge['prompt_tokens']:,} + {judge['completion_tokens']:,} tokens in {usage['calls']} calls"
     from_ledger = f"({usage['calls'] - 1} of {usage['calls']} calls came from the ledger and cost nothing)"
     assert costs(second).startswith(f"{some} {from_ledger}")
-    third = await debate(
-        "tool_mad", 0, LedgerUse("record"), **models
-    )  # the debate is done, so all calls are made again
+    # The debate is done, so all calls are made again.
+    third = await debate("tool_mad", 0, LedgerUse("record"), **models)
     assert third["id"] != first["id"]
     assert not any(call.get("from_ledger") for call in third["calls"])
 

@@ -271,10 +271,8 @@ async def test_a_number_that_is_not_in_the_pool_is_dropped_and_recorded(start_st
     assert outcome(document) == ("done", "SUPPORTS", "consensus", 1)
     given = turns(document)
     assert (given["debater-1", 1]["selected"], given["debater-1", 1]["dropped"]) == ([], [9])
-    assert (given["debater-2", 1]["selected"], given["debater-2", 1]["dropped"]) == (
-        [5, 1, 2],
-        [9],
-    )  # only the first three in the pool are kept
+    # Only the first three in the pool are kept.
+    assert (given["debater-2", 1]["selected"], given["debater-2", 1]["dropped"]) == ([5, 1, 2], [9])
     assert [items_in(rounds_of(stub, n)[0][1], document) for n in (1, 2)] == [[], [1, 2, 5]]
     assert sorted(kinds(document)) == ["selection_cut", "unknown_selection", "unknown_selection"]
     unknown = [w for w in document["warnings"] if w["kind"] == "unknown_selection"]

@@ -11,7 +11,7 @@ from moot.graphs.proclaim import ProclaimSettings, graph
 from pydantic import ValidationError
 
 from tests.conftest import StartStub
-from tests.graphs.scripted_agents import Rule, rule, voted
+from tests.graphs.scripted_agents import Rule, final_votes, rule
 from tests.graphs.scripted_trial import (
     LEAST,
     LIBRARY,
@@ -75,7 +75,7 @@ async def test_panels_of_any_odd_number_of_judges_decide(start_stub: StartStub) 
         document = await trial_of(number, judges=len(verdicts), **LEAST)
         label = {S: "SUPPORTS", N: "REFUTES", I: "NOT ENOUGH INFO"}
         assert outcome(document) == ("done", label[verdict], verdict, "max_rounds", 1), verdicts
-        assert voted(document) == {f"judge-{n}": v and label[v] for n, v in enumerate(verdicts, 1)}
+        assert final_votes(document) == {f"judge-{n}": v and label[v] for n, v in enumerate(verdicts, 1)}
         parts = document["confidence_parts"]
         assert parts["consensus_strength"] == pytest.approx(winning / votes, abs=1e-6)
         scored = [n for n, v in enumerate(verdicts, 1) if v]  # the three scores of judge n add up to 3 n + 3
@@ -94,7 +94,7 @@ async def test_a_judge_that_cannot_be_reached_abstains(start_stub: StartStub) ->
     start_stub([rule("judge-1", status=500), *judges(S, N, N), *default_rules()])
     document = await trial(**LEAST)
     assert outcome(document)[:3] == ("done", "REFUTES", N)
-    assert voted(document) == {"judge-1": None, "judge-2": "REFUTES", "judge-3": "REFUTES"}
+    assert final_votes(document) == {"judge-1": None, "judge-2": "REFUTES", "judge-3": "REFUTES"}
     assert document["confidence_parts"]["consensus_strength"] == 1
     [warning] = [w for w in document["warnings"] if w["kind"] != "empty_retrieval"]
     assert "judge-1" in warning["where"]
@@ -125,7 +125,7 @@ async def test_judges_with_own_models_and_names(start_stub: StartStub) -> None:
         "daniel": "openai:stub-daniel",
         "judge-3": "openai:stub-judge-3",  # a name in `models`
     }
-    assert voted(document) == {"judge-1": "REFUTES", "daniel": "NOT ENOUGH INFO", "judge-3": "SUPPORTS"}
+    assert final_votes(document) == {"judge-1": "REFUTES", "daniel": "NOT ENOUGH INFO", "judge-3": "SUPPORTS"}
     assert outcome(document)[:3] == ("done", "REFUTES", N)
     with_persona = {
         name: "A retired metrologist." in prompts(stub, name)[0] for name in ("daniel", "judge-2", "judge-3")
@@ -259,7 +259,7 @@ async def test_verdicts_become_answers_of_the_task(start_stub: StartStub) -> Non
     for given, settings, (supported, refuted, inconclusive), burden in ANSWERS:
         document = await trial("It holds.", given, **settings, **LEAST)
         assert outcome(document)[:3] == ("done", inconclusive, I), given  # the chief judge's
-        assert voted(document) == {"judge-1": inconclusive or I, "judge-2": refuted, "judge-3": supported}
+        assert final_votes(document) == {"judge-1": inconclusive or I, "judge-2": refuted, "judge-3": supported}
         assert kinds(document) == (["burden_of_refutation"] if burden else [])
         assert document["confidence_parts"]["reflection"] == 0
         assert document["confidence_parts"]["winning_reflection"] is None

@@ -45,7 +45,7 @@ ON_RECORD = [f"{ADMITTED} K A8 L{more}" for more in ("", " M N A7 O", " M N A7 O
 """The exhibits that counsel see in the rounds of the primary debate."""
 
 
-def seen(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
+def statements_by_prompt(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> list[str]:
     """The statements in each prompt of a role; sorted, because two debates run in parallel."""
     return sorted(statements_in(prompt) for prompt in prompts(stub, role, step, side))
 
@@ -93,15 +93,21 @@ def test_counsel_are_shown_the_last_four_statements(three_rounds: FinishedTrial)
 def test_other_roles_are_shown_their_debates_statements(three_rounds: FinishedTrial) -> None:
     _, stub = three_rounds
     twice = ["", "p1 d1 xp1 xd1", "p1* d1* xp1* xd1*", "p2 d2 xp2 xd2", ""]
-    assert seen(stub, "retrieval") == sorted(twice * 2)
+    assert statements_by_prompt(stub, "retrieval") == sorted(twice * 2)
     rulings = ["p1 d1", "xp1 xd1 p2 d2", "xp2 xd2 p3 d3", "p1* d1*", "xp1* xd1* p2* d2*"]
-    assert seen(stub, "court", "rule_on_expert") == seen(stub, "expert") == sorted(rulings * 2)
+    assert (
+        statements_by_prompt(stub, "court", "rule_on_expert")
+        == statements_by_prompt(stub, "expert")
+        == sorted(rulings * 2)
+    )
     rounds = ["p1 d1 xp1 xd1", "p2 d2 xp2 xd2", "p3 d3 xp3 xd3", "p1* d1* xp1* xd1*", "p2* d2* xp2* xd2*"]
-    assert seen(stub, "analyser") == [" ".join(rounds)]
+    assert statements_by_prompt(stub, "analyser") == [" ".join(rounds)]
     # The critic reads the debate so far. The court is asked from `min_rounds` on.
     so_far = [" ".join(rounds[first:last]) for first, last in ((0, 1), (0, 2), (0, 3), (3, 4), (3, 5))]
-    assert seen(stub, "critic") == sorted(so_far)
-    assert seen(stub, "court", "close") == sorted(["p2 d2 xp2 xd2", "p3 d3 xp3 xd3", "p2* d2* xp2* xd2*"])
+    assert statements_by_prompt(stub, "critic") == sorted(so_far)
+    assert statements_by_prompt(stub, "court", "close") == sorted(
+        ["p2 d2 xp2 xd2", "p3 d3 xp3 xd3", "p2* d2* xp2* xd2*"]
+    )
 
 
 def test_prompts_show_the_exhibits_on_record_at_that_time(three_rounds: FinishedTrial) -> None:

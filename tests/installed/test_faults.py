@@ -66,7 +66,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     packages = []
 
-    def seen(package: str, module: str = "", **entry_points: str) -> None:
+    def declare_and_forget(package: str, module: str = "", **entry_points: str) -> None:
         declare(tmp_path, package, module, **entry_points)
         packages.append(package)
         invalidate_caches()
@@ -75,7 +75,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             monkeypatch.setattr(own, "_points", Plugins(kind, (), "invalid_setting")._points)
             monkeypatch.setattr(own, "_loaded", {})
 
-    yield seen
+    yield declare_and_forget
     for package in packages:
         sys.modules.pop(package, None)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.collector import collecting
-from tests.installed.package import EXAMPLE, installed
+from tests.installed.package import EXAMPLE, install_tutorial
 
 PAGE = (Path(__file__).parents[2] / "docs/howto/tutorial.md").read_text(encoding="utf-8")
 COMMANDS = [
@@ -38,7 +38,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     folder = tmp_path_factory.mktemp("tutorial")
     (folder / "claims.csv").write_text(block("csv"))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {"PATH": path, "PYTHONPATH": str(installed(folder)), "MOOT_HOME": str(folder / "home")}
+    environment = {"PATH": path, "PYTHONPATH": str(install_tutorial(folder)), "MOOT_HOME": str(folder / "home")}
 
     def run(line: str, **more: str) -> str:
         command = [shutil.which("bash") or "sh", "-c", line]
@@ -57,7 +57,7 @@ def test_the_page_shows_every_file_of_the_package() -> None:
     assert len([line for line in debate.splitlines() if line.strip() and '"""' not in line]) <= 30
 
 
-def test_the_debate_and_its_settings_are_listed_and_it_runs(shell: Shell) -> None:
+def test_the_debate_is_listed_with_its_settings_and_runs(shell: Shell) -> None:
     listing, settings, verify = COMMANDS[:3]
     assert "chaired               A chaired debate: the first agent hears all others" in shell(listing)
     assert "max_rounds" in shell(settings)

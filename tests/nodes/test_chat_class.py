@@ -28,7 +28,7 @@ from pydantic import BaseModel, SecretStr
 from typing_extensions import TypedDict
 
 from tests.conftest import StartStub
-from tests.core.raw import REPLY, STREAM, answer, event, raw_server, respond_with, token
+from tests.core.raw import REPLY, STREAM, answer, event, raw_server, respond_with, stream_chunk
 
 MESSAGES = [SystemMessage("Be brief."), HumanMessage("Is it so?")]
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
@@ -151,7 +151,12 @@ async def test_a_message_equals_langchains(name: str, monkeypatch: pytest.Monkey
 
 
 STREAMS = {
-    "text": [token("Y"), token("es."), token("", "stop"), event(id="1", model="m", choices=[], usage=USAGE | DETAILS)],
+    "text": [
+        stream_chunk("Y"),
+        stream_chunk("es."),
+        stream_chunk("", "stop"),
+        event(id="1", model="m", choices=[], usage=USAGE | DETAILS),
+    ],
     "tool": [
         event(choices=[{"index": 0, "delta": {"role": "assistant", "tool_calls": [{"index": 0, **CALL}]}}]),
         event(choices=[{"index": 0, "delta": {}, "finish_reason": "tool_calls"}], model="m", system_fingerprint="fp"),

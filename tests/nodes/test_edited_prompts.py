@@ -84,9 +84,8 @@ def test_every_prompt_is_a_field_of_some_graph_at_a_node_that_is_drawn() -> None
             assert drawn & set(extra["langgraph_nodes"]), (name, field, extra)
             assert system.settings.model_fields[field].default == shipped(prompt)
         with_field |= set(system.settings.prompts.values())
-    assert with_field | {"reader/summary", ATTACKER} == set(
-        NAMES
-    )  # prompts of a graph that reads documents are not edited in Studio
+    # Prompts of a graph that reads documents are not edited in Studio.
+    assert with_field | {"reader/summary", ATTACKER} == set(NAMES)
 
 
 def test_settings_say_which_prompts_were_edited() -> None:

@@ -75,7 +75,7 @@ FAILS: dict[str, tuple[bytes | dict[str, Any], str]] = {
 """Answers that are errors, and their kinds."""
 
 
-def streamed(body: dict[str, Any]) -> Respond:
+def stream_response(body: dict[str, Any]) -> Respond:
     """A server's response: this reply as server-sent events."""
     usage = {name: body.pop(name) for name in ("usage",) if name in body}
     choices = [{**choice, "delta": choice["message"]} for choice in body["choices"]]
@@ -115,7 +115,7 @@ async def test_replies_with_one_possible_reading_are_read(
 ) -> None:
     body, tokens = READ[name]
     call = await outcome_of_call(
-        streamed({**body}) if as_stream else respond_with(answer(body)), monkeypatch, as_stream
+        stream_response({**body}) if as_stream else respond_with(answer(body)), monkeypatch, as_stream
     )
     assert not isinstance(call, MootError), call
     assert (call["outcome"], call["prompt_tokens"], call["completion_tokens"]) == ("ok", *tokens)
@@ -150,7 +150,7 @@ async def test_a_debate_ends_in_a_document(name: str, as_stream: bool, monkeypat
     if not as_stream or isinstance(body, bytes):
         respond = respond_with(answer(body))
     elif name in READ:
-        respond = streamed({**body})
+        respond = stream_response({**body})
     else:
         respond = respond_with(STREAM, event(**body), close=True)
     system = load_graph("chain_of_thought")

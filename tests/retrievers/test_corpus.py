@@ -106,7 +106,7 @@ async def test_all_passages_are_read_page_by_page(
         assert [p.id for p in all_passages(f"pages-{size}")] == sorted(str(i) for i in range(size))
 
 
-def nearly(found: int, stored: int) -> bool:
+def finds_nearly_all(found: int, stored: int) -> bool:
     """Whether a search finds all passages but the few that an approximate index may miss."""
     return 0.99 * stored <= found <= stored
 
@@ -122,7 +122,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: 
     assert (error.kind, error.exit_code) == ("unfinished_corpus", 2)
     assert f"interrupted after {BATCH} passages" in error.detail
     assert await count("broken", [passage(i) for i in range(MANY)]) == (MANY, MANY - BATCH)
-    assert nearly(len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)), MANY)
+    assert finds_nearly_all(len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)), MANY)
 
 
 @pytest.mark.parametrize("turns", range(0, 40, 4))
@@ -230,7 +230,7 @@ def test_passages_added_by_another_process_are_all_found(empty_home: Path, quick
 
     first, then = asyncio.run(grow())
     assert first == 1
-    assert nearly(then, KILLED_AFTER)
+    assert finds_nearly_all(then, KILLED_AFTER)
 
 
 async def test_two_builds_of_one_corpus_take_turns(empty_home: Path) -> None:
