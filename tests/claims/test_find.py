@@ -48,7 +48,7 @@ WRITTEN: list[dict[str, Any]] = [
 
 
 def rules(**changed: Any) -> list[dict[str, Any]]:
-    """The endpoint's reply to each prompt."""
+    """Rules: the endpoint's reply to each prompt."""
     replies = {"found": FOUND, "rated": RATED, "written": WRITTEN, "groups": [{"numbers": [2, 4]}]} | changed
     return [
         {"match": "Find the claims in a part", "reply": json.dumps({"claims": replies["found"]})},

@@ -202,7 +202,7 @@ def analyses(overall: float) -> Rule:
 
 
 def default_rules() -> list[Rule]:
-    """The rules after a test's own: a trial in which only the maximum of rounds ends a debate.
+    """Rules that follow a test's own: a trial in which only the maximum of rounds ends a debate.
 
     The premise finds ``F``, the supporting query ``G``, the challenging query ``H``; all exhibits are admitted with the
     weight 0.72. No search in court finds anything, no side requests an expert, reflections alternate, neither critic
@@ -245,7 +245,7 @@ async def trial(claim: str = CLAIM, given: Mapping[str, Any] | None = None, **se
 
 
 def trial_settings(**settings: Any) -> ProclaimSettings:
-    """The settings of `trial`, updated with these."""
+    """The default settings of a scripted trial, updated with these."""
     known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
     roles = known.roles() - {judge.name for judge in known.judges if judge.model}
     models = {role: f"openai:stub-{role}" for role in roles} | settings.pop("models", {})

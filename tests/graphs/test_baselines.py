@@ -58,7 +58,7 @@ def reasons_text(number: int, round: int) -> str:
 
 
 def talks(number: int, answer: str) -> list[Rule]:
-    """A debater's answers of three rounds; the reasons name the debater and the round."""
+    """Rules: a debater's answers of three rounds; the reasons name the debater and the round."""
     rules = [says(answer, 1, rationale=reasons_text(number, round)) for round in (1, 2, 3)]
     return [rule | {"model": f"stub-debater-{number}$"} for rule in rules]
 

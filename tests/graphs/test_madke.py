@@ -41,7 +41,7 @@ Rule = dict[str, Any]
 
 
 def talks(number: int, *answers: str) -> list[Rule]:
-    """A debater's answers, one a round; the reasons name the debater and the round."""
+    """Rules: a debater's answers, one a round; the reasons name the debater and the round."""
     given = enumerate(answers, 1)
     return [
         on_answer(number, fields={"answer": a, "rationale": reasons_text(number, r), "citations": []}) for r, a in given
@@ -342,7 +342,7 @@ async def test_selections_differ_from_round_to_round(start_stub: StartStub) -> N
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
-async def test_orderly_talk_one_after_the_other(start_stub: StartStub) -> None:
+async def test_sequential_debaters_hear_earlier_answers_of_the_round(start_stub: StartStub) -> None:
     three = [rule for n, a in enumerate((CYLINDER, CONSTANT, PLANCK), 1) for rule in talks(n, a, a)]
     stub = start_stub([*three, *judged(False, True), sums_up(PLANCK)])
     document = await debate(QUESTION, sequential_talk=True, debaters=3)
@@ -358,7 +358,7 @@ async def test_orderly_talk_one_after_the_other(start_stub: StartStub) -> None:
     assert len(stub.prompts("stub-judge")) == 2  # once a round, not once a speaker
 
 
-async def test_three_debaters_at_the_same_time(start_stub: StartStub) -> None:
+async def test_parallel_debaters_hear_only_earlier_rounds(start_stub: StartStub) -> None:
     three = [rule for n in (1, 2, 3) for rule in talks(n, "REFUTES" if n == 1 else "SUPPORTS", "SUPPORTS")]
     slow = [selects(n, [1], 1) | {"delay_ms": 400} for n in (1, 2, 3)]
     stub = start_stub([*slow, *three, sums_up("SUPPORTS")])
@@ -410,7 +410,9 @@ async def test_web_results_may_be_shown_as_snippets_only(start_stub: StartStub, 
     assert all(piece["title"] for piece in document["evidence"])  # recorded in both cases
 
 
-async def test_the_fallback_of_a_failed_source(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_source_is_replaced_by_its_fallback(
+    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WIKIPEDIA_BASE_URL", f"http://127.0.0.1:{free_port()}")
     start_stub([*talks(1, "SUPPORTS"), *talks(2, "SUPPORTS"), sums_up("SUPPORTS")])
     document = await debate(

@@ -21,7 +21,7 @@ from tests.graphs.scripted_agents import (
 
 
 def reviews(n: int, rounds: int = 1) -> list[Rule]:
-    """The agents' reviews: agent 2's review of agent 1's answer in round 3 is the word ``c21r3.``.
+    """Rules: the agents' reviews. Agent 2's review of agent 1's answer in round 3 is the word ``c21r3.``.
 
     The reviewers' confidence is 1 for the first agent's answer, 2 for the second's ...
     """
@@ -35,7 +35,7 @@ def review(i: int, j: int, r: int = 1, claim: str = "", **what: Any) -> Rule:
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
-async def test_each_reviews_every_other_answer_and_revises_by_the_reviews_of_its_own(
+async def test_each_agent_reviews_every_other_answer_and_revises_its_own_by_reviews(
     start_stub: StartStub, rounds: int
 ) -> None:
     stub = start_stub([*script("SRN", "RRN", "NNN"), *reviews(3, rounds)])

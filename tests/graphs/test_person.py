@@ -305,7 +305,7 @@ async def test_asking_a_person_needs_a_checkpointer(start_stub: StartStub) -> No
     assert stub.calls() == []
 
 
-async def test_another_branch_from_a_past_checkpoint(start_stub: StartStub) -> None:
+async def test_a_past_checkpoint_starts_another_branch(start_stub: StartStub) -> None:
     stub = start_stub(RULES)
     graph = load_graph("standard_mad").graph.builder.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}

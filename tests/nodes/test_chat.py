@@ -51,7 +51,7 @@ def test_a_message_with_a_known_id_replaces_the_first() -> None:
     assert merge_messages([first], None) == [first]
 
 
-async def test_claims_and_messages_on_one_thread() -> None:
+async def test_messages_of_a_thread_are_kept_and_its_claim_is_replaced() -> None:
     graph = builder.compile(checkpointer=InMemorySaver())
 
     async def ask(**asked: Any) -> dict[str, Any]:

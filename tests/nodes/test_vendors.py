@@ -105,7 +105,7 @@ async def test_errors_have_their_kind_and_message(
         assert len(api.requests) == (3 if kind == "server_error" else 1)
 
 
-async def test_a_too_long_prompt_teaches_the_context_length(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_context_length_is_learned_from_a_refused_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     long = {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}
     async with messages_api({"status": 400, "error": long}) as api:
         failed, _ = await ask(api, monkeypatch)

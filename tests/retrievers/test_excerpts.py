@@ -43,7 +43,7 @@ def parts(text: str) -> list[str]:
         "",
     ],
 )
-def test_sentence_boundaries(text: str) -> None:
+def test_sentence_boundaries_are_found(text: str) -> None:
     wanted = [part.strip() for part in text.split("|") if part.strip()]
     assert parts(text.replace("|", "")) == wanted
 

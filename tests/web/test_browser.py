@@ -65,7 +65,7 @@ def stored_document(served: Served, page: Page) -> dict[str, Any]:
     return document
 
 
-async def test_a_debate_from_the_form_to_the_file(page: Page, served: Served, tmp_path: Path) -> None:
+async def test_a_debate_runs_from_the_form_to_its_file(page: Page, served: Served, tmp_path: Path) -> None:
     await page.goto("/moot")
     await page.get_by_label(BOX).wait_for()
     await page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")

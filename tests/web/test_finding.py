@@ -112,7 +112,7 @@ async def test_the_built_in_model_lists_sentences(page: Page, served: Served) ->
     await page.get_by_role("button", name="Check 1 claim").wait_for()
 
 
-async def test_a_link_opened_while_a_model_loads(page: Page, served: Served) -> None:
+async def test_a_link_shows_the_claim_while_a_model_loads(page: Page, served: Served) -> None:
     """Before the first node has ended, only the run itself contains the claim."""
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.wait_for_url("**thread=*")
