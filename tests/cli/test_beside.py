@@ -56,16 +56,16 @@ def test_both_verdicts_and_costs_are_printed_and_in_the_document(
     beside = stored["beside"]
     assert (stored["answer"], beside["document"]["answer"], beside["error"]) == ("SUPPORTS", "REFUTES", None)
     assert (beside["control"], beside["equal"]) == ("self_consistency", equal)
-    own, its = beside["taken"]["control"], beside["taken"]["debate"]
-    assert 0 < own[equal] <= its[equal]
-    assert beside["ratios"] == {name: own[name] / its[name] for name in own}
+    control_cost, debate_cost = beside["taken"]["control"], beside["taken"]["debate"]
+    assert 0 < control_cost[equal] <= debate_cost[equal]
+    assert beside["ratios"] == {name: control_cost[name] / debate_cost[name] for name in control_cost}
     printed = [
         line for line in done.stdout.splitlines() if "beside" in line.lower() or "Relative to the debate" in line
     ]
     unit = {"tokens": "tokens", "usd": "USD", "calls": "calls"}[equal]
     assert printed[0] == f"Beside it, self-consistency at equal {unit} ..."
     assert printed[1].strip().endswith("REFUTES, unlike the debate")
-    assert f"USD x{beside['ratios']['usd']:.2f} (${own['usd']:.6f} of ${its['usd']:.6f})" in printed[2]
+    assert f"USD x{beside['ratios']['usd']:.2f} (${control_cost['usd']:.6f} of ${debate_cost['usd']:.6f})" in printed[2]
     for kind in ("md", "html"):
         assert f"A vote over several lines of reasoning, at equal {unit}: Refuted, unlike the debate." in report(
             upgrade_document(stored), kind

@@ -21,13 +21,10 @@ from tests.cluster.postgres import Server, binaries, running_postgres
 ADDRESS = "http://127.0.0.1:1/v1"
 
 
-def test_the_fair_share_of_a_process() -> None:
+def test_processes_get_fair_shares() -> None:
     wanted = {"a": 2, "b": 9, "c": 9}
-    assert [fair_share(12, wanted, one) for one in wanted] == [
-        2,
-        5,
-        5,
-    ]  # a gets all it wants, the others share the rest
+    # The process a gets all it wants, the others share the rest.
+    assert [fair_share(12, wanted, one) for one in wanted] == [2, 5, 5]
     assert [fair_share(12, {"a": 1, "b": 3}, one) for one in "ab"] == [1 + 4, 3 + 4]  # no process wants 8 of them
 
 

@@ -160,11 +160,11 @@ def test_controls_spend_as_much_as_the_debate(
     debates, controls, prices = documents(found["tool_mad"]), documents(found[name]), read_prices()
     assert set(controls) == set(debates)
     for id, control in controls.items():
-        own, its = (full_cost(one["calls"], one["seconds"], prices) for one in (control, debates[id]))
-        spent, most = getattr(own, equal), getattr(its, equal)
-        dearest = max(getattr(full_cost([call], 0, prices), equal) for call in control["calls"])
-        assert most - 3 * dearest < spent <= most
-        assert control["depth"] < own.calls or own.calls < 4
+        control_cost, debate_cost = (full_cost(one["calls"], one["seconds"], prices) for one in (control, debates[id]))
+        spent, most = getattr(control_cost, equal), getattr(debate_cost, equal)
+        most_expensive = max(getattr(full_cost([call], 0, prices), equal) for call in control["calls"])
+        assert most - 3 * most_expensive < spent <= most
+        assert control["depth"] < control_cost.calls or control_cost.calls < 4
     runs, _ = read_runs([tmp_path / "logs"], lambda calls: cost_of(calls, prices))
     (study,) = studies_of(runs)
     row = records(costs_table(study))[name]

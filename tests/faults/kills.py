@@ -138,9 +138,7 @@ def kill(moment: Moment, folder: Path, start: Start = start_by_command, again: S
         sent, stored = calls_of(here.stub), here.stored()
         wrong = exit_error(ended, moment) or unstored_reply_error(sent, stored)
         lost = Sent(0, 0)
-        if (
-            ended.code and (ended.document or {}).get("status") != "done"
-        ):  # else its document was written before the kill
+        if ended.code and (ended.document or {}).get("status") != "done":  # no document before the kill
             lost = sent_by(sent) - stored_by(stored)
             ended = here.end((again or start)(moment.system, here))
         repaid = sent_by(calls_of(here.stub)) - reference.sent

@@ -172,10 +172,14 @@ def test_invalid_settings_are_refused(given: dict[str, Any], message: str) -> No
         ProclaimSettings.model_validate(given)
 
 
-def test_defaults_are_the_papers() -> None:
+def test_defaults_are_those_of_the_paper() -> None:
     settings = ProclaimSettings()
-    warmth = {0.5: "plaintiff defense expert", 0.2: "court arbiter", 0.3: "critic miner analyser negotiator retrieval"}
-    for temperature, who in warmth.items():
+    temperatures = {
+        0.5: "plaintiff defense expert",
+        0.2: "court arbiter",
+        0.3: "critic miner analyser negotiator retrieval",
+    }
+    for temperature, who in temperatures.items():
         assert {settings.temperature_of(role) for role in who.split()} == {temperature}
     assert {settings.temperature_of(judge.name) for judge in settings.judges} == {0.3}
     assert [judge.name for judge in settings.judges] == ["judge-1", "judge-2", "judge-3"]

@@ -189,12 +189,12 @@ def test_switched_counsel_argue_the_other_side_without_the_primary_debate(two_ro
             assert not {"A8", "L", "M", "N", "A7", "O"} & set(exhibits(data).split())
             assert "primary" not in data
         assert {turn["agent"] for turn in find_turns(document, phase="switched", side=side)} >= {counsel_}
-    for side in SIDES:  # and not the other way round
+    for side in SIDES:  # the primary debate shows nothing of the switched one
         for prompt in prompts(stub, side, side=side):
             assert "*" not in statements_in(prompt)
             assert "switched" not in prompt
     roles = {(c["role"], c["agent"]) for c in document["calls"] if c["role"] in SIDES}
-    assert roles == {(side, side) for side in SIDES}  # a role is a counsel, on either side
+    assert roles == {(side, side) for side in SIDES}  # the role is the counsel's name, whatever side it argues
 
 
 async def test_judges_read_the_whole_record(start_stub: StartStub) -> None:

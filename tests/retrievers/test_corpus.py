@@ -33,7 +33,7 @@ from .quick import CHILD, is_found, numbered_passages
 MANY = BATCH + 44
 
 
-async def count(name: str, passages: Iterator[Passage] | list[Passage]) -> tuple[int, int]:
+async def index_and_count(name: str, passages: Iterator[Passage] | list[Passage]) -> tuple[int, int]:
     """Index files; return the number of passages seen, and of those newly encoded."""
     done = [(0, 0)]
     await index_passages(name, passages, progress=lambda seen, encoded: done.append((seen, encoded)))
@@ -87,10 +87,13 @@ def test_long_paragraphs_are_split_into_readable_passages(tmp_path: Path) -> Non
 
 async def test_a_second_run_encodes_only_changed_passages(empty_home: Path) -> None:
     first = [passage(1, url="http://a.test"), passage(2, "e\u200d\u0301 and \x00 more"), passage(3)]
-    assert await count("ledger", first) == (3, 3)
-    assert await count("ledger", first) == (3, 0)
+    assert await index_and_count("ledger", first) == (3, 3)
+    assert await index_and_count("ledger", first) == (3, 0)
     before = await open_retriever("chroma:ledger")
-    assert await count("ledger", [passage(1, "Rewritten."), passage(2, "e\u200d\u0301 and \x00 more")]) == (2, 1)
+    assert await index_and_count("ledger", [passage(1, "Rewritten."), passage(2, "e\u200d\u0301 and \x00 more")]) == (
+        2,
+        1,
+    )
     assert {p.id: p.text for p in all_passages("ledger")}["1"] == "Rewritten."
     after = await open_retriever("chroma:ledger")
     assert after is not before
@@ -121,7 +124,7 @@ async def test_an_interrupted_build_is_refused_and_can_be_completed(empty_home: 
     error = await refusal_of("broken")
     assert (error.kind, error.exit_code) == ("unfinished_corpus", 2)
     assert f"interrupted after {BATCH} passages" in error.detail
-    assert await count("broken", [passage(i) for i in range(MANY)]) == (MANY, MANY - BATCH)
+    assert await index_and_count("broken", [passage(i) for i in range(MANY)]) == (MANY, MANY - BATCH)
     assert finds_nearly_all(len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)), MANY)
 
 
@@ -199,7 +202,7 @@ async def test_a_build_killed_in_another_process_is_refused_then_completed(
     with pytest.raises(UserError, match="or is still running") as caught:
         await open_retriever("bm25:killed")
     assert caught.value.kind == "unfinished_corpus"
-    seen, encoded = await count("killed", passages)
+    seen, encoded = await index_and_count("killed", passages)
     assert (seen, encoded <= SMALL - KILLED_AFTER) == (SMALL, True)
     assert [p.id for p in all_passages("killed")] == sorted(str(i) for i in range(SMALL))
     found = await (await open_retriever("chroma:killed")).search("entry", SMALL)
@@ -235,12 +238,12 @@ def test_passages_added_by_another_process_are_all_found(empty_home: Path, quick
 
 async def test_two_builds_of_one_corpus_take_turns(empty_home: Path) -> None:
     passages = [passage(i) for i in range(MANY)]
-    builds = await asyncio.gather(count("both", passages), count("both", passages))
+    builds = await asyncio.gather(index_and_count("both", passages), index_and_count("both", passages))
     assert sorted(builds) == [(MANY, 0), (MANY, MANY)]
 
 
 async def test_a_passage_given_twice_is_stored_once(empty_home: Path) -> None:
-    assert await count("twice", [passage(1), passage(2), passage(1)]) == (3, 2)
+    assert await index_and_count("twice", [passage(1), passage(2), passage(1)]) == (3, 2)
     assert [p.id for p in all_passages("twice")] == ["1", "2"]
 
 
@@ -316,7 +319,7 @@ def test_event_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path
         assert all(opened)
 
 
-async def test_a_newly_opened_corpus_has_what_another_process_indexed(empty_home: Path, quick_encoder: None) -> None:
+async def test_a_newly_opened_corpus_has_passages_of_another_process(empty_home: Path, quick_encoder: None) -> None:
     """Retrievers that are already open keep their state: Chroma shows them nothing newer."""
     await index_passages("growing", numbered_passages(0, 1100))
     before = await open_retriever("chroma:growing")

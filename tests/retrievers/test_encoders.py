@@ -57,55 +57,55 @@ class PausedModel:
 
 async def test_simultaneous_queries_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held_model = PausedModel(encoder, monkeypatch)
-    held_model.go.set()
+    paused_model = PausedModel(encoder, monkeypatch)
+    paused_model.go.set()
     texts = [f"Query {i} of another debate" for i in range(40)]
     vectors = [vector for (vector,) in await asyncio.gather(*(encoder.embed([text]) for text in texts))]
-    assert held_model.batches == [texts]
-    assert vectors == [held_model.real([text])[0] for text in texts]
+    assert paused_model.batches == [texts]
+    assert vectors == [paused_model.real([text])[0] for text in texts]
 
 
 async def test_a_long_text_is_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held_model = PausedModel(encoder, monkeypatch)
-    held_model.go.set()
+    paused_model = PausedModel(encoder, monkeypatch)
+    paused_model.go.set()
     long, short = [f"{i} {LONG[:600]}" for i in range(FEW)], [f"Short {i}" for i in range(FEW)]
     await asyncio.gather(encoder.embed(long), *(encoder.embed([text]) for text in short))
-    assert sorted(held_model.batches) == [long, short]
+    assert sorted(paused_model.batches) == [long, short]
 
 
 async def test_a_text_in_progress_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held_model = PausedModel(encoder, monkeypatch)
+    paused_model = PausedModel(encoder, monkeypatch)
     a, b, c = (f"{word}, asked for by several debates" for word in ("One", "Two", "Three"))
     cancelled, first = (asyncio.ensure_future(encoder.embed([a, b])) for _ in range(2))
-    await asyncio.to_thread(held_model.begun.wait, 60)
+    await asyncio.to_thread(paused_model.begun.wait, 60)
     cancelled.cancel()
     second, third = (asyncio.ensure_future(encoder.embed(texts)) for texts in ([c, b], [b, a]))
     await asyncio.sleep(0)
-    held_model.go.set()
-    assert await third == (await first)[::-1] == held_model.real([b, a])
-    assert await second == held_model.real([c, b])
-    assert held_model.batches == [[a, b], [c]]
+    paused_model.go.set()
+    assert await third == (await first)[::-1] == paused_model.real([b, a])
+    assert await second == paused_model.real([c, b])
+    assert paused_model.batches == [[a, b], [c]]
     assert cancelled.cancelled()
 
 
 async def test_a_failure_reaches_all_waiting_calls_and_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    held_model = PausedModel(encoder, monkeypatch)
-    held_model.go.set()
-    real = held_model.real
+    paused_model = PausedModel(encoder, monkeypatch)
+    paused_model.go.set()
+    real = paused_model.real
 
     def fail(texts: list[str]) -> list[Vector]:
         raise IndexError(texts)
 
-    held_model.real = fail
+    paused_model.real = fail
     text = "A text that fails once"
     failed = await asyncio.gather(*(encoder.embed([text]) for _ in range(3)), return_exceptions=True)
     assert [type(error) for error in failed] == [IndexError] * 3
-    held_model.real = real
+    paused_model.real = real
     assert await encoder.embed([text]) == real([text])
-    assert held_model.batches == [[text], [text]]
+    assert paused_model.batches == [[text], [text]]
 
 
 @pytest.mark.parametrize("count", [FEW, 3 * FEW])

@@ -30,7 +30,7 @@ def check_refused(answer: httpx.Response, reason: str) -> None:
     assert reason in answer.json()["detail"]
 
 
-def logged_in(client: httpx.Client, user: str) -> str:
+def log_in(client: httpx.Client, user: str) -> str:
     """Log a user in; return the page with the user's numbers."""
     with httpx.Client(base_url=str(client.base_url), follow_redirects=True) as browser:
         browser.post("/moot/login", data={"token": TOKENS[user], "next": "/moot"}).raise_for_status()
@@ -45,7 +45,7 @@ def test_spent_money_counts_against_the_quota(service: Service) -> None:
             dee.request("DELETE", f"/moot/api/debates/{one['id']}").raise_for_status()
         assert dee.get("/moot/api/debates").json()["total"] == 0
         check_refused(run_debate(dee, "Dill is red."), "spent $")
-        assert "In the last 24 hours: 1 debates, " in logged_in(dee, "dee")
+        assert "In the last 24 hours: 1 debates, " in log_in(dee, "dee")
 
 
 def test_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
@@ -67,7 +67,7 @@ def test_a_debate_with_an_unpriced_model_is_refused(service: Service) -> None:
             assert "No price is known for " in refused.json()["detail"]
         assert len(service.stub.prompts()) == before
         assert run_debate(eve, "Leeks are short.").json()["status"] == "done"
-        assert "In the last 24 hours: 1 debates" in logged_in(eve, "eve")
+        assert "In the last 24 hours: 1 debates" in log_in(eve, "eve")
 
 
 def test_a_debate_of_unknown_cost_uses_up_the_quota(service: Service) -> None:
