@@ -69,7 +69,7 @@ def test_a_full_trials_turns_and_calls(full: dict[str, Any]) -> None:
         "critic": 4,
     }
     assert all(call["outcome"] == "ok" for call in full["calls"])
-    assert full["depth"] == 3 + 2 * 9 + 2  # both debates are held at the same time
+    assert full["depth"] == 3 + 2 * 9 + 2  # both debates run in parallel
 
 
 def test_a_full_trials_negotiation(full: dict[str, Any]) -> None:

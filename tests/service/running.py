@@ -117,11 +117,11 @@ class Service:
         """The end of a process's log."""
         return (self.folder / f"{name}.log").read_text()[-3000:]
 
-    def wait_for(self, is_so: Callable[[], bool], what: str) -> None:
+    def wait_for(self, condition: Callable[[], bool], message: str) -> None:
         """Wait until a condition holds."""
         until = time.monotonic() + PATIENCE
-        while not is_so():
-            assert time.monotonic() < until, what
+        while not condition():
+            assert time.monotonic() < until, message
             time.sleep(0.1)
 
     def is_ready(self, name: str) -> bool:
