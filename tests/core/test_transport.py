@@ -211,7 +211,7 @@ print("done")
 """
 
 
-async def test_loops_whose_connections_were_not_closed_end_without_warnings() -> None:
+async def test_event_loops_with_unclosed_connections_end_without_warnings() -> None:
     async with raw_server(respond_with(answer(REPLY))) as raw:
         command = [sys.executable, "-c", FORGETFUL, raw.url]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)

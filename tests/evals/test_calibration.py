@@ -153,14 +153,14 @@ def test_risk_coverage_is_the_mean_over_orders(items: list[tuple[float, bool]]) 
 def test_ks_stability_by_hand() -> None:
     trajectories: list[list[float | None]] = [[0.1, 0.5], [0.2, 0.6], [0.3, 0.7], [0.9, 0.9]]
     found = ks_stability(trajectories)
-    # Three of four are at most 0.3 in the first round, none in the last.
+    # Three of four confidences are at most 0.3 in the first round, none in the last.
     assert found == {1: Score(3 / 4, 4), 2: Score(0.0, 4)}
 
 
 def test_ks_stability_of_debates_of_unequal_length() -> None:
     trajectories: list[list[float | None]] = [[0.1, 0.5, 0.9], [0.2, None, 0.9], [0.9], [0.4, None], []]
     found = ks_stability(trajectories)
-    # Round 1: 0.1, 0.2, 0.9 against 0.9, 0.9, 0.9; the fourth's last is unknown.
+    # Round 1: 0.1, 0.2, 0.9 against 0.9, 0.9, 0.9. The last confidence of the fourth debate is unknown.
     assert found == {
         1: Score(approx(2 / 3), 3, missing=1, left_out=1),
         2: Score(1.0, 1, missing=2, left_out=2),

@@ -36,7 +36,7 @@ def survived_faults(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any
         settings: the debate's settings.
     """
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         with place(folder / "without", scripted) as here:
             undisturbed, calls = here.verify(SYSTEM, **settings), here.served()
         more, wrong = 0, ""
@@ -50,13 +50,13 @@ def survived_faults(*rules: Rule, scripted: Sequence[Rule] = (), **settings: Any
             )
         return Result(len(rules), f"{more} additional requests", wrong)
 
-    return arrange
+    return cause
 
 
 def resumable_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
     """Faults that end a debate with an error of one of these kinds; the same command then makes only missing calls."""
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         repaid, wrong = 0, ""
         with place(folder / "without") as here:
             undisturbed, calls = here.verify(SYSTEM, **settings), here.served()
@@ -74,31 +74,31 @@ def resumable_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callab
             )
         return Result(len(rules), f"{repaid} calls paid again", wrong)
 
-    return arrange
+    return cause
 
 
 def combine_faults(*faults: Callable[[Path, bool], Result]) -> Callable[[Path, bool], Result]:
     """Faults of one class with different expected results."""
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         found = [fault(folder / f"part-{number}", quick) for number, fault in enumerate(faults)]
         wrong = next((result.wrong for result in found if result.wrong), "")
         return Result(sum(r.times for r in found), "; ".join(r.lost for r in found), wrong)
 
-    return arrange
+    return cause
 
 
 def lasting_failures(kinds: set[str], *rules: Rule, **settings: Any) -> Callable[[Path, bool], Result]:
     """Faults of every call: the debate ends with an error of one of these kinds."""
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         wrong = ""
         for number, rule in enumerate(rules):
             with place(folder / str(number), [rule]) as here:
                 wrong = wrong or failure_error(here.verify(SYSTEM, **settings), kinds)
         return Result(len(rules), UNFINISHED, wrong)
 
-    return arrange
+    return cause
 
 
 def failure_error(ended: Ended, kinds: set[str]) -> str:

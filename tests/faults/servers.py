@@ -68,7 +68,7 @@ def start_watched(server: Server, thread: str, claim: str) -> None:
 def kill_server(start: Callable[[Server, str, str], None]) -> Callable[[Path, bool], Result]:
     """Kill the server at random moments of debates; each new server continues the last one's debate."""
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         times, draw = 2 if quick else 8, random.Random(21)
         repaid, unanswered, wrong, left, answer = 0, 0, "", "", None
         before, undisturbed, lost, claim, home = 0, 0, 0, "", folder / "server" / "home"
@@ -102,7 +102,7 @@ def kill_server(start: Callable[[Server, str, str], None]) -> Callable[[Path, bo
                     unanswered += lost
         return Result(times, f"{repaid} calls paid again; {unanswered} had no usable answer", wrong)
 
-    return arrange
+    return cause
 
 
 def wait_for(stub: StubEndpoint, calls: int) -> None:

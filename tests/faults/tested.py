@@ -22,7 +22,7 @@ def run_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
         only: an expression of ``pytest -k``.
     """
 
-    def arrange(folder: Path, quick: bool) -> Result:
+    def cause(folder: Path, quick: bool) -> Result:
         chosen = ["-k", only] if only else []
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *places, *chosen]
         done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, check=False)
@@ -31,7 +31,7 @@ def run_tests(*places: str, only: str = "") -> Callable[[Path, bool], Result]:
             int(passed[1]) if passed else 0, wrong=done.stdout[-500:] if done.returncode or not passed else ""
         )
 
-    return arrange
+    return cause
 
 
 def import_in_threads(folder: Path, quick: bool) -> Result:

@@ -135,7 +135,7 @@ async def test_thoughts_and_queries_are_recorded_in_order(start_stub: StartStub)
     assert numbers == [f"(This was search {n} of 6.)" for n in (1, 2, 3)]
 
 
-async def test_the_maximum_of_searches_ends_the_loop(start_stub: StartStub) -> None:
+async def test_the_maximum_of_searches_ends_the_search_loop(start_stub: StartStub) -> None:
     stub = start_stub([calls(search("kilogram")), ANSWER])
     document = await debate(max_tool_calls=3)
     assert (document["status"], document["answer"], len(act_turns(document))) == ("done", "SUPPORTS", 3)

@@ -327,7 +327,7 @@ print(asyncio.run(once()) == asyncio.run(once()) == asyncio.run(once()))
 """
 
 
-def test_loops_whose_clients_were_not_closed_end_without_warnings(start_stub: StartStub) -> None:
+def test_event_loops_with_unclosed_clients_end_without_warnings(start_stub: StartStub) -> None:
     start_stub([{"reply": '{"query": "kilogram"}'}])
     done = subprocess.run([sys.executable, "-c", FORGETFUL], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "True", "")

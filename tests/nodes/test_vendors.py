@@ -68,7 +68,7 @@ async def test_the_request_and_the_token_counts(monkeypatch: pytest.MonkeyPatch)
     assert (call["model"], call["reported_model"]) == (MODEL, "claude-haiku-4-5")
 
 
-async def test_a_refused_request_is_retried_in_one_loop_only(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_request_is_retried_by_moot_only(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = {
         "status": 429,
         "error": {"type": "rate_limit_error", "message": "Slow down."},

@@ -165,7 +165,7 @@ async def test_a_cancelled_long_list_is_not_encoded_to_its_end(monkeypatch: pyte
     assert task.cancelled()
 
 
-def test_two_loops_in_two_threads_share_one_encoder() -> None:
+def test_event_loops_in_two_threads_share_one_encoder() -> None:
     texts = [f"Sentence {i} of two threads" for i in range(8)]
     found: dict[int, tuple[Encoder, list[Vector]]] = {}
     together = threading.Barrier(2)

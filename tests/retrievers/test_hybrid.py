@@ -35,7 +35,9 @@ SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.01, 1), min_size
 
 
 @given(SCORES, SCORES)
-def test_the_best_in_both_is_first_and_scores_end_at_one(dense: dict[str, float], lexical: dict[str, float]) -> None:
+def test_the_best_of_both_searches_is_first_and_scores_are_at_most_one(
+    dense: dict[str, float], lexical: dict[str, float]
+) -> None:
     both = {i: lexical.get(i, 0.0) for i in dense}
     fused = fuse(dense, both)
     assert set(fused) == set(dense)
