@@ -46,7 +46,7 @@ def seconds_since(start: float) -> float:
 
 
 async def time_encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
-    """Three pairs of runs on the same texts, and how many of the ten nearest stay the same."""
+    """Print the time relative to plain PyTorch in three pairs of runs, and how many nearest texts stay the same."""
     ratios = []
     for _ in range(3):
         start = time.perf_counter()
@@ -67,7 +67,7 @@ async def time_encoding(encoder: SentenceEncoder, texts: list[str]) -> None:
 
 
 async def time_indexing(encoder: SentenceEncoder, passages: list[Passage]) -> None:
-    """Encoding alone against indexing, in pairs."""
+    """Print the time of encoding alone relative to that of indexing, in pairs of runs."""
     shares = []
     for i in range(3):
         start = time.perf_counter()
@@ -81,7 +81,7 @@ async def time_indexing(encoder: SentenceEncoder, passages: list[Passage]) -> No
 
 
 async def time_queries(encoder: SentenceEncoder, queries: list[str]) -> None:
-    """A dense search against the encoder's time for a query and Chroma's for a vector; medians of single queries."""
+    """Print the time of a dense search relative to the encoder's and Chroma's own time, as medians of queries."""
     corpus = await open_corpus("bench-0", encoder.name)
     dense = await open_retriever("chroma:bench-0")
     await dense.search("warm", 10)

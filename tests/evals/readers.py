@@ -137,7 +137,7 @@ async def embeddings(request: web.Request) -> web.Response:
 
 
 async def begin(port: int = 0) -> tuple[web.AppRunner, str]:
-    """Start the endpoint; return its address."""
+    """Start the endpoint; return its runner and its address."""
     app = web.Application(client_max_size=2**26)
     app.router.add_post("/v1/chat/completions", chat)
     app.router.add_post("/v1/embeddings", embeddings)

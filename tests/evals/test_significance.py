@@ -113,7 +113,7 @@ def test_a_paired_bootstrap_draws_items() -> None:
     found = bootstrap_difference(first, second)
     assert found.value == 0.25
     assert (found.low, found.n, found.missing) == (0.0, 4, 2)
-    same = bootstrap_difference(first, first)  # item by item, it is the same
+    same = bootstrap_difference(first, first)  # a system does not differ from itself on any item
     assert same == Interval(0.0, None, None, 5, missing=1, reason="no spread")
 
 
