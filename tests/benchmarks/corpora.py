@@ -62,7 +62,7 @@ class HashedWords:
     name = DEFAULT_ENCODER
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One unit vector a text."""
+        """One unit vector per text."""
         rows = np.array([WORDS[[zlib.crc32(w.encode()) % 4096 for w in text.lower().split()]].sum(0) for text in texts])
         vectors: list[list[float]] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).tolist()
         return vectors

@@ -21,7 +21,7 @@ def scripted_endpoint(rules: list[dict[str, Any]], latency_ms: float, prompts: P
     Args:
         rules: the scripted replies.
         latency_ms: the duration of every chat call.
-        prompts: a file for the requests, one JSON object a line; None for no file.
+        prompts: a file for the requests, one JSON object per line; None for no file.
     """
     stub = str(Path(__file__).parents[1] / "stub_llm.py")
     with tempfile.TemporaryDirectory() as folder:

@@ -60,7 +60,7 @@ def take_job_keys(postgres: Postgres) -> list[str]:
 
 
 def expire_leases(postgres: Postgres) -> None:
-    """Date all workers' last heartbeats back by more than their lease."""
+    """Set the last heartbeat of all workers to a time before their leases."""
     postgres.do(lambda cursor: cursor.execute("UPDATE moot.workers SET seen = now() - interval '1 day'"))
 
 

@@ -124,13 +124,13 @@ def latest_first(rules: Sequence[Rule]) -> list[Rule]:
 def argues(
     side: str, *arguments: str, phase: str = "primary", citations: Sequence[Mapping[str, str]] = ()
 ) -> list[Rule]:
-    """Rules: a side's arguments, one text a round."""
+    """Rules: a side's arguments, one text per round."""
     cited = list(citations)
     return [counsel(side, "argue", phase, 1, fields={"argument": a, "citations": cited}) for a in arguments]
 
 
 def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary", **more: Any) -> list[Rule]:
-    """Rules: a side's scores of itself, one entry a round: logic, novelty and rebuttal, or one number for all three."""
+    """Rules: a side's scores of itself, one entry per round: logic, novelty and rebuttal, or one number for all three."""
     three = [(one, one, one) if isinstance(one, float | int) else one for one in scores]
     given = [dict(zip(("logic", "novelty", "rebuttal"), one, strict=True)) for one in three]
     empty = {"flaws": [], "discovery_need": "", "refined_stance": ""}
@@ -138,7 +138,7 @@ def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary"
 
 
 def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
-    """Rules: a side's queries, one a round; the gap contains the query, and the court adds the word ``exactly``."""
+    """Rules: a side's queries, one per round; the gap contains the query, and the court adds the word ``exactly``."""
     rules = []
     for query in queries:
         gap = f"Gap: {query}."
@@ -149,14 +149,14 @@ def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
 
 
 def criticises(*resolved: bool, phase: str = "primary", **more: Any) -> list[Rule]:
-    """Rules: whether the critic finds the debate resolved, one entry a round."""
+    """Rules: whether the critic finds the debate resolved, one entry per round."""
     return latest_first(
         [rule("critic", in_round(r, phase), fields={"debate_resolved": d, **more}) for r, d in enumerate(resolved, 1)]
     )
 
 
 def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
-    """Rules: whether the court closes the debate, one entry a round."""
+    """Rules: whether the court closes the debate, one entry per round."""
     return latest_first(
         [
             rule("court", f"{in_round(r, phase)}.*{STEPS['close']}", fields={"close": c, "reason": "As was heard."})
@@ -354,7 +354,7 @@ def exhibits_in(prompt: str) -> list[str]:
 
 
 def both_reflect(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
-    """Rules: each side's scores of itself, one entry a round."""
+    """Rules: each side's scores of itself, one entry per round."""
     return [*reflects("plaintiff", *plaintiff, phase=phase), *reflects("defense", *defense, phase=phase)]
 
 

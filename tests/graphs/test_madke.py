@@ -41,7 +41,7 @@ Rule = dict[str, Any]
 
 
 def talks(number: int, *answers: str) -> list[Rule]:
-    """Rules: a debater's answers, one a round; the reasons name the debater and the round."""
+    """Rules: a debater's answers, one per round; the reasons name the debater and the round."""
     given = enumerate(answers, 1)
     return [
         on_answer(number, fields={"answer": a, "rationale": reasons_text(number, r), "citations": []}) for r, a in given
