@@ -85,7 +85,7 @@ def verdict_rules(statements: Sequence[str], supported: Sequence[bool]) -> list[
 
 
 def question_rules(questions: Sequence[str], noncommittal: Sequence[bool] = ()) -> list[dict[str, Any]]:
-    """Rules: both sides write these questions; RAGAS's calls find the answer evasive or not, one flag per question."""
+    """Rules: both sides write these questions; RAGAS's calls find the answer evasive or not, by question."""
     flags = [int(f) for f in noncommittal] or [0] * len(questions)
     one_by_one = [
         {"model": "stub-ragas", "times": 1, "fields": {"question": q, "noncommittal": f}}

@@ -130,7 +130,7 @@ def argues(
 
 
 def reflects(side: str, *scores: float | Sequence[float], phase: str = "primary", **more: Any) -> list[Rule]:
-    """Rules: a side's scores of itself, one entry per round: logic, novelty and rebuttal, or one number for all three."""
+    """Rules: a side's scores of itself, one entry per round: logic, novelty and rebuttal, or a number for all three."""
     three = [(one, one, one) if isinstance(one, float | int) else one for one in scores]
     given = [dict(zip(("logic", "novelty", "rebuttal"), one, strict=True)) for one in three]
     empty = {"flaws": [], "discovery_need": "", "refined_stance": ""}

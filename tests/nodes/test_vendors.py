@@ -232,7 +232,7 @@ def test_options_have_the_names_that_a_client_uses() -> None:
     assert options_of(Client, given) == {"max_tokens": 5, "request_timeout": 2.0}
 
 
-def test_how_each_client_gets_a_schema() -> None:
+def test_each_client_gets_a_schema_in_its_own_option() -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "A", "schema": {"type": "object"}}}
     assert reply_options("words", wanted) == {}
     assert reply_options("google", wanted)["response_json_schema"] == {"type": "object"}

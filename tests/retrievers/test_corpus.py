@@ -221,15 +221,15 @@ async def test_a_build_killed_in_another_process_is_refused_then_completed(
 
 
 def test_passages_added_by_another_process_are_all_found(empty_home: Path, quick_encoder: None) -> None:
-    async def found() -> int:
+    async def count_found() -> int:
         return len(await (await open_retriever("chroma:killed")).search("entry", SMALL))
 
     async def grow() -> tuple[int, int]:
         await index_passages("killed", numbered_passages(0, 1))
-        first = await found()
+        first = await count_found()
         command = [*CHILD, "index", "killed", "0", str(KILLED_AFTER)]
         await asyncio.to_thread(subprocess.run, command, check=True, stdout=subprocess.DEVNULL)
-        return first, await found()
+        return first, await count_found()
 
     first, then = asyncio.run(grow())
     assert first == 1
