@@ -291,8 +291,8 @@ with strict():
 
 def test_two_new_processes_build_at_once_without_blocking_event_loops(empty_home: Path) -> None:
     """New processes, because the first imports read files, too; the LangGraph server refuses blocking calls."""
-    nobody = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
-    variables = os.environ | nobody | {"TAVILY_API_KEY": "tvly-0123456789"}
+    closed_ports = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "TAVILY_BASE_URL": "http://127.0.0.1:9"}
+    variables = os.environ | closed_ports | {"TAVILY_API_KEY": "tvly-0123456789"}
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", OPEN]
     children = [subprocess.Popen(command, env=variables, text=True, stdout=pipe, stderr=pipe) for _ in range(2)]

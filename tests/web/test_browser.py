@@ -302,7 +302,7 @@ async def test_a_debate_is_stopped(page: Page) -> None:
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
     assert await page.locator(".record .card").count() >= 1  # partial output of an unfinished step
-    await page.get_by_role("button", name="Go on").click()  # an interrupted debate goes on at a click
+    await page.get_by_role("button", name="Go on").click()  # a click resumes the interrupted debate
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
 
