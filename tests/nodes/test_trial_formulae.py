@@ -381,7 +381,7 @@ def test_the_course_of_a_debate_by_hand() -> None:
     assert values_by_round(turns, 4) == {
         "reflection": {"plaintiff": [0.65, 0.7, None, None], "defense": [0.57, None, 0.5, None]},
         "reflection_total": [1.22, None, None, None],
-        "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # 0.25 of four, not the mean of two means
+        "novelty": [pytest.approx(0.25), None, pytest.approx(0.2), None],  # weighted by pieces: (3 x 0.3 + 0.1) / 4
         "retrieval_ended": {"defense": "redundancy"},
     }
 

@@ -44,7 +44,7 @@ CONTEXT = {"model": "openai:stub"}
 
 @cache
 def python() -> str | None:
-    """A Python with the extra `service`: ``MOOT_SERVICE_PYTHON`` if set, else this Python; None if the extra is missing."""
+    """A Python with the extra `service`: ``MOOT_SERVICE_PYTHON`` if set, else this one; None if it lacks the extra."""
     named = str(Path(os.environ.get("MOOT_SERVICE_PYTHON", sys.executable)).absolute())
     found = subprocess.run([named, "-c", "import aegra_api, procrastinate"], capture_output=True, check=False)
     return None if found.returncode else named
