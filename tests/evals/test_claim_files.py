@@ -197,7 +197,7 @@ def test_every_file_gives_rows_or_a_clear_error(tmp_path: Path, content: bytes, 
         assert all(row.claim if isinstance(row, ClaimRow) else row.problem for row in rows)
 
 
-def test_too_long_fields_and_unclosed_quotes_are_clear_errors(tmp_path: Path) -> None:
+def test_too_long_fields_and_unclosed_quotes_give_clear_errors(tmp_path: Path) -> None:
     path = write_file(tmp_path, f'claim,given\nOne.,{"x" * 140_000}\nTwo.,\n"Three.,\nFour.,\n')
     found = problems_of(path)
     assert [line for line, _ in found] == [2, 4]

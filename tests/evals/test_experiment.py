@@ -54,7 +54,7 @@ def test_systems_are_compared_on_the_same_items(tmp_path: Path) -> None:
     assert first["experiment_name"] != second["experiment_name"]
 
 
-def test_logs_that_cannot_be_sent_are_clear_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_that_cannot_be_sent_give_clear_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken.eval").write_text("no log")
     with pytest.raises(UserError, match="cannot be read as a log"):
         experiment_of(tmp_path / "broken.eval")

@@ -141,7 +141,7 @@ def test_500_pages_are_read(tmp_path: Path) -> None:
         ("data.json", b"{}", "its kind is not supported"),
     ],
 )
-def test_unreadable_files_are_clear_errors(name: str, content: bytes | str, message: str, tmp_path: Path) -> None:
+def test_unreadable_files_give_clear_errors(name: str, content: bytes | str, message: str, tmp_path: Path) -> None:
     assert message in error_of(tmp_path, name, content)
 
 
@@ -170,7 +170,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_harmful_files_are_clear_errors_and_later_files_are_read(
+def test_harmful_files_give_clear_errors_and_later_files_are_read(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(children, "SECONDS", 3.0)

@@ -138,7 +138,7 @@ async def test_a_page_read_again_gives_the_same_corpus(site: str) -> None:
         ("/large", "more than 0 MiB"),
     ],
 )
-def test_addresses_that_are_not_fetched_are_clear_errors(
+def test_addresses_that_are_not_fetched_give_clear_errors(
     site: str, path: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = socket.getaddrinfo
